@@ -163,7 +163,7 @@ class Needs:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Needs:
         """Read what `asdict` wrote as JSON."""
-        return cls(**{**data, "devices": tuple(DeviceNeeds(*each) for each in data["devices"])})
+        return cls(**{**data, "devices": tuple(DeviceNeeds(*device) for device in data["devices"])})
 
 
 Estimate = Callable[["Options"], Needs]

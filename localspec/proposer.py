@@ -131,7 +131,7 @@ class QuietProposer(Proposer, Protocol):
 
 def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:
     """Collect the `note` of each proposer that has one."""
-    return tuple(each.note for each in proposers if isinstance(each, LearningProposer))
+    return tuple(proposer.note for proposer in proposers if isinstance(proposer, LearningProposer))
 
 
 def quiet_of(proposer: Proposer) -> Callable[[Ask], Quiet]:

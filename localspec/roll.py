@@ -15,7 +15,7 @@ from localspec.sampling.sampler import DRAFT, TARGET, Sampler
 from localspec.tokens import Logits, tokens_of
 
 BY = "draft-model"
-LEAST = 1e-9  # confidence in a sampled token, however unlikely
+MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
 
 
 class Forwards(Protocol):
@@ -25,11 +25,12 @@ class Forwards(Protocol):
 
 def roll_by_forward(model: Forwards, rolls: Sequence[Roll], by: str = BY) -> list[Draft]:
     """Implement `Model.roll` for an engine that has nothing better than `forward`."""
-    begun = [RolledRow(roll) for roll in rolls]
-    while live := [each for each in begun if each.wants]:
-        for each, logits in zip(live, model.forward([e.row() for e in live]), strict=True):
-            each.draw(logits[-1])
-    return [each.draft(by) for each in begun]
+    rolled = [RolledRow(roll) for roll in rolls]
+    while going_on := [path for path in rolled if path.wants]:
+        rows = model.forward([path.row() for path in going_on])
+        for path, logits in zip(going_on, rows, strict=True):
+            path.draw(logits[-1])
+    return [path.draft(by) for path in rolled]
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class RolledRow:
 
     @property
     def wants(self) -> bool:
+        """Whether another token is to be drawn."""
         if not self.tokens:
             return self.roll.depth > 0
         roll, drawn = self.roll, self.tokens
@@ -79,4 +81,4 @@ def confidence(logits: Logits, token: int) -> float:
     """Compute the model's own probability of a token, at temperature 1."""
     weights = logits - logits.max()
     np.exp(weights, out=weights)
-    return max(float(weights[token] / weights.sum()), LEAST)
+    return max(float(weights[token] / weights.sum()), MIN_CONFIDENCE)

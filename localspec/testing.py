@@ -29,9 +29,9 @@ def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULAR
     @cache
     def drawn(*last: int) -> Logits:
         rng = np.random.default_rng([seed, *last])
-        found: Logits = (sharpness * rng.normal(size=vocabulary)).astype(np.float32)
-        found.flags.writeable = False
-        return found
+        values: Logits = (sharpness * rng.normal(size=vocabulary)).astype(np.float32)
+        values.flags.writeable = False
+        return values
 
     def logits(context: Sequence[int]) -> Logits:
         return drawn(*context[-3:])
@@ -57,13 +57,13 @@ class Alphabet:
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Match the longest token first; leave out what no token spells."""
-        rest, tokens = text.encode("utf-8", "replace"), []
-        while rest:
-            fits = [t for t, piece in enumerate(self._pieces) if piece and rest.startswith(piece)]
+        left, tokens = text.encode("utf-8", "replace"), []
+        while left:
+            fits = [t for t, piece in enumerate(self._pieces) if piece and left.startswith(piece)]
             best = max(fits, key=lambda t: len(self._pieces[t]), default=None)
             if best is not None:
                 tokens.append(best)
-            rest = rest[len(self._pieces[best]) if best is not None else 1 :]
+            left = left[len(self._pieces[best]) if best is not None else 1 :]
         return tokens_of(tokens)
 
     def token_bytes(self, token: int) -> bytes:

@@ -60,14 +60,15 @@ class Generation:
         return self.history.size == self.prompt_tokens
 
     @property
-    def room(self) -> int:
+    def left(self) -> int:
+        """Count the tokens that may still be emitted."""
         return self.ending.limit - self.history.size
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
-        room = self.room
-        kept = self._kept(tokens[:room])
-        if self.finish is None and kept == room:
+        left = self.left
+        kept = self._kept(tokens[:left])
+        if self.finish is None and kept == left:
             self.finish = "length"
         self.sampler.emit(tokens[:kept])
         self.history.extend(tokens[:kept])

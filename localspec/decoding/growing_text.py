@@ -59,9 +59,9 @@ class GrowingText:
         self._held = ""
 
     def _look_for_stops(self) -> None:
-        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
-        if found:
-            at, self.stopped_by = min(found, key=lambda each: (each[0], -len(each[1])))
+        matches = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if matches:
+            at, self.stopped_by = min(matches, key=lambda match: (match[0], -len(match[1])))
             self._ready.append(self._held[:at])
             self._held = ""
             return

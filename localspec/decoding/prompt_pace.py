@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 
 MAX_GAP = 0.5  # seconds between two pieces of a reply while a prompt is read, by default
-AIM = 0.9  # of that gap: a round takes now more, now less
-LEAST = 16  # tokens of a prompt that are read in any case
-FIRST = 128  # before anything was measured
-MOST = 1 << 16
-WEIGHT = 0.3  # of a new measurement
+GAP_SHARE = 0.9  # of that gap: a round takes now more, now less
+MIN_PIECE = 16  # tokens of a prompt that are read in any case
+FIRST_PIECE = 128  # before anything was measured
+MAX_PIECE = 1 << 16
+LATEST_WEIGHT = 0.3  # of a new measurement
 HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
-STALE = 128  # rounds after which a size is measured anew
+STALE_ROUNDS = 128  # rounds after which a size is measured anew
 # Standard deviations of a token's time: by size, for each token before it, and by chance.
-OWN, FARTHER, CHANCE = 0.2, 0.3 / 1000, 0.3
-AT_ONCE_SECONDS, AT_ONCE = 0.05, 8  # and rounds at most before tokens are published
+OWN_DEVIATION, DISTANCE_DEVIATION, CHANCE_DEVIATION = 0.2, 0.3 / 1000, 0.3
+MAX_SECONDS_AT_ONCE, MAX_ROUNDS_AT_ONCE = 0.05, 8  # and rounds at most before tokens are published
 
 
 class Pace:
@@ -28,7 +28,7 @@ class Pace:
     """
 
     def __init__(self, max_gap: float = MAX_GAP) -> None:
-        self._gap = AIM * max_gap
+        self._gap = GAP_SHARE * max_gap
         self._round = 0.0  # seconds without prompts
         self._per_token: dict[int, float] = {}  # seconds that each adds to a round, by size
         self._farther = 0.0  # and for each token before it
@@ -38,18 +38,18 @@ class Pace:
     def allowance(self, before: int = 0) -> int:
         """Return how much of a prompt a round with replies may read, behind so many tokens."""
         if not self._per_token:
-            return FIRST
-        found = max(self._within(size, before) for size in self._per_token)
-        if not found:
-            found = min(self._fitting(min(self._per_token), before), FIRST)
-        return max(LEAST, int(found) // LEAST * LEAST)
+            return FIRST_PIECE
+        piece = max(self._within(size, before) for size in self._per_token)
+        if not piece:
+            piece = min(self._fitting(min(self._per_token), before), FIRST_PIECE)
+        return max(MIN_PIECE, int(piece) // MIN_PIECE * MIN_PIECE)
 
     def _within(self, size: int, before: int) -> float:
         """Return the largest piece of about this size that fits; zero if none does.
 
         Up to twice the size are tried where that was not measured: it may be as fast.
         """
-        largest = size * HALF_STEP if 2 * size in self._per_token else min(2.0 * size, MOST)
+        largest = size * HALF_STEP if 2 * size in self._per_token else min(2.0 * size, MAX_PIECE)
         fitting = min(self._fitting(size, before), largest)
         return fitting if fitting >= size / HALF_STEP else 0.0
 
@@ -66,15 +66,15 @@ class Pace:
         """
         if not self._round:
             return 1
-        seconds = min(AT_ONCE_SECONDS * min(rows, 2), self._gap)
-        return max(1, min(int(seconds / self._round), AT_ONCE))
+        seconds = min(MAX_SECONDS_AT_ONCE * min(rows, 2), self._gap)
+        return max(1, min(int(seconds / self._round), MAX_ROUNDS_AT_ONCE))
 
     def note(self, read: int, seconds: float, before: float = 0.0) -> None:
         """Learn the seconds of a round that read tokens of prompts, behind so many on average."""
         self._rounds += 1
         if not read:
             self._round = nearer(self._round, seconds)
-        elif read >= LEAST:
+        elif read >= MIN_PIECE:
             size = 1 << round(math.log2(read))
             # At least half of the round: its time without a prompt is known less well.
             added = max(seconds - self._round, seconds / 2)
@@ -87,21 +87,21 @@ class Pace:
         if size not in self._per_token:
             self._per_token[size] = max(seconds - self._farther * before, seconds / 4)
             return
-        known = self._per_token[size]
-        expected = known + self._farther * before
+        per_token = self._per_token[size]
+        expected = per_token + self._farther * before
         missed = min(seconds, 2 * expected) - expected
-        own, farther = OWN**2, (FARTHER * before) ** 2
-        share = missed / (own + farther + CHANCE**2)
-        self._per_token[size] = max(known + own * share, known / 2)
-        self._farther = max(self._farther + FARTHER**2 * before * share, 0.0)
+        own, farther = OWN_DEVIATION**2, (DISTANCE_DEVIATION * before) ** 2
+        share = missed / (own + farther + CHANCE_DEVIATION**2)
+        self._per_token[size] = max(per_token + own * share, per_token / 2)
+        self._farther = max(self._farther + DISTANCE_DEVIATION**2 * before * share, 0.0)
 
     def _forget(self) -> None:
-        for size in [size for size, at in self._seen.items() if self._rounds - at > STALE]:
+        for size in [size for size, at in self._seen.items() if self._rounds - at > STALE_ROUNDS]:
             del self._seen[size], self._per_token[size]
 
 
-def nearer(known: float, measured: float) -> float:
-    """Move a known time towards a measured one, capped at double: one stall counts little."""
-    if not known:
+def nearer(estimate: float, measured: float) -> float:
+    """Move an estimate towards a measured one, capped at double: one stall counts little."""
+    if not estimate:
         return measured
-    return known + WEIGHT * (min(measured, 2 * known) - known)
+    return estimate + LATEST_WEIGHT * (min(measured, 2 * estimate) - estimate)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.turn import Turn
 
-SHORT = 64  # tokens of a prompt: fewer take longer each, so what is left of a round begins no more
-AGEING = 64  # tokens that count as one step, by which each round moves a prompt forward
+MIN_PIECE = (
+    64  # tokens of a prompt: fewer take longer each, so what is left of a round begins no more
+)
+AGEING_TOKENS = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Scheduler:
         left, begun = self.batch, False
         for g in in_turn(generations):
             turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left)
-            if turn.feed > 0 and (turn.emits or turn.feed >= SHORT or not begun):
+            if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit
                 reading -= turn.feed if g.reads else 0
@@ -48,7 +50,7 @@ class Scheduler:
         pending = g.history.size - g.cached
         # Nothing is drafted while the prompt is read: it then runs in the very batches that plain
         # decoding runs, and engines round differently in batches of other widths.
-        limit = 0 if g.reads else min(g.depth, self.tentative, g.room - 1, g.sampler.affordable)
+        limit = 0 if g.reads else min(g.depth, self.tentative, g.left - 1, g.sampler.affordable)
         if pending + limit <= left:
             return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)
@@ -60,8 +62,8 @@ def piece(g: Generation, most: int) -> int:
     As much as may be, but no short one is left for the end: it takes as long as a longer one.
     """
     pending, most = g.history.size - g.cached, max(most, 0)
-    if 0 < pending - most < SHORT < most:
-        return pending - SHORT
+    if 0 < pending - most < MIN_PIECE < most:
+        return pending - MIN_PIECE
     return min(pending, most)
 
 
@@ -78,4 +80,4 @@ def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:
 
 def left_to_read(g: Generation) -> int:
     """Count the steps left, less those that waiting is worth; of equals the first is first."""
-    return (g.history.size - g.cached) // AGEING - g.age
+    return (g.history.size - g.cached) // AGEING_TOKENS - g.age

@@ -33,11 +33,11 @@ class Trail:
 
     def _take(self, count: int) -> list[Span]:
         self._text = self._text[count:]
-        found: list[Span] = []
+        spans: list[Span] = []
         while count and self._spans:
             length, by = self._spans.popleft()
             if length > count:
                 self._spans.appendleft((length - count, by))
-            found.append((min(length, count), by))
-            count -= found[-1][0]
-        return found
+            spans.append((min(length, count), by))
+            count -= spans[-1][0]
+        return spans

@@ -32,8 +32,8 @@ from localspec.proposer import Proposer, RoundCost, notes_of
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import Logits, Tokens
 
-DEPTH = 4  # tokens to draft, by default
-MARGIN = 64  # tokens of a reply that there must be room for before it is begun
+DEFAULT_DEPTH = 4  # tokens to draft, by default
+MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
 
 
 def always() -> bool:
@@ -81,7 +81,7 @@ class Engine:
         self,
         target: Model,
         proposer: Proposer,
-        depth: int = DEPTH,
+        depth: int = DEFAULT_DEPTH,
         clock: Callable[[], float] = time.perf_counter,
         parts: EngineParts = NO_PARTS,
     ) -> None:
@@ -154,13 +154,13 @@ class Engine:
         if not outcomes:
             return
         rounds = outcomes[0].rounds
-        widths = [each.turn.feed + len(each.draft.tokens) for each in outcomes]
+        widths = [outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes]
         tokens, seconds = sum(widths), (self._clock() - begun) / rounds
         self.slots.tidy(tokens * rounds)
         self._pace.note(read, seconds, before)
         if self._notes:
-            emitted = sum(each.emitted for each in outcomes) // rounds
-            held = sum(each.turn.generation.cached for each in outcomes)
+            emitted = sum(outcome.emitted for outcome in outcomes) // rounds
+            held = sum(outcome.turn.generation.cached for outcome in outcomes)
             reads, widest = read > 0, max(widths)
             cost = RoundCost(len(widths), tokens, emitted, seconds, reads, held, rounds, widest)
             for note in self._notes:
@@ -214,8 +214,8 @@ class Engine:
                 return self._run_again(turns)
             self._fail([turn.slot for turn in turns], error)
             return []
-        done = zip(turns, drafts, logits, strict=True)
-        return [outcome for each in done if (outcome := self._conclude(*each))]
+        rows = zip(turns, drafts, logits, strict=True)
+        return [outcome for row in rows if (outcome := self._conclude(*row))]
 
     def _run_again(self, turns: Sequence[Turn]) -> list[Outcome]:
         """Run a single round of those that still have their slots."""
@@ -297,7 +297,7 @@ class Engine:
         while self._waiting and self.slots.free and self._has_room(self._waiting[0]):
             job = self._waiting.popleft()
             g = job.generation
-            held = {slot: each.generation.held for slot, each in self._active.items()}
+            held = {slot: other.generation.held for slot, other in self._active.items()}
             place = self.slots.take(g.tokens[:-1], held)
             g.slot = place.slot
             self._active[place.slot] = job
@@ -307,8 +307,8 @@ class Engine:
 
     def _has_room(self, job: Job) -> bool:
         """Whether the pool holds another text beside the active ones, and some of its reply."""
-        taken = sum(len(each.generation.history) for each in self._active.values())
-        needed = len(job.generation.history) + MARGIN
+        taken = sum(len(other.generation.history) for other in self._active.values())
+        needed = len(job.generation.history) + MIN_REPLY_ROOM
         return not self._active or taken + needed <= self.target.pool
 
     def _release(self, slot: int) -> Job:

@@ -120,9 +120,9 @@ def quantile(ascending: Sequence[float], share: float) -> float | None:
     """Return a quantile, between two values by their distance; numpy needs 0.2 ms to begin."""
     if not ascending:
         return None
-    low, rest = divmod(share * (len(ascending) - 1), 1)
+    low, between = divmod(share * (len(ascending) - 1), 1)
     below, above = ascending[int(low)], ascending[min(int(low) + 1, len(ascending) - 1)]
-    return below + (above - below) * rest
+    return below + (above - below) * between
 
 
 @dataclass(slots=True)
@@ -154,13 +154,15 @@ class Ledger:
             taken_back=drafted - accepted,
             mean_accepted=accepted / rounds if rounds else 0.0,
             acceptance_rate=accepted / drafted if drafted else None,
-            acceptance_by_position=tuple(each.accepted / each.drafted for each in self._of()),
+            acceptance_by_position=tuple(
+                position.accepted / position.drafted for position in self._positions()
+            ),
             tokens_by_source=dict(self.sources),
-            positions={by: tuple(self._of(by)) for by in sorted(proposers)},
+            positions={by: tuple(self._positions(by)) for by in sorted(proposers)},
             depths=dict(sorted(depths.items())),
         )
 
-    def _of(self, by: str | None = None) -> Iterator[PositionCounts]:
+    def _positions(self, by: str | None = None) -> Iterator[PositionCounts]:
         """Count draft tokens by position, of one proposer or of all."""
         drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
         for at in range(max((size for _, size, _ in drafts), default=0)):

@@ -115,8 +115,8 @@ class Job:
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
         self.clock.note(now, outcome.emitted)
         self.ledger.note(outcome)
-        wanted = self.settings.logprobs
-        found = () if wanted is None else tuple(logprobs(outcome.logits, tokens, wanted))
+        likeliest = self.settings.logprobs
+        reported = () if likeliest is None else tuple(logprobs(outcome.logits, tokens, likeliest))
         lengths = tuple(g.text.take_lengths())
         self._send(
             Chunk(
@@ -124,7 +124,7 @@ class Job:
                 tokens,
                 outcome.accepted,
                 outcome.draft.by,
-                found,
+                reported,
                 len(outcome.draft),
                 lengths,
                 outcome.rounds,
@@ -135,8 +135,8 @@ class Job:
         """Tell the listener the result; text held back for a stop text is released first."""
         g = self.generation
         g.text.close()
-        if rest := g.text.take():
-            self._send(Chunk(rest, (), 0, ""))
+        if held_back := g.text.take():
+            self._send(Chunk(held_back, (), 0, ""))
         emitted = tuple(g.tokens[g.prompt_tokens :].tolist())
         self.listener(
             Result(

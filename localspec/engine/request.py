@@ -41,7 +41,7 @@ def generation(
     model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
 ) -> Generation:
     """Begin a generation by its settings; `depth` is for those that leave it open."""
-    wanted = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
+    limit = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
     forced = sampler.constraint.forced if sampler.constraint else None
     # As much as a reply could have: all of a longer one would take its time.
     prediction = model.tokenizer.encode(settings.prediction[: model.context * LONG_TOKEN])
@@ -49,7 +49,7 @@ def generation(
         History(prompt),
         sampler,
         Ending(
-            limit=min(wanted, model.context),
+            limit=min(limit, model.context),
             tokens=ends(model, settings),
             texts=settings.stop,
         ),

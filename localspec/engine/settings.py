@@ -9,7 +9,7 @@ from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import GREEDY, Sampling
 
-LOGPROBS = 100  # most alternatives reported per token
+MAX_LOGPROBS = 100  # most alternatives reported per token
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Settings:
             raise UsageError(f"seed is {self.seed}; it must be at least 0 and below 2^64")
         if any(not text for text in self.stop):
             raise UsageError("a stop text is empty; give at least one character")
-        if self.logprobs is not None and not 0 <= self.logprobs <= LOGPROBS:
-            raise UsageError(f"logprobs is {self.logprobs}; it must be from 0 to {LOGPROBS}")
+        if self.logprobs is not None and not 0 <= self.logprobs <= MAX_LOGPROBS:
+            raise UsageError(f"logprobs is {self.logprobs}; it must be from 0 to {MAX_LOGPROBS}")
         if self.depth is not None and self.depth < 0:
             raise UsageError(f"depth is {self.depth}; it must be at least 0")
 
@@ -71,9 +71,9 @@ class Settings:
                 check_kind(f"one of {name}", text, str, "a text")
 
 
-def check_kind(name: str, value: object, kinds: type | tuple[type, ...], what: str) -> None:
+def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
     if not isinstance(value, kinds) or isinstance(value, bool):
-        raise UsageError(f"{name} is {value!r}; it must be {what}")
+        raise UsageError(f"{name} is {value!r}; it must be {expected}")
 
 
 DEFAULT = Settings()

@@ -25,4 +25,4 @@ def drafted(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:
     curve, count = costs.drafting(by, 1), guesses[0].drafted
     if curve is None:
         return 0.0
-    return count * curve.at(round(sum(each.drafted for each in guesses) / count))
+    return count * curve.at(round(sum(position.drafted for position in guesses) / count))

@@ -18,7 +18,7 @@ from localspec.tokens import Tokens
 
 T = TypeVar("T")
 
-IDLE = 1.0  # seconds between two calls of `idle` while an engine without requests waits
+IDLE_SECONDS = 1.0  # seconds between two calls of `idle` while an engine without requests waits
 
 
 class Worker:
@@ -94,7 +94,7 @@ class Worker:
             self._engine.rest()
         while True:
             try:
-                timeout = IDLE if self._engine.waits else None
+                timeout = IDLE_SECONDS if self._engine.waits else None
                 work = self._inbox.get(not self._engine.busy, timeout)
             except queue.Empty:
                 if self._engine.busy:

@@ -59,9 +59,9 @@ class Masked:
         kept = [row._replace(tokens=row.tokens[-share:]) for row in rows]
         paths = [RolledRow(roll) for roll in rolls]
         for path, row, logits in zip(paths, kept, self.forward(kept), strict=True):
-            for each in logits:
+            for place in logits:
                 if path.wants:
-                    path.draw(each)
+                    path.draw(place)
             self.truncate(row.slot, self._held[row.slot] - row.tentative)
         return [path.draft() for path in paths]
 

@@ -56,7 +56,8 @@ class Translated:
             slot = passage.row.slot
             start = self._ends[slot][-1] if len(self._ends[slot]) else 0
             self._ends[slot] = np.concatenate((self._ends[slot], start + passage.ends))
-        return [self._target_logits(*each) for each in zip(rows, passages, logits, strict=True)]
+        triples = zip(rows, passages, logits, strict=True)
+        return [self._target_logits(*triple) for triple in triples]
 
     def truncate(self, slot: int, length: int) -> int:
         ends = self._ends[slot]

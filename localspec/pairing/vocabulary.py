@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from localspec.errors import PairError
 from localspec.tokenizer import Tokenizer
 
-LEAST_SHARED = 0.25  # of the target's vocabulary; below, a draft is rarely worth its time
+MIN_SHARE = 0.25  # of the target's vocabulary; below, a draft is rarely worth its time
 
 Spelling = tuple[bytes, str]
 
@@ -36,14 +36,14 @@ def match(target: Tokenizer, draft_tokenizer: Tokenizer) -> Match:
     if difference is None:
         ids = np.arange(min(target.size, draft_tokenizer.size))
         return Match(None, ids, ids, len(ids) / target.size)
-    found = _shared(target, draft_tokenizer)
-    share = len(found) / target.size
-    if share < LEAST_SHARED:
+    shared = _shared(target, draft_tokenizer)
+    share = len(shared) / target.size
+    if share < MIN_SHARE:
         raise PairError(
             f"the draft model's vocabulary does not fit: {difference}; only {share:.0%} of the "
             f"target's {target.size:,} tokens are shared: choose a draft model of the same family"
         )
-    target_ids, draft_ids = np.array(found, np.int64).T
+    target_ids, draft_ids = np.array(shared, np.int64).T
     return Match(difference, draft_ids, target_ids, share)
 
 
@@ -66,10 +66,10 @@ def first_difference(target: Tokenizer, draft_tokenizer: Tokenizer) -> str | Non
 
 def _shared(target: Tokenizer, draft_tokenizer: Tokenizer) -> list[tuple[int, int]]:
     """Pair the ids, target first, of tokens with the same text, each once."""
-    known = {
+    by_spelling = {
         _spelling(draft_tokenizer, token): token for token in reversed(range(draft_tokenizer.size))
     }
-    pairs = ((token, known.pop(_spelling(target, token), -1)) for token in range(target.size))
+    pairs = ((token, by_spelling.pop(_spelling(target, token), -1)) for token in range(target.size))
     return [pair for pair in pairs if pair[1] >= 0]
 
 

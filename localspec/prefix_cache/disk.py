@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Saved
 from localspec.errors import UsageError
-from localspec.prefix_cache.stored_text import SHARE, StoredText, best, needless
+from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
@@ -34,11 +34,11 @@ MAGIC = b"localspec text 1"
 # The sum of everything after it but the data, the sum of the data, the identity, whether it serves
 # as a whole only, the number of tokens, and the bytes of data. Then come the tokens, then the data.
 HEAD = struct.Struct("<16s32s32s32s?QQ")
-SUMMED = 48  # bytes of the head that its own sum leaves out
+SUMMED_FROM = 48  # bytes of the head that its own sum leaves out
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
 PART = re.compile(r"kept-.*\.part")  # a file that is being written
-STALE = 3600.0  # seconds after which such a file was left by a process that died
-MOST = 1024  # files
+STALE_SECONDS = 3600.0  # after which such a file was left by a process that died
+MAX_FILES = 1024
 
 LOG = logging.getLogger("localspec")
 
@@ -62,7 +62,7 @@ class Disk:
         self._limit = limit_bytes
         self._identity = identified(identity)
         self._mine = self._identity.hex()[:16]  # how names of files begin
-        self._known: dict[Path, DiskText] = {}
+        self._texts: dict[Path, DiskText] = {}
         self._writer = ThreadPoolExecutor(1, "localspec-keeping")
         self._writing: Future[str] | None = None
         self._failed = False
@@ -71,9 +71,9 @@ class Disk:
         make_room(folder, limit_bytes)
 
     @property
-    def room(self) -> int:
+    def allowed_bytes(self) -> int:
         """Return the bytes that one text may take."""
-        return min(self._limit, free_memory.memory().free_bytes // SHARE)
+        return min(self._limit, free_memory.memory().free_bytes // MEMORY_SHARE)
 
     @property
     def busy(self) -> bool:
@@ -83,11 +83,11 @@ class Disk:
     def find(self, tokens: Tokens) -> DiskText | None:
         """Find the text that serves another best, if any does."""
         self._look()
-        return best(self._known.values(), tokens)
+        return best(self._texts.values(), tokens)
 
     def read(self, kept: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""
-        if kept.data_bytes > self.room:
+        if kept.data_bytes > self.allowed_bytes:
             return None
         with suppress(OSError, ValueError), kept.path.open("rb") as file:
             now = parse_named(file, kept.path, self._identity)  # it may have been written anew
@@ -101,7 +101,7 @@ class Disk:
     def wants(self, tokens: Tokens) -> bool:
         """Whether a text is not stored yet; one that is counts as used now."""
         self._look()
-        for kept in self._known.values():
+        for kept in self._texts.values():
             if kept.serves(tokens) == len(tokens):
                 used(kept.path)
                 return False
@@ -111,7 +111,7 @@ class Disk:
         """Write a text in another thread, and then remove those that it serves as well."""
         self.wait()
         self._look()
-        old = [] if saved.whole else needless(self._known.values(), tokens)
+        old = [] if saved.whole else needless(self._texts.values(), tokens)
         digest = hashlib.sha256(tokens.tobytes()).hexdigest()
         path = self._folder / f"{self._mine}-{digest[:32]}.kept"
 
@@ -148,12 +148,12 @@ class Disk:
 
     def _look(self) -> None:
         """List the texts that are there now."""
-        there = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
-        self._known = {path: kept for path, kept in self._known.items() if path in there}
-        for path in there - self._known.keys():
+        paths = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
+        self._texts = {path: kept for path, kept in self._texts.items() if path in paths}
+        for path in paths - self._texts.keys():
             try:
                 with path.open("rb") as file:
-                    self._known[path] = parse_named(file, path, self._identity)
+                    self._texts[path] = parse_named(file, path, self._identity)
             except ValueError:
                 remove(path)
             except OSError:
@@ -163,10 +163,10 @@ class Disk:
 def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
     """Pack the head of a file, before the data."""
     data_sum = hashlib.sha256(saved.data.data).digest()
-    what = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
-    said = tokens.astype("<i4").tobytes()
-    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *what)[SUMMED:] + said).digest()
-    return [HEAD.pack(MAGIC, own_sum, *what), said]
+    fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
+    token_bytes = tokens.astype("<i4").tobytes()
+    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + token_bytes).digest()
+    return [HEAD.pack(MAGIC, own_sum, *fields), token_bytes]
 
 
 def identified(identity: str) -> bytes:
@@ -175,10 +175,10 @@ def identified(identity: str) -> bytes:
 
 def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; raise a ValueError if it was not written under its name."""
-    found = parse(file, path, identity)
-    if hashlib.sha256(found.tokens.astype("<i4").tobytes()).hexdigest()[:32] not in path.name:
+    text = parse(file, path, identity)
+    if hashlib.sha256(text.tokens.astype("<i4").tobytes()).hexdigest()[:32] not in path.name:
         raise ValueError("it is damaged")
-    return found
+    return text
 
 
 def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
@@ -191,10 +191,10 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
     if (magic, whose) != (MAGIC, identity) or size != HEAD.size + 4 * count + data_bytes:
         raise ValueError("it is not whole, or of another model")
-    said = file.read(4 * count)
-    if hashlib.sha256(head[SUMMED:] + said).digest() != own_sum:
+    token_bytes = file.read(4 * count)
+    if hashlib.sha256(head[SUMMED_FROM:] + token_bytes).digest() != own_sum:
         raise ValueError("it is damaged")
-    tokens = np.frombuffer(said, "<i4").astype(np.int32)
+    tokens = np.frombuffer(token_bytes, "<i4").astype(np.int32)
     return DiskText(tokens, whole, path, data_bytes, data_sum)
 
 
@@ -205,8 +205,8 @@ def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
         handle, part = tempfile.mkstemp(".part", "kept-", path.parent)  # for its owner only
         try:
             with os.fdopen(handle, "wb") as file:
-                for each in parts:
-                    file.write(each)
+                for piece in parts:
+                    file.write(piece)
             Path(part).replace(path)
         finally:
             Path(part).unlink(missing_ok=True)
@@ -235,13 +235,13 @@ def make_room(folder: Path, limit: int) -> None:
             kept.append((info.st_mtime_ns, info.st_size, path))
     total = sum(size for _, size, _ in kept)
     for at, (_, size, path) in enumerate(sorted(kept)):
-        if total <= limit and len(kept) - at < MOST:
+        if total <= limit and len(kept) - at < MAX_FILES:
             break
         remove(path)
         total -= size
     for path in files(folder, PART):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > STALE:
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 remove(path)
 
 

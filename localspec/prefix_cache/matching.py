@@ -25,7 +25,7 @@ def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> Slo
     A free slot is continued if the text begins with most of what it holds; otherwise the beginning
     is copied, so that one long conversation is not lost to another that starts alike.
     """
-    shared = [common_prefix(each, tokens) for each in held]
+    shared = [common_prefix(text, tokens) for text in held]
     best = max(range(len(held)), key=lambda slot: (shared[slot], slot in free))
     if best in free and 2 * shared[best] >= len(held[best]):
         return SlotChoice(best, shared[best], best, shared[best])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.backend import Saved
-from localspec.prefix_cache.stored_text import SHARE, StoredText, best, needless
+from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
-MOST = 256  # texts
+MAX_TEXTS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +25,10 @@ class Ram:
         self._texts: list[MemoryText] = []  # the longest unused first
 
     @property
-    def room(self) -> int:
+    def allowed_bytes(self) -> int:
         """Return the bytes that all texts may take."""
         free = free_memory.memory().free_bytes + self.bytes
-        return min(self.limit, free // SHARE)
+        return min(self.limit, free // MEMORY_SHARE)
 
     @property
     def bytes(self) -> int:
@@ -54,12 +54,12 @@ class Ram:
         """Remove and return the texts that there is no room for."""
         if not self._texts:  # finding the free memory takes as long as a short round
             return []
-        room, given = self.room, []
-        while self._texts and (self.bytes > room or len(self._texts) > MOST):
-            given.append(self._texts.pop(0))
-        return given
+        limit, surplus = self.allowed_bytes, []
+        while self._texts and (self.bytes > limit or len(self._texts) > MAX_TEXTS):
+            surplus.append(self._texts.pop(0))
+        return surplus
 
     def clear(self) -> list[MemoryText]:
         """Remove and return all texts."""
-        given, self._texts = self._texts, []
-        return given
+        texts, self._texts = self._texts, []
+        return texts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from localspec.backend import Saved
 from localspec.errors import UsageError
 from localspec.prefix_cache.disk import PART, identified, pack, parse, prepare, written
-from localspec.prefix_cache.stored_text import SHARE
+from localspec.prefix_cache.stored_text import MEMORY_SHARE
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
@@ -29,9 +29,9 @@ class SlotFiles:
         prepare(folder)
 
     @property
-    def room(self) -> int:
+    def allowed_bytes(self) -> int:
         """Return the bytes that one file may have."""
-        return min(self._limit, free_memory.memory().free_bytes // SHARE)
+        return min(self._limit, free_memory.memory().free_bytes // MEMORY_SHARE)
 
     def write(self, name: str, tokens: Tokens, saved: Saved) -> int:
         """Write a file, in place of another of its name; return its bytes."""
@@ -39,7 +39,7 @@ class SlotFiles:
         head = pack(self._identity, tokens, saved)
         parts: list[bytes | memoryview] = [*head, saved.data.data]
         total = sum(map(len, parts))
-        others = sum(each.stat().st_size for each in self._folder.iterdir() if each != path)
+        others = sum(other.stat().st_size for other in self._folder.iterdir() if other != path)
         if others + total > self._limit:
             raise UsageError(
                 f"{name} takes {total:,} bytes beside {others:,} in {self._folder}, which may have "
@@ -55,8 +55,10 @@ class SlotFiles:
         try:
             with path.open("rb") as file:
                 kept = parse(file, path, self._identity)
-                if kept.data_bytes > self.room:
-                    raise UsageError(f"{name} has {kept.data_bytes:,} bytes; {self.room:,} may be")
+                if kept.data_bytes > self.allowed_bytes:
+                    raise UsageError(
+                        f"{name} has {kept.data_bytes:,} bytes; {self.allowed_bytes:,} may be"
+                    )
                 data = np.fromfile(file, np.uint8)
         except FileNotFoundError:
             raise UsageError(f"there is no {name} in {self._folder}: save a slot first") from None

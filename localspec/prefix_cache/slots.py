@@ -9,13 +9,14 @@ from localspec.errors import NotOffered, SlotBusy, UsageError
 from localspec.prefix_cache import matching
 from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.slot_files import SlotFiles
-from localspec.prefix_cache.tiers import LEAST, CacheTiers
+from localspec.prefix_cache.tiers import MIN_TOKENS, CacheTiers
 from localspec.tokens import NONE, Tokens
 
 # Tokens that others run beside an idle text before it leaves a pool. Each of them looks at it:
 # on a CPU, moving a text away and back takes as long as it slows 40 to 80 tokens down.
-PATIENCE = 64
-LOSS = 4  # one in so many tokens of a text may be lost to another, as when a reply is regenerated
+MAX_IDLE_TOKENS = 64
+# One in so many tokens of a text may be lost to another, as when a reply is regenerated.
+MAX_LOSS = 4
 
 
 class Slots:
@@ -37,7 +38,7 @@ class Slots:
 
     def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> SlotChoice:
         """Take a free slot for a text; `active` has the tokens of those in use."""
-        held = [active.get(slot, each) for slot, each in enumerate(self._held)]
+        held = [active.get(slot, text) for slot, text in enumerate(self._held)]
         place = matching.choose(held, self._free, tokens)
         self._free.remove(place.slot)
         return place
@@ -45,10 +46,10 @@ class Slots:
     def settle(self, place: SlotChoice, tokens: Tokens) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it is cached."""
         held = self._held[place.slot]
-        if len(held) - place.own > len(held) // LOSS:
+        if len(held) - place.own > len(held) // MAX_LOSS:
             self._tiers.keep(self._model, place.slot, held)
-        found = self._tiers.recall(self._model, place, tokens)
-        return found or matching.settle(self._model, place)
+        restored = self._tiers.recall(self._model, place, tokens)
+        return restored or matching.settle(self._model, place)
 
     def leave(self, slot: int, held: Tokens) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""
@@ -62,12 +63,13 @@ class Slots:
             return
         for slot in self._free:
             self._idle[slot] += tokens
-        late = [slot for slot in self._free if self._idle[slot] > PATIENCE and self._is_long(slot)]
+        late = [slot for slot in self._free if self._is_late(slot)]
         if late:
             self.put_aside(late[0])
 
-    def _is_long(self, slot: int) -> bool:
-        return len(self._held[slot]) >= LEAST
+    def _is_late(self, slot: int) -> bool:
+        """Whether the text of a slot is worth keeping, but not here."""
+        return self._idle[slot] > MAX_IDLE_TOKENS and len(self._held[slot]) >= MIN_TOKENS
 
     def put_aside(self, slot: int) -> None:
         """Save the KV cache of a free slot elsewhere, and empty the slot."""
@@ -98,9 +100,11 @@ class Slots:
         files.place(name)
         if not len(held):
             raise UsageError(f"slot {slot} holds nothing to save")
-        saved = self._model.save(slot, files.room)
+        saved = self._model.save(slot, files.allowed_bytes)
         if saved is None:
-            raise UsageError(f"slot {slot} holds more than the {files.room:,} bytes that may be")
+            raise UsageError(
+                f"slot {slot} holds more than the {files.allowed_bytes:,} bytes that may be"
+            )
         return len(held), files.write(name, held, saved)
 
     def restore(self, slot: int, name: str) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from localspec.tokens import Tokens, common_prefix
 
-SHARE = 4  # stored texts may take one in so many bytes of the free memory
-FEW = 16  # tokens that are restored in no more time than it takes to read one
+MEMORY_SHARE = 4  # stored texts may take one in so many bytes of the free memory
+RESTORED_PER_READ = 16  # tokens restored in no more time than it takes to read one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class StoredText:
 
     def pays(self, tokens: Tokens, had: int, least: int) -> bool:
         """Whether it serves another text by enough tokens more than `had` already."""
-        return self.serves(tokens) - had >= max(least, len(self.tokens) // FEW)
+        return self.serves(tokens) - had >= max(least, len(self.tokens) // RESTORED_PER_READ)
 
 
 Kind = TypeVar("Kind", bound=StoredText)
@@ -34,8 +34,8 @@ Kind = TypeVar("Kind", bound=StoredText)
 
 def best(texts: Iterable[Kind], tokens: Tokens) -> Kind | None:
     """Find the text that serves another best, if any does; the shortest of those."""
-    found = max(texts, key=lambda text: (text.serves(tokens), -len(text.tokens)), default=None)
-    return found if found and found.serves(tokens) else None
+    best_text = max(texts, key=lambda text: (text.serves(tokens), -len(text.tokens)), default=None)
+    return best_text if best_text and best_text.serves(tokens) else None
 
 
 def needless(texts: Iterable[Kind], tokens: Tokens) -> list[Kind]:

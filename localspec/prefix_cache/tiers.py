@@ -10,9 +10,9 @@ from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.ram import MemoryText, Ram
 from localspec.tokens import Tokens
 
-LEAST = 64  # tokens of a text that is worth keeping in memory, or restoring
-LONG = 512  # tokens of a text that is worth keeping on disk
-GAIN = 256  # tokens that the disk must be able to save before it is searched
+MIN_TOKENS = 64  # tokens of a text that is worth keeping in memory, or restoring
+MIN_DISK_TOKENS = 512  # tokens of a text that is worth keeping on disk
+MIN_GAIN = 256  # tokens that the disk must be able to save before it is searched
 
 
 class CacheTiers:
@@ -33,8 +33,8 @@ class CacheTiers:
 
     def keep(self, model: Model, slot: int, held: Tokens) -> None:
         """Save the KV cache of a slot, if there is room for it, without waiting for the disk."""
-        room = self._ram.room if len(held) >= LEAST else 0
-        if saved := model.save(slot, room) if room else None:
+        limit = self._ram.allowed_bytes if len(held) >= MIN_TOKENS else 0
+        if saved := model.save(slot, limit) if limit else None:
             self._ram.put(held, saved)
             self._make_room()
         elif self._disk and not self._disk.busy:
@@ -47,10 +47,10 @@ class CacheTiers:
         """
         self._make_room()
         had, aside = place.shared, self._ram.find(tokens)
-        if aside and aside.pays(tokens, had, LEAST):
+        if aside and aside.pays(tokens, had, MIN_TOKENS):
             had = aside.serves(tokens)
-        kept = self._disk.find(tokens) if self._disk and len(tokens) >= had + GAIN else None
-        if self._disk and kept and kept.pays(tokens, had, GAIN):
+        kept = self._disk.find(tokens) if self._disk and len(tokens) >= had + MIN_GAIN else None
+        if self._disk and kept and kept.pays(tokens, had, MIN_GAIN):
             data = self._disk.read(kept)
             if data is not None and model.restore(place.slot, data, len(kept.tokens)):
                 return model.truncate(place.slot, kept.serves(tokens))
@@ -85,10 +85,12 @@ class CacheTiers:
 
     def _store(self, texts: Iterable[MemoryText]) -> None:
         for text in texts:
-            if self._disk and len(text.tokens) >= LONG and self._disk.wants(text.tokens):
+            if self._disk and len(text.tokens) >= MIN_DISK_TOKENS and self._disk.wants(text.tokens):
                 self._disk.keep(text.tokens, text.saved)
 
     @staticmethod
     def _write(disk: Disk, model: Model, slot: int, held: Tokens) -> None:
-        if len(held) >= LONG and disk.wants(held) and (saved := model.save(slot, disk.room)):
+        if len(held) < MIN_DISK_TOKENS or not disk.wants(held):
+            return
+        if saved := model.save(slot, disk.allowed_bytes):
             disk.keep(held, saved)

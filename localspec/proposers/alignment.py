@@ -12,7 +12,7 @@ NEAR = 32  # for which two are
 AHEAD = 4  # enough to leave out more
 BACK = 6  # enough to go back
 SURE = 4  # enough to forget where the reply stood before
-REACH = 32  # most that are compared
+MAX_RUN = 32  # most that are compared
 CROWD = 8  # places with the same tokens that are looked at, on either side
 
 
@@ -49,9 +49,9 @@ class Alignment:
         self.run, nearness, self._place = 0, 0, len(self._text)
         for end in self._candidates():
             run = self._agreement(end)
-            found = (run, -abs(end - self._last), end)
-            if run >= self._enough(end) and found > (self.run, nearness, self._place):
-                self.run, nearness, self._place = found
+            place = (run, -abs(end - self._last), end)
+            if run >= self._enough(end) and place > (self.run, nearness, self._place):
+                self.run, nearness, self._place = place
 
     def _candidates(self) -> list[int]:
         newest = self._reply[-1]
@@ -68,7 +68,7 @@ class Alignment:
         return 1 if skipped < NEXT else 2 if skipped < NEAR else AHEAD
 
     def _agreement(self, end: int) -> int:
-        most = min(end, len(self._reply), REACH)
+        most = min(end, len(self._reply), MAX_RUN)
         run = 0
         while run < most and self._text[end - 1 - run] == self._reply[-1 - run]:
             run += 1

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-CHAIN = 16  # contexts counted per token; a text that loops would have as many as tokens
+MAX_CONTEXTS = 16  # contexts counted per token; a text that loops would have as many as tokens
 ROOT = 0
 NOWHERE = -1
 BREAK = -2  # stands where a text ends and another begins; no token
@@ -53,13 +53,13 @@ class Automaton:
     def _append(self, token: int) -> None:
         state = self._last
         new = self._add(self._length[state] + 1, ROOT)
-        while state != NOWHERE and (found := self._after(state, token)) == NOWHERE:
+        while state != NOWHERE and (next_state := self._after(state, token)) == NOWHERE:
             self._lead(state, token, new)
             state = self._link[state]
         if state != NOWHERE:
-            if self._length[found] != self._length[state] + 1:
-                found = self._split(state, token, found)
-            self._link[new] = found
+            if self._length[next_state] != self._length[state] + 1:
+                next_state = self._split(state, token, next_state)
+            self._link[new] = next_state
         self._tally(token)
         self._last = new
 
@@ -103,7 +103,7 @@ class Automaton:
     def _tally(self, token: int) -> None:
         """Count the token after the longest runs at the end of the text."""
         state = self._last
-        for _ in range(CHAIN):
+        for _ in range(MAX_CONTEXTS):
             if state == ROOT:
                 return
             self._followed[state] += 1
@@ -125,11 +125,11 @@ class Automaton:
         """Return the state of the longest run at the end of the tokens."""
         state, length = ROOT, 0
         for token in tokens:
-            while (found := self._after(state, token)) == NOWHERE and state != ROOT:
+            while (next_state := self._after(state, token)) == NOWHERE and state != ROOT:
                 state = self._link[state]
                 length = self._length[state]
-            if found != NOWHERE:
-                state, length = found, length + 1
+            if next_state != NOWHERE:
+                state, length = next_state, length + 1
         return MatchState(state, length)
 
     def steps(self, place: MatchState) -> Iterator[Step]:

@@ -37,10 +37,10 @@ class NgramProposer:
         if index is None or not index.precedes(ask.history):
             index = self._indexes[ask.slot] = NgramIndex(self._sizes)
         index.grow(ask.history)
-        found = index.find(ask.history) if ask.limit else None
-        if found is None:
+        match = index.find(ask.history) if ask.limit else None
+        if match is None:
             return EMPTY
-        start, size = found
+        start, size = match
         tokens = ask.history[start : start + ask.limit]
         if len(tokens) < ask.limit:  # near the end of the text: a loop goes on looping
             tokens = np.resize(tokens, ask.limit)
@@ -54,24 +54,24 @@ class NgramIndex:
     def __init__(self, sizes: Sequence[int]) -> None:
         self._longest = max(sizes)
         self._ends: list[tuple[int, dict[tuple[int, ...], int]]] = [(s, {}) for s in sizes]
-        self._known = 0  # the runs that end within history[:known] are indexed
+        self._indexed = 0  # the runs that end within so many tokens are indexed
         self._last = -1  # the last of those tokens
 
     def precedes(self, history: Tokens) -> bool:
         """Whether the text may be a longer version of the one indexed."""
-        return self._known < len(history) and (
-            self._known == 0 or self._last == history[self._known - 1]
+        return self._indexed < len(history) and (
+            self._indexed == 0 or self._last == history[self._indexed - 1]
         )
 
     def grow(self, history: Tokens) -> None:
         """Index all runs that end before the newest token, so that something follows each."""
-        known = max(len(history) - 1, 0)
-        base = max(self._known - self._longest, 0)
-        fresh = history[base:known].tolist()
+        end = max(len(history) - 1, 0)
+        base = max(self._indexed - self._longest, 0)
+        fresh = history[base:end].tolist()
         for size, ends in self._ends:
-            for end in range(max(self._known + 1, size), known + 1):
-                ends[tuple(fresh[end - size - base : end - base])] = end
-        self._known = known
+            for run_end in range(max(self._indexed + 1, size), end + 1):
+                ends[tuple(fresh[run_end - size - base : run_end - base])] = run_end
+        self._indexed = end
         self._last = fresh[-1] if fresh else -1
 
     def find(self, history: Tokens) -> tuple[int, int] | None:

@@ -10,8 +10,8 @@ from localspec.proposers.runs import Runs
 from localspec.tokens import Tokens
 
 STORES = 4
-LEAST = 64  # tokens that make a store
-REACH = 32  # most tokens that are matched
+MIN_TOKENS = 64  # tokens that make a store
+MAX_MATCH = 32  # most tokens that are matched
 
 
 class Store:
@@ -34,8 +34,10 @@ class Replies:
     """
 
     def __init__(self, tokens: int = 200_000) -> None:
-        if tokens < LEAST:
-            raise UsageError(f"earlier replies have room for {tokens} tokens; give them {LEAST}")
+        if tokens < MIN_TOKENS:
+            raise UsageError(
+                f"earlier replies have room for {tokens} tokens; give them {MIN_TOKENS}"
+            )
         self._room = tokens // STORES
         self._open = Store()
         self._stores = [self._open]  # the most recently used last

@@ -10,7 +10,7 @@ from localspec.pairing.pair import Pair
 from localspec.proposer import NOT_QUIET, Ask, Quiet
 from localspec.proposers.automaton import Automaton, MatchState
 from localspec.proposers.draft_while_likely import draft_of
-from localspec.proposers.replies import REACH, Replies
+from localspec.proposers.replies import MAX_MATCH, Replies
 from localspec.proposers.runs import LONG, SHORT, Runs
 from localspec.tokens import NONE, Tokens, common_prefix
 
@@ -67,9 +67,9 @@ class SuffixProposer:
 
     def _continuation(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
         automaton, place = text.automaton, text.automaton.end
-        if self._replies is not None and place.length < REACH:
-            found = self._replies.find(history[-REACH:].tolist(), longer=place.length)
-            automaton, place = found or (automaton, place)
+        if self._replies is not None and place.length < MAX_MATCH:
+            match = self._replies.find(history[-MAX_MATCH:].tolist(), longer=place.length)
+            automaton, place = match or (automaton, place)
         return continuation(automaton, place)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from localspec.decoding.prompt_pace import LEAST, MAX_GAP, Pace
+from localspec.decoding.prompt_pace import MAX_GAP, MIN_PIECE, Pace
 
 Taking = Callable[[int], float]  # seconds that tokens of a prompt add to a round
 
@@ -48,7 +48,7 @@ def test_no_piece_holds_replies_up_for_longer_than_is_allowed():
         pace, pieces = settled(lambda read: 0.004 * read / (1 + read / 1000), max_gap=max_gap)
         late = [read for read in pieces[2:] if 0.03 + 0.004 * read / (1 + read / 1000) > max_gap]
         assert not late
-        assert pace.allowance() >= LEAST
+        assert pace.allowance() >= MIN_PIECE
 
 
 def test_a_longer_gap_lets_larger_pieces_be_read():
@@ -58,7 +58,7 @@ def test_a_longer_gap_lets_larger_pieces_be_read():
 
 
 def test_some_of_a_prompt_is_read_however_slow_that_is():
-    assert settled(lambda read: 0.1 * read)[0].allowance() == LEAST
+    assert settled(lambda read: 0.1 * read)[0].allowance() == MIN_PIECE
 
 
 def test_a_stall_is_soon_forgotten():

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.scheduler import AGEING, Scheduler, piece
+from localspec.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, tokens_of
@@ -67,7 +67,7 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
         texts.append(text(PIECE))  # as much as a round can read
         read(texts)
         rounds += 1
-    assert rounds <= length / AGEING + length / PIECE + 2
+    assert rounds <= length / AGEING_TOKENS + length / PIECE + 2
 
 
 @pytest.mark.parametrize(

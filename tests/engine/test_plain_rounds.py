@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from localspec.backend import Row
-from localspec.decoding.prompt_pace import AT_ONCE, AT_ONCE_SECONDS
+from localspec.decoding.prompt_pace import MAX_ROUNDS_AT_ONCE, MAX_SECONDS_AT_ONCE
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
 from localspec.engine.settings import Settings
@@ -107,13 +107,20 @@ def test_the_text_is_that_of_single_rounds(made, temperature, count):
 
 @pytest.mark.parametrize(
     ("seconds", "count", "most"),
-    [(0.01, 1, 5), (0.02, 1, 2), (0.03, 1, 1), (0.5, 1, 1), (0.02, 2, 5), (0.0001, 1, AT_ONCE)],
+    [
+        (0.01, 1, 5),
+        (0.02, 1, 2),
+        (0.03, 1, 1),
+        (0.5, 1, 1),
+        (0.02, 2, 5),
+        (0.0001, 1, MAX_ROUNDS_AT_ONCE),
+    ],
 )
 def test_as_many_rounds_are_run_at_once_as_take_no_longer_than_a_write(made, seconds, count, most):
     running = Running(made(), seconds, prompts=[[1, 2, at] for at in range(count)])
     running.run()
     assert max(each.rounds for each in chunks(running.heard[0])) == most
-    assert most * seconds <= AT_ONCE_SECONDS * min(count, 2) or most == 1
+    assert most * seconds <= MAX_SECONDS_AT_ONCE * min(count, 2) or most == 1
 
 
 def test_figures_count_every_round(made):

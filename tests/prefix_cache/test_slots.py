@@ -12,8 +12,8 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
 from localspec.prefix_cache.disk import Disk
-from localspec.prefix_cache.ram import MOST, MemoryText, Ram
-from localspec.prefix_cache.tiers import LONG, CacheTiers
+from localspec.prefix_cache.ram import MAX_TEXTS, MemoryText, Ram
+from localspec.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.system import free_memory
@@ -265,13 +265,13 @@ def test_texts_take_at_most_a_quarter_of_what_is_free(free):
     ram = Ram(GB)
     put(ram, 0, 1, 2)
     free[0] = 9000
-    assert ram.room == 3000
+    assert ram.allowed_bytes == 3000
     assert ram.surplus() == []
     free[0] = 6000
     assert len(ram.surplus()) == 1
     free[0] = 0
     assert len(ram.surplus()) == 2
-    assert ram.room == 0
+    assert ram.allowed_bytes == 0
 
 
 def test_memory_that_grew_short_is_given_back_with_the_next_request(free):
@@ -294,7 +294,7 @@ def test_of_texts_that_serve_alike_the_shortest_is_taken(free):
 
 def test_there_are_only_so_many_texts(free):
     ram = Ram(GB)
-    for at in range(MOST + 5):
+    for at in range(MAX_TEXTS + 5):
         ram.put(tokens_of([at]), Saved(np.zeros(1, np.uint8), whole=False))
     assert [int(each.tokens[0]) for each in ram.surplus()] == [0, 1, 2, 3, 4]
 
@@ -332,7 +332,7 @@ def test_what_memory_has_no_room_for_goes_to_the_disk(tmp_path, free):
 
 
 def test_all_of_it_is_on_disk_when_the_engine_closes(tmp_path):
-    for lengths, count in (((600, 700, 800, 900), 4), ((600, LONG - 6, 600), 2)):
+    for lengths, count in (((600, 700, 800, 900), 4), ((600, MIN_DISK_TOKENS - 6, 600), 2)):
         folder = tmp_path / str(count)
         running = engine(few(2), disk=Disk(folder / "kept", GB, "model"))
         for seed, length in enumerate(lengths):

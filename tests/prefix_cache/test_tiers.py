@@ -19,7 +19,7 @@ from localspec.errors import BackendError, UsageError
 from localspec.memory.planner import Limits
 from localspec.models.locate import ModelFiles
 from localspec.prefix_cache.disk import HEAD, Disk
-from localspec.prefix_cache.tiers import LONG, CacheTiers
+from localspec.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.runtime.cache_identity import identity
@@ -303,7 +303,7 @@ def test_what_is_given_up_for_another_text_comes_back_from_the_disk(tmp_path):
     assert len(files(tmp_path)) == 2  # the last grew out of the first
 
 
-@pytest.mark.parametrize(("length", "count"), [(LONG - 6, 0), (LONG - 5, 1)])
+@pytest.mark.parametrize(("length", "count"), [(MIN_DISK_TOKENS - 6, 0), (MIN_DISK_TOKENS - 5, 1)])
 def test_short_texts_are_not_kept(tmp_path, length, count):
     once(scripted(), keeping(tmp_path), text(1, length))
     assert len(files(tmp_path)) == count

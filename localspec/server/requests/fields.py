@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.engine.settings import LOGPROBS, Settings
+from localspec.engine.settings import MAX_LOGPROBS, Settings
 from localspec.proposers import registry
 from localspec.server.model_host import Served
 from localspec.server.requests.forms import FormatFields
@@ -45,7 +45,7 @@ Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
 Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
 MaxTokens = Annotated[Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None, BeforeValidator(as_limit)]
 Copies = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
-Logprobs = Annotated[int, Field(ge=0, le=LOGPROBS)]
+Logprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
 
 
 def as_value(value: object) -> object:
