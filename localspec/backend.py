@@ -161,7 +161,7 @@ class Needs:
         return self.weights + self.kept + self.working + self.head
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Needs:
+    def from_json(cls, data: Mapping[str, Any]) -> Needs:
         """Read what `asdict` wrote as JSON."""
         return cls(**{**data, "devices": tuple(DeviceNeeds(*device) for device in data["devices"])})
 

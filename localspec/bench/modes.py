@@ -101,10 +101,10 @@ def _kind(name: str, drafter: str) -> Kind:
     if name in (PLAIN, AGAIN):
         return Kind(name, (), 0)
     if name in (AUTO, LOOKUP):
-        return Kind(name, registry.names("auto", drafter if name == AUTO else ""), None)
+        return Kind(name, registry.choose("auto", drafter if name == AUTO else ""), None)
     proposer, colon, depth = name.partition(":")
-    if proposer not in registry.known() or (colon and not depth.isdecimal()):
-        names = ", ".join((PLAIN, AUTO, LOOKUP, *registry.known()))
+    if proposer not in registry.all_names() or (colon and not depth.isdecimal()):
+        names = ", ".join((PLAIN, AUTO, LOOKUP, *registry.all_names()))
         raise UsageError(f"there is no mode {name!r}; known: {names}, or with a depth: ngram:8")
     if not 1 <= int(depth or DEPTH) <= DEEPEST:
         raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")

@@ -78,7 +78,7 @@ SETTINGS = (
         "proposer",
         "What drafts: names with commas, or none.",
         lambda settings, text: replace(
-            settings, proposers=None if text == AUTO else registry.check(text)
+            settings, proposers=None if text == AUTO else registry.parse(text)
         ),
         lambda settings: (
             None if settings.proposers is None else ",".join(settings.proposers) or "none"

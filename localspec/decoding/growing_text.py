@@ -39,7 +39,7 @@ class GrowingText:
         self._ready += map(self._decoded, self._pieces)
         self._pieces.clear()
 
-    def take(self) -> str:
+    def take_text(self) -> str:
         """Return the text that became certain since the last call."""
         self._decode()
         text = "".join(self._ready)

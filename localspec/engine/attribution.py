@@ -23,7 +23,7 @@ class Trail:
             if length:
                 self._spans.append((length, chunk.by if at < chunk.accepted else TARGET))
 
-    def of(self, text: str) -> list[Span]:
+    def attribute(self, text: str) -> list[Span]:
         """Attribute a text; the parser left out whatever stands before it in the reply."""
         at = self._text.find(text)
         if at < 0:  # the parser changed it

@@ -120,7 +120,7 @@ class Job:
         lengths = tuple(g.text.take_lengths())
         self._send(
             Chunk(
-                g.text.take(),
+                g.text.take_text(),
                 tokens,
                 outcome.accepted,
                 outcome.draft.by,
@@ -135,7 +135,7 @@ class Job:
         """Tell the listener the result; text held back for a stop text is released first."""
         g = self.generation
         g.text.close()
-        if held_back := g.text.take():
+        if held_back := g.text.take_text():
             self._send(Chunk(held_back, (), 0, ""))
         emitted = tuple(g.tokens[g.prompt_tokens :].tolist())
         self.listener(

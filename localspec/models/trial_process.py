@@ -71,7 +71,7 @@ class TrialProcess:
         return footprint(self._ask("footprint"))
 
     def needs(self, options: Options) -> Needs:
-        return Needs.of(self._ask("needs", options))
+        return Needs.from_json(self._ask("needs", options))
 
     def run(self, options: Options, *, driven: bool = False) -> None:
         telling = threading.Timer(NOTICE_SECONDS, LOG.warning, [WAITS, self._path.name])

@@ -44,7 +44,7 @@ class Record:
 
     def needs(self, options: Options) -> Needs | None:
         with suppress(TypeError, KeyError):
-            return Needs.of(self._kept["needs"][key(options)])
+            return Needs.from_json(self._kept["needs"][key(options)])
         return None
 
     def verdict(self, way: Options) -> str | None:

@@ -67,7 +67,7 @@ class Disk:
         self._writing: Future[str] | None = None
         self._failed = False
         self._notices: list[str] = []
-        prepare(folder)
+        make_private(folder)
         make_room(folder, limit_bytes)
 
     @property
@@ -80,7 +80,7 @@ class Disk:
         """Whether the last text is still being written."""
         return self._writing is not None and not self._writing.done()
 
-    def find(self, tokens: Tokens) -> DiskText | None:
+    def best_for(self, tokens: Tokens) -> DiskText | None:
         """Find the text that serves another best, if any does."""
         self._look()
         return best(self._texts.values(), tokens)
@@ -215,7 +215,7 @@ def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
     return ""
 
 
-def prepare(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Make a folder that other users cannot write to, since engines trust its files."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

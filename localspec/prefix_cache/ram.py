@@ -34,7 +34,7 @@ class Ram:
     def bytes(self) -> int:
         return sum(len(text.saved.data) for text in self._texts)
 
-    def find(self, tokens: Tokens) -> MemoryText | None:
+    def best_for(self, tokens: Tokens) -> MemoryText | None:
         """Find the text that serves another best, if any does."""
         return best(self._texts, tokens)
 
@@ -44,7 +44,7 @@ class Ram:
             self._texts.remove(text)
         self._texts.append(MemoryText(tokens, saved.whole, saved))
 
-    def take(self, text: MemoryText, tokens: Tokens) -> None:
+    def use(self, text: MemoryText, tokens: Tokens) -> None:
         """Use a text for another; remove it if a slot now holds all of it."""
         self._texts.remove(text)
         if text.serves(tokens) < len(text.tokens):

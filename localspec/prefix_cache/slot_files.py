@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Saved
 from localspec.errors import UsageError
-from localspec.prefix_cache.disk import PART, identified, pack, parse, prepare, written
+from localspec.prefix_cache.disk import PART, identified, make_private, pack, parse, written
 from localspec.prefix_cache.stored_text import MEMORY_SHARE
 from localspec.system import free_memory
 from localspec.tokens import Tokens
@@ -26,7 +26,7 @@ class SlotFiles:
         self._folder = folder
         self._limit = limit_bytes
         self._identity = identified(identity)
-        prepare(folder)
+        make_private(folder)
 
     @property
     def allowed_bytes(self) -> int:

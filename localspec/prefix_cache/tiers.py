@@ -46,16 +46,16 @@ class CacheTiers:
         Returns how many tokens the slot holds then; where that is 0 it may be empty.
         """
         self._make_room()
-        had, aside = place.shared, self._ram.find(tokens)
+        had, aside = place.shared, self._ram.best_for(tokens)
         if aside and aside.pays(tokens, had, MIN_TOKENS):
             had = aside.serves(tokens)
-        kept = self._disk.find(tokens) if self._disk and len(tokens) >= had + MIN_GAIN else None
+        kept = self._disk.best_for(tokens) if self._disk and len(tokens) >= had + MIN_GAIN else None
         if self._disk and kept and kept.pays(tokens, had, MIN_GAIN):
             data = self._disk.read(kept)
             if data is not None and model.restore(place.slot, data, len(kept.tokens)):
                 return model.truncate(place.slot, kept.serves(tokens))
         if aside and had > place.shared:
-            self._ram.take(aside, tokens)
+            self._ram.use(aside, tokens)
             if model.restore(place.slot, aside.saved.data, len(aside.tokens)):
                 return model.truncate(place.slot, had)
         return 0

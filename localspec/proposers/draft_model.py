@@ -46,7 +46,7 @@ class DraftModelProposer:
         try:
             for ask in asks:
                 self._reconcile(ask)
-            self._read(asks)
+            self._read_missing(asks)
             return self._roll([ask for ask in asks if ask.limit])
         except ContextFull as full:
             if self._empty_released():
@@ -83,7 +83,7 @@ class DraftModelProposer:
         best = max(range(len(shared)), key=shared.__getitem__)
         return matching.SlotChoice(own.slot, own.own, best, shared[best])
 
-    def _read(self, asks: Sequence[Ask]) -> None:
+    def _read_missing(self, asks: Sequence[Ask]) -> None:
         """Feed the missing tokens, except those that the first step of the roll takes along."""
         share = max(self._model.batch // max(len(asks), 1), 1)
         while behind := [ask for ask in asks if self._missing(ask) > (share if ask.limit else 1)]:

@@ -37,7 +37,7 @@ class NgramProposer:
         if index is None or not index.precedes(ask.history):
             index = self._indexes[ask.slot] = NgramIndex(self._sizes)
         index.grow(ask.history)
-        match = index.find(ask.history) if ask.limit else None
+        match = index.latest_match(ask.history) if ask.limit else None
         if match is None:
             return EMPTY
         start, size = match
@@ -74,7 +74,7 @@ class NgramIndex:
         self._indexed = end
         self._last = fresh[-1] if fresh else -1
 
-    def find(self, history: Tokens) -> tuple[int, int] | None:
+    def latest_match(self, history: Tokens) -> tuple[int, int] | None:
         """Find the latest earlier occurrence of the longest run at the end; its end and size."""
         newest = tuple(history[-self._longest :].tolist())
         for size, ends in self._ends:

@@ -25,42 +25,42 @@ HEADS = (
 )  # supplied by the engine, with the target
 
 
-def known() -> list[str]:
-    return sorted({*HEADS, *(each.name for each in entry_points(group=GROUP))})
+def all_names() -> list[str]:
+    return sorted({*HEADS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
-def check(wish: str) -> tuple[str, ...]:
-    """The names in a wish: `auto`, `none`, or names with commas between them."""
-    if wish in ("auto", "none"):
-        return AUTO if wish == "auto" else ()
-    wanted = tuple(name.strip() for name in wish.split(","))
-    strange = [name for name in wanted if name not in known()]
-    if strange:
+def parse(option: str) -> tuple[str, ...]:
+    """Read the names in an option: `auto`, `none`, or names with commas between them."""
+    if option in ("auto", "none"):
+        return AUTO if option == "auto" else ()
+    names = tuple(name.strip() for name in option.split(","))
+    unknown = [name for name in names if name not in all_names()]
+    if unknown:
         raise UsageError(
-            f"there is no proposer {strange[0]!r}; known: auto, none, {', '.join(known())}"
+            f"there is no proposer {unknown[0]!r}; known: auto, none, {', '.join(all_names())}"
         )
-    return wanted
+    return names
 
 
-def names(wish: str, drafter: str = "") -> tuple[str, ...]:
+def choose(option: str, drafter: str = "") -> tuple[str, ...]:
     """Choose the proposers for a model that comes with a draft model, with a head, or alone."""
-    wanted = check(wish)
-    if wish == "auto":
-        return (*wanted, drafter) if drafter else wanted
-    for name in wanted:
+    names = parse(option)
+    if option == "auto":
+        return (*names, drafter) if drafter else names
+    for name in names:
         if name in (DRAFT, *HEADS) and name != drafter:
-            what = "draft model" if name == DRAFT else f"drafting head ({name})"
-            raise UsageError(f"proposer {wish} needs a {what}: give one with --draft")
-    if drafter and drafter != HEAD and drafter not in wanted:
-        what = "draft model" if drafter == DRAFT else "drafting head"
-        raise UsageError(f"proposer {wish} does without a {what}: give none")
-    return wanted
+            missing = "draft model" if name == DRAFT else f"drafting head ({name})"
+            raise UsageError(f"proposer {option} needs a {missing}: give one with --draft")
+    if drafter and drafter != HEAD and drafter not in names:
+        needless = "draft model" if drafter == DRAFT else "drafting head"
+        raise UsageError(f"proposer {option} does without a {needless}: give none")
+    return names
 
 
-def make(wanted: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
+def make_proposers(names: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
     """Make the proposers of these names, for a pair."""
     made: dict[str, Proposer] = {}
-    for name in wanted:
+    for name in names:
         if name in HEADS:
             made[name] = head.make(pair)
             continue

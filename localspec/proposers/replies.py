@@ -52,14 +52,16 @@ class Replies:
     def add(self, text: Tokens) -> None:
         """Add a text, or as much of its end as a store may hold, unless it is known."""
         kept = text[-(self._room - 1) :].tolist()
-        if self.find(kept, longer=len(kept) - 1):
+        if self.longest_match(kept, longer=len(kept) - 1):
             return
         if len(self._open.automaton) + len(kept) >= self._room:
             self._open = Store()
             self._stores = [*self._stores, self._open][-STORES:]
         self._open.add(kept)
 
-    def find(self, newest: Sequence[int], longer: int) -> tuple[Automaton, MatchState] | None:
+    def longest_match(
+        self, newest: Sequence[int], longer: int
+    ) -> tuple[Automaton, MatchState] | None:
         """Find the longest run at the end of the tokens that occurred, if longer than `longer`."""
         best: tuple[Store, MatchState] | None = None
         for store in self._stores:

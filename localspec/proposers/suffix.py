@@ -68,7 +68,7 @@ class SuffixProposer:
     def _continuation(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
         automaton, place = text.automaton, text.automaton.end
         if self._replies is not None and place.length < MAX_MATCH:
-            match = self._replies.find(history[-MAX_MATCH:].tolist(), longer=place.length)
+            match = self._replies.longest_match(history[-MAX_MATCH:].tolist(), longer=place.length)
             automaton, place = match or (automaton, place)
         return continuation(automaton, place)
 

@@ -63,7 +63,7 @@ class Loading:
 
     def __post_init__(self) -> None:
         engines.check(self.backend)
-        registry.check(self.proposer)
+        registry.parse(self.proposer)
         if self.depth is not None and not 0 <= self.depth <= self.options.tentative:
             raise UsageError(f"depth is {self.depth}; it must be 0 to {self.options.tentative}")
 
@@ -71,7 +71,7 @@ class Loading:
     def alone(self) -> bool:
         """Tell whether a drafter that comes with a model would have nothing to do."""
         drafters = {registry.DRAFT, *registry.HEADS}
-        return self.proposer != "auto" and not drafters & set(registry.check(self.proposer))
+        return self.proposer != "auto" and not drafters & set(registry.parse(self.proposer))
 
     @property
     def insists(self) -> bool:
@@ -133,7 +133,7 @@ def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
 
 def choose_proposers(examined: ExaminedPair, loading: Loading) -> tuple[tuple[str, ...], Options]:
     """Choose the proposers, and the options to plan with: with the head if it is to draft."""
-    proposers = registry.names(loading.proposer, examined.drafter)
+    proposers = registry.choose(loading.proposer, examined.drafter)
     head = examined.head if examined.drafter in proposers else None
     options = with_long_drafts(loading, examined.target.footprint)
     return proposers, replace(options, head=head)

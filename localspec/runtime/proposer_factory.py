@@ -45,6 +45,6 @@ class ProposerFactory:
         gone |= set(registry.HEADS) if pair.target.head is None else set()
         if gone & set(names):
             names = tuple(name for name in names if name not in gone) or (SUBSTITUTE,)
-        new = registry.make([name for name in names if name not in self._made], pair)
+        new = registry.make_proposers([name for name in names if name not in self._made], pair)
         self._made |= {name: made for name, made in new.items() if name != registry.DRAFT}
         return {name: new.get(name) or self._made[name] for name in names}

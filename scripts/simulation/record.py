@@ -60,7 +60,7 @@ def recorded(pair: Pair, question: Question) -> dict[str, object]:
     reply = said(pair, question)
     text = np.concatenate((question.tokens, reply))
     hints = Hints(pair.target.tokenizer.encode(question.prompt.prediction))
-    proposers = registry.make(registry.names("auto", registry.DRAFT), pair)
+    proposers = registry.make_proposers(registry.choose("auto", registry.DRAFT), pair)
     found = {
         by: [
             places(proposer, text, len(question.tokens) + at, question, hints)

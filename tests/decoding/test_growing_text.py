@@ -15,11 +15,11 @@ def grow(pieces, stops=()):
     shown = []
     for piece in pieces:
         done = text.add(piece)
-        shown.append(text.take())
+        shown.append(text.take_text())
         if done:
             break
     text.close()
-    return shown, text.take(), text.stopped_by
+    return shown, text.take_text(), text.stopped_by
 
 
 def test_a_character_split_over_tokens_appears_when_it_is_whole():

@@ -235,7 +235,7 @@ def seeds(ram):
     return [
         seed
         for seed in range(20)
-        if (found := ram.find(tokens_of(text(seed)))) and whole(found, seed)
+        if (found := ram.best_for(tokens_of(text(seed)))) and whole(found, seed)
     ]
 
 
@@ -247,8 +247,8 @@ def test_the_longest_unused_texts_make_room(free):
     ram = Ram(3000)
     put(ram, 0, 1, 2)
     assert ram.surplus() == []
-    found = ram.find(tokens_of(text(0)[:500]))
-    ram.take(found, tokens_of(text(0)[:500]))  # used now, and still there
+    found = ram.best_for(tokens_of(text(0)[:500]))
+    ram.use(found, tokens_of(text(0)[:500]))  # used now, and still there
     put(ram, 3)
     assert [each.tokens.tolist() for each in ram.surplus()] == [text(1)]
     assert seeds(ram) == [0, 2, 3]
@@ -257,7 +257,7 @@ def test_the_longest_unused_texts_make_room(free):
 def test_what_a_slot_holds_again_is_not_kept_twice(free):
     ram = Ram(GB)
     put(ram, 0, 1)
-    ram.take(ram.find(tokens_of([*text(0), 1])), tokens_of([*text(0), 1]))
+    ram.use(ram.best_for(tokens_of([*text(0), 1])), tokens_of([*text(0), 1]))
     assert seeds(ram) == [1]
 
 
@@ -289,7 +289,7 @@ def test_of_texts_that_serve_alike_the_shortest_is_taken(free):
             tokens_of([*text(1, 600), length, *text(2, length)]),
             Saved(np.zeros(1, np.uint8), False),
         )
-    assert len(ram.find(tokens_of(text(1))).tokens) == 1301
+    assert len(ram.best_for(tokens_of(text(1))).tokens) == 1301
 
 
 def test_there_are_only_so_many_texts(free):

@@ -54,7 +54,7 @@ def files(folder):
 
 def found(store, tokens):
     """Return the cached length of a text, and the data."""
-    best = store.find(tokens_of(tokens))
+    best = store.best_for(tokens_of(tokens))
     return (0, None) if best is None else (best.serves(tokens_of(tokens)), store.read(best))
 
 
@@ -71,7 +71,7 @@ def test_the_longest_shared_beginning_counts(tmp_path):
     store = keeping(tmp_path)
     common = text(1)
     kept(store, [*common, *text(2)], [*common[:300], *text(3)], text(4))
-    assert store.find(tokens_of([*common, *text(5)])).tokens.tolist() == [*common, *text(2)]
+    assert store.best_for(tokens_of([*common, *text(5)])).tokens.tolist() == [*common, *text(2)]
     assert found(store, common[:200])[0] == 200
 
 
@@ -159,7 +159,7 @@ def test_the_longest_unused_texts_make_room(tmp_path):
     store = keeping(tmp_path, limit=3 * size)
     for at in range(3):
         kept(store, text(at))
-        os.utime(store.find(tokens_of(text(at))).path, (at, at))
+        os.utime(store.best_for(tokens_of(text(at))).path, (at, at))
     found(store, text(0))  # used now
     assert not store.wants(tokens_of(text(1)))  # so is this
     kept(store, text(3))

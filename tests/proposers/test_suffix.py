@@ -233,7 +233,7 @@ def test_an_earlier_reply_is_drafted_from():
 
 
 def test_the_usual_one_remembers():
-    [proposer] = registry.make(("suffix",), Pair(scripted())).values()
+    [proposer] = registry.make_proposers(("suffix",), Pair(scripted())).values()
     hear(proposer, [0, 11, 12, 13, 14, 15])
     assert propose(proposer, [1, 11, 12], limit=1).tokens.tolist() == [13]
 

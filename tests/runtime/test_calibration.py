@@ -224,12 +224,12 @@ def test_where_depth_is_left_open_there_is_room_for_long_drafts_unless_they_take
 
 
 def test_proposers_are_known_by_name():
-    assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(registry.known())
-    assert registry.names("auto", "draft-model")[-1] == "draft-model"
-    assert registry.names("auto", "eagle3")[-1] == "eagle3"
-    assert registry.names("ngram, suffix") == ("ngram", "suffix")
-    assert registry.names("ngram", "mtp") == ("ngram",)  # it is there anyway
-    assert registry.names("none") == ()
+    assert {"forced", "prediction", "suffix", "ngram", "draft-model"} <= set(registry.all_names())
+    assert registry.choose("auto", "draft-model")[-1] == "draft-model"
+    assert registry.choose("auto", "eagle3")[-1] == "eagle3"
+    assert registry.choose("ngram, suffix") == ("ngram", "suffix")
+    assert registry.choose("ngram", "mtp") == ("ngram",)  # it is there anyway
+    assert registry.choose("none") == ()
     for wish, drafter in (
         ("oracle", ""),
         ("draft-model", ""),
@@ -240,7 +240,7 @@ def test_proposers_are_known_by_name():
         ("", ""),
     ):
         with pytest.raises(UsageError):
-            registry.names(wish, drafter)
+            registry.choose(wish, drafter)
 
 
 class Forgetful(ScriptedModel):

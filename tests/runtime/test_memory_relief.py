@@ -284,7 +284,7 @@ def test_where_it_cannot_be_loaded_again_it_is_tried_later():
 
 
 def test_it_comes_back_while_nobody_asks(monkeypatch):
-    monkeypatch.setattr("localspec.engine.worker.IDLE", 0.01)
+    monkeypatch.setattr("localspec.engine.worker.IDLE_SECONDS", 0.01)
     twins = Twins(depth=False, wanted=("draft-model",))
     back = threading.Event()
     take_back = twins.relief._take_back

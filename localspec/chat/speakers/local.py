@@ -81,11 +81,11 @@ class LocalAnswer:
     def _piece(self, part: Part) -> Piece:
         match part:
             case Reasoning(text):
-                return Piece(text, "thought", self._trail.of(text))
+                return Piece(text, "thought", self._trail.attribute(text))
             case Content(text) | Arguments(_, text):
-                return Piece(text, "answer", self._trail.of(text))
+                return Piece(text, "answer", self._trail.attribute(text))
             case Call(_, name):
-                return Piece(f"{name} ", "answer", self._trail.of(name))
+                return Piece(f"{name} ", "answer", self._trail.attribute(name))
 
 
 def ended(result: Result) -> Ended:

@@ -188,9 +188,9 @@ def who(trail: Trail, part: Part) -> dict[str, object]:
     """Name the sources of a part; of calls, whose arguments may be rewritten, none."""
     match part:
         case Content(text) | Reasoning(text):
-            return {"said": trail.of(text)}
+            return {"said": trail.attribute(text)}
         case Arguments(_, text) | Call(_, text):
-            trail.of(text)  # what comes after it stands behind it
+            trail.attribute(text)  # what comes after it stands behind it
             return {}
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from localspec.prefix_cache.disk import prepare
+from localspec.prefix_cache.disk import make_private
 from localspec.server.options import STORED
 from localspec.system import kept_json
 from localspec.system.atomic_write import write
@@ -100,8 +100,8 @@ class Folder:
 
     def __init__(self, cache: Path) -> None:
         self._folder = cache / "responses"
-        prepare(cache)
-        prepare(self._folder)
+        make_private(cache)
+        make_private(self._folder)
 
     def sizes(self) -> Iterable[tuple[str, Size]]:
         entries = []

@@ -111,7 +111,7 @@ class TextRequest(SamplingFields):
             stop=stop,
             logprobs=logprobs,
             depth=0 if drafting.plain else drafting.depth,
-            proposers=registry.check(drafting.proposer) if drafting.proposer else None,
+            proposers=registry.parse(drafting.proposer) if drafting.proposer else None,
         )
 
 
