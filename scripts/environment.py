@@ -49,12 +49,12 @@ def ensure(extras: Iterable[str], quick: bool = False) -> str:
 
     A `quick` one may have a llama.cpp for processors of many kinds.
     """
-    wanted = facts(extras)
+    required = facts(extras)
     try:
-        if not settled(wanted, quick):
+        if not settled(required, quick):
             with only_one():
-                if not settled(wanted, quick):
-                    set_up(wanted, quick)
+                if not settled(required, quick):
+                    set_up(required, quick)
     except KeyboardInterrupt:
         say("\nStopped. The same command starts the set-up again.")
         sys.exit(130)
@@ -67,9 +67,9 @@ def ensure(extras: Iterable[str], quick: bool = False) -> str:
 
 def ensure_javascript() -> None:
     """Install what the tests' scripts import, where npm is there; a test tells if it failed."""
-    npm, wanted = shutil.which("npm"), JAVASCRIPT / "package.json"
+    npm, manifest = shutil.which("npm"), JAVASCRIPT / "package.json"
     made = JAVASCRIPT / "node_modules" / "ready"
-    if npm is None or (made.exists() and made.stat().st_mtime >= wanted.stat().st_mtime):
+    if npm is None or (made.exists() and made.stat().st_mtime >= manifest.stat().st_mtime):
         return
     say("Installing the JavaScript clients of the tests. Less than a minute, as a rule.")
     quietly = ("--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -110,14 +110,14 @@ def stamped(stamp: Path = STAMP) -> set[str]:
     return set(stamp.read_text(encoding="utf-8").splitlines()) if stamp.is_file() else set()
 
 
-def holds(wanted: set[str]) -> bool:
+def holds(required: set[str]) -> bool:
     """Tell whether the environment was set up for these facts and still finds LocalSpec."""
-    return wanted <= stamped() and answers(program("python"), "-Ic", PROBE)
+    return required <= stamped() and answers(program("python"), "-Ic", PROBE)
 
 
-def settled(wanted: set[str], quick: bool) -> bool:
+def settled(required: set[str], quick: bool) -> bool:
     """Tell whether the environment is as it has to be."""
-    return holds(wanted) and (quick or own_build())
+    return holds(required) and (quick or own_build())
 
 
 def own_build() -> bool:
@@ -159,10 +159,10 @@ def takes(lock: IO[str]) -> bool:
     return False
 
 
-def set_up(wanted: set[str], quick: bool) -> None:
+def set_up(required: set[str], quick: bool) -> None:
     """Make the wanted facts true; an environment that lost its stamp half-way is made anew."""
-    wanted = wanted | {fact for fact in stamped() if fact.startswith("extra ")}
-    extras = ",".join(sorted(fact[6:] for fact in wanted if fact.startswith("extra ")))
+    required = required | {fact for fact in stamped() if fact.startswith("extra ")}
+    extras = ",".join(sorted(fact[6:] for fact in required if fact.startswith("extra ")))
     aside = STAMP.with_suffix(".next")
     if holds({HOME}):
         say(f"Updating .venv for {extras}. Less than a minute, as a rule.")
@@ -179,7 +179,7 @@ def set_up(wanted: set[str], quick: bool) -> None:
         if aside.exists():
             aside.replace(STAMP)  # pip failed in good order: what was there before still is
         raise
-    kept = {fact for fact in wanted if not fact.startswith("build ")}
+    kept = {fact for fact in required if not fact.startswith("build ")}
     aside.write_text("\n".join(sorted({*kept, build()})), encoding="utf-8")
     aside.replace(STAMP)
 

@@ -46,5 +46,5 @@ def option(call: ast.Call) -> str:
 
 
 def help_of(call: ast.Call) -> str:
-    words = next((each.value for each in call.keywords if each.arg == "help"), None)
+    words = next((keyword.value for keyword in call.keywords if keyword.arg == "help"), None)
     return str(words.value) if isinstance(words, ast.Constant) else ""

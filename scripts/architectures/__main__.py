@@ -63,13 +63,13 @@ def check(options: argparse.Namespace) -> int:
     kinds = chosen(options.types, ALL)
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
     trial, verdicts = ZooTrial(folder, ready(options.llama)), {}
-    for each in cells:
-        if each.path.exists() and (trial.knows(each) or not options.kept):
-            found = trial.of(each)
-            verdicts[each.name, each.kind] = found
-            print(f"{each.name} {each.kind}: {found.word}", file=sys.stderr, flush=True)
+    for one in cells:
+        if one.path.exists() and (trial.knows(one) or not options.kept):
+            verdict = trial.of(one)
+            verdicts[one.name, one.kind] = verdict
+            print(f"{one.name} {one.kind}: {verdict.word}", file=sys.stderr, flush=True)
     print("\n".join(table.lines(verdicts, kinds)))
-    return 1 if any(found.fails for found in verdicts.values()) else 0
+    return 1 if any(verdict.fails for verdict in verdicts.values()) else 0
 
 
 def keep(options: argparse.Namespace) -> int:
@@ -77,18 +77,18 @@ def keep(options: argparse.Namespace) -> int:
     folder, kinds = options.folder.resolve(), chosen(options.types, ALL)
     names = chosen(options.only, list(all_recipes(WIDTH)))
     forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
-    here = [[each for each in form if each.path.exists()][:1] for form in forms]
-    keeping = Keeping(options.target.resolve(), ready(options.llama))
-    left = keeping.keep([each for form in here for each in form])
+    ready_cells = [[cell for cell in form if cell.path.exists()][:1] for form in forms]
+    keeper = Keeping(options.target.resolve(), ready(options.llama))
+    left = keeper.keep([cell for form in ready_cells for cell in form])
     print(f"Left out: {', '.join(left) or 'none'}.")
     return 0
 
 
-def chosen(wish: str, known: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Read the names in a wish; all if it is empty."""
-    names = tuple(filter(None, wish.split(","))) or tuple(known)
-    if strange := sorted({*names} - {*known}):
-        sys.exit(f"Unknown: {', '.join(strange)}. Known: {', '.join(known)}.")
+def chosen(text: str, available: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """Read names with commas between them; all if there is none."""
+    names = tuple(filter(None, text.split(","))) or tuple(available)
+    if unknown := sorted({*names} - {*available}):
+        sys.exit(f"Unknown: {', '.join(unknown)}. Known: {', '.join(available)}.")
     return names
 
 

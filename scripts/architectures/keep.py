@@ -12,7 +12,7 @@ from pathlib import Path
 from architectures.checking import llama_server, records
 from architectures.checking.answers import ModelAnswer
 from architectures.checking.llama_server import Unable
-from architectures.checking.trial import told
+from architectures.checking.trial import run_module
 from architectures.kinds import Cell
 from architectures.tools import PACKAGE, Tools
 
@@ -35,43 +35,48 @@ class Keeping:
     def keep(self, cells: list[Cell]) -> list[str]:
         """Pack files with answers that do not depend on rounding; return those without any."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        said: dict[str, Continued] = {}
+        continued: dict[str, Continued] = {}
         for cell in cells:
-            if found := self._sure(cell):
-                said[cell.name] = found
-            print(f"{cell.name}: {sum(len(tokens) for _, tokens in found)} tokens", flush=True)
-        kept = [cell for cell in cells if cell.name in said]
-        (self.folder / "expected.json").write_text(written(said), encoding="utf-8")
+            if problem := self._sure(cell):
+                continued[cell.name] = problem
+            print(f"{cell.name}: {sum(len(tokens) for _, tokens in problem)} tokens", flush=True)
+        kept = [cell for cell in cells if cell.name in continued]
+        (self.folder / "expected.json").write_text(written(continued), encoding="utf-8")
         with tarfile.open(self.folder / "models.tar.xz", "w:xz", preset=9) as archive:
-            for cell in sorted(kept, key=lambda each: each.name):
+            for cell in sorted(kept, key=lambda cell: cell.name):
                 archive.add(cell.path, f"{cell.name}.gguf", filter=anonymous)
-        return [cell.name for cell in cells if cell.name not in said]
+        return [cell.name for cell in cells if cell.name not in continued]
 
     def _sure(self, cell: Cell) -> Continued:
         results = cell.origin.parent.parent / "results"
         key, name = records.key_of_engine(cell.path), f"{cell.name}-{cell.kind}-sure"
-        found = records.remembered(results, name, key, lambda: sure(self.tools, cell.path))
-        return [(text, tokens) for text, tokens in found] if isinstance(found, list) else []
+        problem = records.remembered(results, name, key, lambda: sure(self.tools, cell.path))
+        return [(text, tokens) for text, tokens in problem] if isinstance(problem, list) else []
 
 
 def sure(tools: Tools, file: Path) -> Continued:
     """List texts and llama-server's continuations, as far as they do not depend on rounding."""
     program = tools.program("llama-server")
     try:
-        answers = [ModelAnswer.of(each) for each in llama_server.answers(program, file, TEXTS)]
+        answers = [ModelAnswer.of(answer) for answer in llama_server.answers(program, file, TEXTS)]
     except Unable:
         return []
-    asked = json.dumps([{"prompt": each.prompt, "said": each.tokens[:MOST]} for each in answers])
-    lengths = told(["architectures.checking.logits", str(file), "sure"], {}, asked)
+    asked = json.dumps(
+        [{"prompt": answer.prompt, "said": answer.tokens[:MOST]} for answer in answers]
+    )
+    lengths = run_module(["architectures.checking.logits", str(file), "sure"], {}, asked)
     if not isinstance(lengths, list):
         return []
-    long = sorted(zip(lengths, answers, strict=True), key=lambda each: -each[0])[:KEPT]
+    long = sorted(zip(lengths, answers, strict=True), key=lambda answer: -answer[0])[:KEPT]
     return [(answer.text, list(answer.tokens[:length])) for length, answer in long if length]
 
 
-def written(said: Mapping[str, Continued]) -> str:
+def written(continued: Mapping[str, Continued]) -> str:
     """Write JSON, a line a model."""
-    rows = [f"  {json.dumps(name)}: {json.dumps(said[name], ensure_ascii=False)}" for name in said]
+    rows = [
+        f"  {json.dumps(name)}: {json.dumps(continued[name], ensure_ascii=False)}"
+        for name in continued
+    ]
     engine = f"llama-server of {PACKAGE} {version(PACKAGE)}"
     body = ",\n".join(rows)
     return f'{{\n "engine": {json.dumps(engine)},\n "says": {{\n{body}\n }}\n}}\n'

@@ -39,9 +39,9 @@ class Making:
         faults: dict[str, str] = {}
         with maker(self.python) as worker:
             for name in self.names:
-                found = dict(self._make(name, worker))
-                faults |= found
-                print(f"{name:20} {'; '.join(found.values()) or 'made'}", flush=True)
+                made = dict(self._make(name, worker))
+                faults |= made
+                print(f"{name:20} {'; '.join(made.values()) or 'made'}", flush=True)
         return faults
 
     def _make(self, name: str, worker: Worker) -> Iterator[tuple[str, str]]:

@@ -50,4 +50,4 @@ def number_of(value: object, width: int) -> object:
         return value(width)
     if isinstance(value, dict):
         return sized(value, width)
-    return [number_of(each, width) for each in value] if isinstance(value, list) else value
+    return [number_of(item, width) for item in value] if isinstance(value, list) else value

@@ -59,8 +59,8 @@ def ready(folder: Path | None = None) -> Tools:
 def unpack(folder: Path) -> None:
     download, aside = folder / "sdist", folder / "src.part"
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    wanted = ["--no-binary", PACKAGE, f"{PACKAGE}=={version(PACKAGE)}"]
-    subprocess.run([*pip, *wanted, "--dest", str(download)], check=True)
+    source_package = ["--no-binary", PACKAGE, f"{PACKAGE}=={version(PACKAGE)}"]
+    subprocess.run([*pip, *source_package, "--dest", str(download)], check=True)
     [archive] = download.glob("*.tar.gz")
     shutil.rmtree(aside, ignore_errors=True)
     with tarfile.open(archive) as opened:

@@ -38,19 +38,21 @@ HEADING = (
 
 def main() -> bool:
     """Measure and print; the goal is the reader's to judge."""
-    given = arguments(sys.argv[2:])
+    options = arguments(sys.argv[2:])
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
-    binary = llama_server.find(given.llama_server)
+    binary = llama_server.find(options.llama_server)
     print(heading())
     print(f"peer       {llama_server.told_version(binary)}")
     print(f"load       {os.getloadavg()[0]:.1f} when it began\n\n{HEADING}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name in given.heads:
+        for name in options.heads:
             target, head = CASES[name].write(Path(folder))
-            starter = Starter(target, binary, given.threads, Path(folder))
-            for streams in given.streams:
-                found = measured(CASES[name], head, starter, streams, given)
-                print(*lines(name, CASES[name].depth, streams, found), sep="\n", flush=True)
+            starter = Starter(target, binary, options.threads, Path(folder))
+            for streams in options.streams:
+                volleys_by_side = measured(CASES[name], head, starter, streams, options)
+                print(
+                    *lines(name, CASES[name].depth, streams, volleys_by_side), sep="\n", flush=True
+                )
     return True
 
 
@@ -63,10 +65,10 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=physical_cores(), help="of each server")
     add("--max-tokens", type=int, default=64, help="of a reply")
     add("--llama-server", type=Path, help="a binary that is there already")
-    given = parser.parse_args(words)
-    if strange := set(given.heads) - CASES.keys():
+    options = parser.parse_args(words)
+    if strange := set(options.heads) - CASES.keys():
         parser.error(f"there is no head {strange.pop()!r}; known: {', '.join(CASES)}")
-    return given
+    return options
 
 
 def sides(case: HeadCase, head: Path, target: Path) -> list[Side]:
@@ -90,36 +92,39 @@ def beside(option: str, head: Path, target: Path) -> tuple[str, ...]:
 
 
 def measured(
-    case: HeadCase, head: Path, starter: Starter, streams: int, given: argparse.Namespace
+    case: HeadCase, head: Path, starter: Starter, streams: int, options: argparse.Namespace
 ) -> dict[str, list[HeadVolley]]:
     """Ask all sides the same in turns; return the volleys of each."""
-    known = sides(case, head, starter.model)
-    found: dict[str, list[HeadVolley]] = {side.name: [] for side in known}
+    all_sides = sides(case, head, starter.model)
+    volleys_by_side: dict[str, list[HeadVolley]] = {side.name: [] for side in all_sides}
     prompts = case.prompts(streams)
     with ExitStack() as stack:
         servers = {
-            side.name: stack.enter_context(starter.start(side, streams, CONTEXT)) for side in known
+            side.name: stack.enter_context(starter.start(side, streams, CONTEXT))
+            for side in all_sides
         }
-        for number in range(WARM_UP + (given.groups or GROUPS[streams])):
+        for number in range(WARM_UP + (options.groups or GROUPS[streams])):
             group = [next(prompts) for _ in range(streams)]
-            for side in rotated(known, number):
+            for side in rotated(all_sides, number):
                 address = servers[side.name].address
-                found[side.name].append(volley(address, group, given.max_tokens))
-    return {name: volleys[WARM_UP:] for name, volleys in found.items()}
+                volleys_by_side[side.name].append(volley(address, group, options.max_tokens))
+    return {name: volleys[WARM_UP:] for name, volleys in volleys_by_side.items()}
 
 
-def lines(name: str, depth: int, streams: int, found: dict[str, list[HeadVolley]]) -> list[str]:
+def lines(
+    name: str, depth: int, streams: int, volleys_by_side: dict[str, list[HeadVolley]]
+) -> list[str]:
     """Format each side beside the first: medians and quartiles of the groups."""
-    first = next(iter(found.values()))
-    told = []
-    for side, volleys in found.items():
+    first = next(iter(volleys_by_side.values()))
+    rows = []
+    for side, volleys in volleys_by_side.items():
         pairs = list(zip(volleys, first, strict=True))
         low, ratio, high = np.percentile([a.speed / b.speed for a, b in pairs], [25, 50, 75])
         same = sum(x == y for a, b in pairs for x, y in zip(a.texts, b.texts, strict=True))
-        told.append(
+        rows.append(
             f"{name:22}{depth:>5}{streams:>8}  {side:14}"
-            f"{np.median([each.speed for each in volleys]):9.1f}{ratio:7.2f}  "
-            f"{f'{low:.2f} {high:.2f}':12}{sum(each.drafted for each in volleys):8,}"
-            f"{sum(each.accepted for each in volleys):9,}{same / (len(pairs) * streams):6.0%}"
+            f"{np.median([volley.speed for volley in volleys]):9.1f}{ratio:7.2f}  "
+            f"{f'{low:.2f} {high:.2f}':12}{sum(volley.drafted for volley in volleys):8,}"
+            f"{sum(volley.accepted for volley in volleys):9,}{same / (len(pairs) * streams):6.0%}"
         )
-    return told
+    return rows

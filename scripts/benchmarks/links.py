@@ -38,7 +38,7 @@ OPTIONS = Options(context=2048)
 
 def main() -> bool:
     """Print a row for each delay; False if the gain of prompt lookup does not grow with it."""
-    given = arguments(sys.argv[2:])
+    options = arguments(sys.argv[2:])
     print(heading(), "\n")
     print("| each way | a trip | 1 token | 9 tokens | trips a round | plain | n-gram | draft |")
     print("|---|---|---|---|---|---|---|---|")
@@ -47,10 +47,10 @@ def main() -> bool:
         target, draft = (weights(STARTER, kind, Path(folder)) for kind in ("q8_0", "q4_0"))
         link = SlowLink(address)
         os.environ[WORKERS] = link.endpoint
-        for delay in given.delays:
+        for delay in options.delays:
             link.seconds = delay / 1e3
-            plain, ngram = measured(target, None, "ngram", link, given.tokens)
-            _, helped = measured(target, draft, "draft-model", link, given.tokens)
+            plain, ngram = measured(target, None, "ngram", link, options.tokens)
+            _, helped = measured(target, draft, "draft-model", link, options.tokens)
             gains.append(ngram.rate / plain.rate)
             print(row(delay, target, plain, ngram, helped), flush=True)
     return gains == sorted(gains)
@@ -79,9 +79,9 @@ def row(delay: float, target: Path, plain: Figures, *others: Figures) -> str:
     times = (link.trip_seconds, costs[NARROW], costs[WIDE])
     cells = [f"{delay:g} ms", *(f"{seconds * 1e3:.1f} ms" for seconds in times)]
     cells += [f"{plain.trips:.1f}", f"{plain.rate:.1f} tokens/s"]
-    for each in others:
-        gain = each.rate / plain.rate
-        cells.append(f"{each.rate:.1f}, {gain:.2f} times ({each.drafted:.1f} drafted)")
+    for other in others:
+        gain = other.rate / plain.rate
+        cells.append(f"{other.rate:.1f}, {gain:.2f} times ({other.drafted:.1f} drafted)")
     return f"| {' | '.join(cells)} |"
 
 
@@ -104,15 +104,15 @@ def measured(
     target: Path, draft: Path | None, proposer: str, link: SlowLink, tokens: int
 ) -> tuple[Figures, Figures]:
     """Decode the same texts plainly and with drafts; prompts are read before."""
-    texts = [each.messages for each in prompts.built_in() if each.category == "edit"][:TEXTS]
+    texts = [prompt.messages for prompt in prompts.built_in() if prompt.category == "edit"][:TEXTS]
     with load(target, draft, Loading(OPTIONS, proposer=proposer)) as runtime:
         asked = [runtime.conversation(text) for text in texts]
-        said(runtime, asked, WARM_UP_TOKENS, link)
-        plain = said(runtime, asked, tokens, link, depth=0)
-        return plain, said(runtime, asked, tokens, link)
+        timed_reply(runtime, asked, WARM_UP_TOKENS, link)
+        plain = timed_reply(runtime, asked, tokens, link, depth=0)
+        return plain, timed_reply(runtime, asked, tokens, link)
 
 
-def said(
+def timed_reply(
     runtime: Runtime,
     asked: Sequence[Sequence[int]],
     tokens: int,

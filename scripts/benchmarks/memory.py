@@ -90,12 +90,12 @@ def cases(folder: Path) -> Iterator[MemoryCase]:
 
 
 def measured(case: MemoryCase) -> dict[str, int]:
-    given = {name: value for name, value in asdict(case.options).items() if value}
-    options = json.dumps(given, default=str)
+    changed = {name: value for name, value in asdict(case.options).items() if value}
+    options = json.dumps(changed, default=str)
     command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+    figures: dict[str, int] = json.loads(done.stdout)
+    return figures
 
 
 def main() -> bool:
@@ -106,10 +106,10 @@ def main() -> bool:
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(Path(folder)):
-            found = measured(case)
-            off = found["grown"] / found["total"] - 1
+            measurement = measured(case)
+            off = measurement["grown"] / measurement["total"] - 1
             met = met and abs(off) <= (CLOSE_WITH_HEAD if case.options.head else CLOSE)
-            parts = [found[name] / MIB for name in PARTS]
+            parts = [measurement[name] / MIB for name in PARTS]
             figures = "".join(f"{part:8.0f}" for part in parts)
             print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)
     return met

@@ -111,8 +111,8 @@ def theirs(pair: MlxPair, prompt: list[int], sampling: Sampling, depth: int) -> 
     if depth:
         options |= {"draft_model": pair.draft, "num_draft_tokens": depth}
     mx.random.seed(1)
-    found = stream_generate(pair.target, pair.tokenizer, prompt, max_tokens=2 * LENGTH, **options)
-    for part in found:
+    replies = stream_generate(pair.target, pair.tokenizer, prompt, max_tokens=2 * LENGTH, **options)
+    for part in replies:
         yield part.token, part.from_draft
 
 
@@ -150,9 +150,9 @@ def ours_of(network: Module) -> MlxModel:
 def rounded(folder: Path, made: Path) -> Path:
     """Copy a model with its matrices rounded to 4 bits and stored in 32."""
     made.mkdir()
-    for each in folder.iterdir():
-        if each.suffix == ".json":
-            (made / each.name).write_bytes(each.read_bytes())
+    for file in folder.iterdir():
+        if file.suffix == ".json":
+            (made / file.name).write_bytes(file.read_bytes())
     weights = mx.load(str(folder / "model.safetensors"))
     assert isinstance(weights, dict)
     for name, values in weights.items():
@@ -247,12 +247,12 @@ def host_time() -> bool:
 def layouts(model: qwen3.Model, runner: Runner) -> dict[str, list[float]]:
     """Measure Python's seconds before anything is evaluated, in turns."""
     caches = make_prompt_cache(model)
-    found: dict[str, list[float]] = {}
+    seconds_by_way: dict[str, list[float]] = {}
 
     def timed(name: str, run: Callable[[], mx.array]) -> None:
         begun = time.perf_counter()
         logits = run()
-        found.setdefault(name, []).append(time.perf_counter() - begun)
+        seconds_by_way.setdefault(name, []).append(time.perf_counter() - begun)
         mx.eval(logits)
 
     single, five = (Row(0, tokens_of(START[:size]), outputs=size) for size in (1, 5))
@@ -261,7 +261,7 @@ def layouts(model: qwen3.Model, runner: Runner) -> dict[str, list[float]]:
         timed("mlx-lm, a forward of 5", lambda: model(mx.array([START[:5]]), cache=caches))
         timed("LocalSpec, a forward of 1", lambda: runner.run([single]))
         timed("LocalSpec, a forward of 5", lambda: runner.run([five]))
-    return found
+    return seconds_by_way
 
 
 def tokens_said(engine: Engine) -> Iterator[int]:

@@ -36,11 +36,11 @@ QUICK = {"streams": [1, 4], "rounds": 1, "max_tokens": 32, "per_category": 1, "t
 
 def main() -> bool:
     """Measure and print; False if a goal was missed."""
-    given = arguments(sys.argv[2:])
+    options = arguments(sys.argv[2:])
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return compare(given, Path(folder))
+            return compare(options, Path(folder))
     except LocalSpecError as error:
         raise SystemExit(str(error)) from error
     except KeyboardInterrupt:
@@ -59,8 +59,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--max-tokens", type=positive, default=128, help="of a reply")
     add("--per-category", type=positive, default=4, help="prompts that one stream asks")
     add("--prompts", type=Path, help="JSON lines with category, and turns or prompt")
-    known = ", ".join(KNOWN)
-    add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {known}")
+    modes = ", ".join(KNOWN)
+    add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {modes}")
     add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
     add("--long", choices=["yes", "no", "only"], default="yes", help="prompts of 4,000 tokens")
     add("--json", type=Path, help="write all that was measured")
@@ -70,54 +70,54 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def compare(given: argparse.Namespace, folder: Path) -> bool:
-    kind = given.quantise or ("q8_0" if given.model == STARTER else AS_IT_IS)
-    model = weights(given.model, kind, folder)
-    starter = Starter(model, llama_server.find(given.llama_server), given.threads, folder)
-    comparison = comparison_of(given, starter)
+def compare(options: argparse.Namespace, folder: Path) -> bool:
+    kind = options.quantise or ("q8_0" if options.model == STARTER else AS_IT_IS)
+    model = weights(options.model, kind, folder)
+    starter = Starter(model, llama_server.find(options.llama_server), options.threads, folder)
+    comparison = comparison_of(options, starter)
     head = [heading(), f"peer       {llama_server.told_version(starter.llama_server)}"]
-    head += [f"model      {model.name}, {given.threads} threads"]
+    head += [f"model      {model.name}, {options.threads} threads"]
     print("```", *head, "```", sep="\n", flush=True)
     if not comparison.together:
         print("\nMemory is short: only one server is loaded at a time.", flush=True)
-    about = about_run(given, starter)
+    about = about_run(options, starter)
     records, missed = list[object](), list[Goal]()
-    for setting in settings(read(given.prompts), wish(given)):
-        found, judged = measured(comparison, setting)
-        records.append(found)
+    for setting in settings(read(options.prompts), wish(options)):
+        figures, judged = measured(comparison, setting)
+        records.append(figures)
         missed += [goal for goal in judged if not goal.met]
-        if given.json:
-            save(given.json, about, records)
+        if options.json:
+            save(options.json, about, records)
     return not missed
 
 
 def measured(comparison: PeersRun, setting: Setting) -> tuple[dict[str, object], list[Goal]]:
     """Measure and print a setting."""
     volleys = list(comparison.measure(setting))
-    found = summarise(volleys, setting.streams)
-    judged = list(goals(setting, found))
-    print(f"\n{shown(setting, found, judged)}", flush=True)
-    return record(setting, found, judged, volleys), judged
+    figures = summarise(volleys, setting.streams)
+    judged = list(goals(setting, figures))
+    print(f"\n{shown(setting, figures, judged)}", flush=True)
+    return record(setting, figures, judged, volleys), judged
 
 
-def comparison_of(given: argparse.Namespace, starter: Starter) -> PeersRun:
-    sides = chosen(given.modes, given.ours)
+def comparison_of(options: argparse.Namespace, starter: Starter) -> PeersRun:
+    sides = chosen(options.modes, options.ours)
     needed = ROOM * starter.model.stat().st_size * len(sides)
     together = needed <= psutil.virtual_memory().available
-    return PeersRun(sides, starter.start, given.rounds, given.max_tokens, together)
+    return PeersRun(sides, starter.start, options.rounds, options.max_tokens, together)
 
 
-def wish(given: argparse.Namespace) -> ComparisonWish:
+def wish(options: argparse.Namespace) -> ComparisonWish:
     return ComparisonWish(
-        [] if given.long == "only" else given.streams,
-        given.temperatures,
-        given.per_category,
-        long=given.long != "no",
-        least_prompts=1 if given.quick else ComparisonWish().least_prompts,
+        [] if options.long == "only" else options.streams,
+        options.temperatures,
+        options.per_category,
+        long=options.long != "no",
+        least_prompts=1 if options.quick else ComparisonWish().least_prompts,
     )
 
 
-def about_run(given: argparse.Namespace, starter: Starter) -> dict[str, object]:
+def about_run(options: argparse.Namespace, starter: Starter) -> dict[str, object]:
     return {
         "command": command("scripts/bench"),
         "revision": revision(),
@@ -125,9 +125,9 @@ def about_run(given: argparse.Namespace, starter: Starter) -> dict[str, object]:
         "machine": machine(),
         "llama_server": llama_server.told_version(starter.llama_server),
         "model": starter.model.name,
-        "threads": given.threads,
-        "rounds": given.rounds,
-        "max_tokens": given.max_tokens,
+        "threads": options.threads,
+        "rounds": options.rounds,
+        "max_tokens": options.max_tokens,
     }
 
 

@@ -33,19 +33,19 @@ PARTS: Mapping[str, Part] = {
 def main() -> bool:
     """Measure what is named, or everything; False if a goal was missed."""
     parser = argparse.ArgumentParser(prog="scripts/bench server")
-    known = ", ".join(PARTS)
-    parser.add_argument("part", nargs="*", choices=[[], *PARTS], metavar="PART", help=known)
+    names = ", ".join(PARTS)
+    parser.add_argument("part", nargs="*", choices=[[], *PARTS], metavar="PART", help=names)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=physical_cores(), help="of each server")
-    wish = parser.parse_args(sys.argv[2:])
+    options = parser.parse_args(sys.argv[2:])
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
     print(f"```\n{heading()}\n```", flush=True)
     met = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "smollm2-q8_0.gguf"
         requantise(locate("smollm2-135m").path, path, "q8_0")
-        bench = Bench(path, Path(folder), wish.rounds, wish.threads)
-        for name in wish.part or PARTS:
+        bench = Bench(path, Path(folder), options.rounds, options.threads)
+        for name in options.part or PARTS:
             print(flush=True)
             met.append(PARTS[name](bench))
             print("" if met[-1] else "\nGoal missed.", flush=True)

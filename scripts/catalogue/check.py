@@ -31,15 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := sorted(set(wishes.names) - entries.keys()):
         sys.exit(f"{wishes.catalogue} has no {', '.join(unknown)}")
     with TemporaryDirectory(prefix="localspec-") as folder:
-        looks = Looks(Path(folder))
+        headers = Looks(Path(folder))
         findings = []
         for claim in claims(entries, wishes.names):
-            found = check(claim, looks)
-            findings.append(replace(found, size=()) if wishes.write else found)
-            print(told(findings[-1]), flush=True)
+            finding = check(claim, headers)
+            findings.append(replace(finding, size=()) if wishes.write else finding)
+            print(describe(findings[-1]), flush=True)
     if wishes.write:
         put_down(wishes.catalogue, findings)
-    problems = [f"{each.claim}: {text}" for each in findings for text in each.all]
+    problems = [f"{finding.claim}: {text}" for finding in findings for text in finding.all]
     print(f"{len(findings)} offers, {len(problems)} problems", *problems, sep="\n")
     return 1 if problems else 0
 
@@ -55,12 +55,12 @@ def parser() -> argparse.ArgumentParser:
 def claims(entries: Mapping[str, Entry], names: Sequence[str]) -> Iterator[Claim]:
     for entry in entries.values():
         if not names or entry.name in names:
-            for engine in (name for name, each in specs().items() if each.format in entry.offers):
+            for engine in (name for name, spec in specs().items() if spec.format in entry.offers):
                 weights = offer_for(entry, engine).weights
                 yield from (Claim(entry, engine, name) for name in weights)
 
 
-def told(finding: OfferFinding) -> str:
+def describe(finding: OfferFinding) -> str:
     count = len(finding.all)
     state = "right" if not count else "1 problem" if count == 1 else f"{count} problems"
     return f"{finding.claim}: {state} ({finding.line})"
@@ -70,13 +70,13 @@ def put_down(place: Path, findings: Sequence[OfferFinding]) -> None:
     """Write revisions, sizes and sums; an entry is checked that has no other problem."""
     text = place.read_text(encoding="utf-8")
     wrong = set()
-    for each in findings:
-        claim, part = each.claim, each.part
+    for finding in findings:
+        claim, part = finding.claim, finding.part
         if part and isinstance(part.source, Hub):
             text = written(text, claim.name, claim.weights, part)
-        if each.problems:
+        if finding.problems:
             wrong.add(claim.entry.name)
-    for name in {each.claim.entry.name for each in findings} - wrong:
+    for name in {finding.claim.entry.name for finding in findings} - wrong:
         text = checked(text, name)
     place.write_text(text, encoding="utf-8")
     read(place)

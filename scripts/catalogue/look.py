@@ -82,17 +82,17 @@ class Looks:
         with outlined(part.files, heads) as folder:
             yield folder
 
-    def _head(self, found: Listing, file: Remote, most: int) -> Path:
-        place = self._folder / found.repository.replace("/", "--") / f"{file.name}.head"
+    def _head(self, listing: Listing, file: Remote, most: int) -> Path:
+        place = self._folder / listing.repository.replace("/", "--") / f"{file.name}.head"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()  # there is nothing to fetch of an empty file
         if file.name.endswith((".gguf", ".safetensors")):
-            if not hub.begin(found, file, place, most):
-                raise PullError(f"{found.repository} sends no parts of {file.name}")
+            if not hub.begin(listing, file, place, most):
+                raise PullError(f"{listing.repository} sends no parts of {file.name}")
         else:
-            url = hf_hub_url(found.repository, file.name, revision=found.revision)
+            url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             headers = build_hf_headers(library_name="localspec")
-            with hub.translate_errors(found.repository):
+            with hub.translate_errors(listing.repository):
                 hub.go_on(url, place, file.size, headers, lambda _: None)
         return place
 

@@ -56,36 +56,36 @@ class OfferFinding:
         return (*self.size, *self.problems)
 
 
-def check(claim: Claim, looks: Looks) -> OfferFinding:
+def check(claim: Claim, headers: Looks) -> OfferFinding:
     try:
-        found = listed(claim.weights, claim.engine, claim.name)
+        listing = listed(claim.weights, claim.engine, claim.name)
     except LocalSpecError as error:
         return OfferFinding(claim, None, "not found", (str(error),))
-    size = tuple(sizes(claim, found))
-    line = counted(found) if found.files else str(found.source)
+    size = tuple(sizes(claim, listing))
+    line = counted(listing) if listing.files else str(listing.source)
     try:
-        look = looks.look(found, claim.engine)
+        look = headers.look(listing, claim.engine)
     except LocalSpecError as error:
-        return OfferFinding(claim, found, line, (str(error),), size)
+        return OfferFinding(claim, listing, line, (str(error),), size)
     held = look.footprint
     line += f", {held.architecture}, {held.quantisation}, {held.vocabulary:,} tokens"
     wrong = (
         *shapes(claim.entry, look),
         *templates(claim.entry, look),
-        *drafters(claim, look, looks),
+        *drafters(claim, look, headers),
     )
-    return OfferFinding(claim, found, line, wrong, size)
+    return OfferFinding(claim, listing, line, wrong, size)
 
 
-def counted(found: PullPart) -> str:
-    count = len(found.files)
-    return f"{count} file{'s' * (count != 1)}, {found.bytes:,} bytes"
+def counted(part: PullPart) -> str:
+    count = len(part.files)
+    return f"{count} file{'s' * (count != 1)}, {part.bytes:,} bytes"
 
 
-def sizes(claim: Claim, found: PullPart) -> Iterator[str]:
-    said = claim.weights.bytes
-    if found.files and abs(found.bytes - said) > max(LEAST, ROUNDED * said):
-        yield f"has {found.bytes:,} bytes; the catalogue says {said:,}"
+def sizes(claim: Claim, part: PullPart) -> Iterator[str]:
+    listed_bytes = claim.weights.bytes
+    if part.files and abs(part.bytes - listed_bytes) > max(LEAST, ROUNDED * listed_bytes):
+        yield f"has {part.bytes:,} bytes; the catalogue says {listed_bytes:,}"
 
 
 def shapes(entry: Entry, look: Look) -> Iterator[str]:
@@ -94,13 +94,13 @@ def shapes(entry: Entry, look: Look) -> Iterator[str]:
         yield f"was trained for {held.context:,} tokens; the catalogue says {entry.context:,}"
     if entry.shape is None:
         return
-    for what, here, said in (
+    for quantity, measured, catalogued in (
         ("layers", held.layers, entry.shape.layers),
         ("heads of keys and values", held.kv_heads, entry.shape.kv_heads),
         ("tokens", held.vocabulary, entry.shape.vocabulary),
     ):
-        if here != said:
-            yield f"has {here:,} {what}; the catalogue says {said:,}"
+        if measured != catalogued:
+            yield f"has {measured:,} {quantity}; the catalogue says {catalogued:,}"
 
 
 def templates(entry: Entry, look: Look) -> Iterator[str]:
@@ -118,20 +118,20 @@ def templates(entry: Entry, look: Look) -> Iterator[str]:
         yield f"has a chat template that does not write a question ({why or 'it is left out'})"
 
 
-def drafters(claim: Claim, look: Look, looks: Looks) -> Iterator[str]:
+def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
     offer = claim.offer
     try:
         if offer.drafter == "mtp-inside":
             if not look.drafting_layers:
                 yield "has no layers for multi-token prediction (nextn_predict_layers) inside"
         elif offer.drafter == "model":
-            draft = looks.look(drafting(offer, claim.engine), claim.engine)
+            draft = headers.look(drafting(offer, claim.engine), claim.engine)
             yield from vocabularies(offer, look, draft)
         elif offer.draft:
-            found = part(source(offer.draft), claim.engine, "")
-            looks.require_header(found, claim.engine)
-            if abs(found.bytes - offer.draft_bytes) > max(LEAST, ROUNDED * offer.draft_bytes):
-                yield f"drafter has {found.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
+            drafter = part(source(offer.draft), claim.engine, "")
+            headers.require_header(drafter, claim.engine)
+            if abs(drafter.bytes - offer.draft_bytes) > max(LEAST, ROUNDED * offer.draft_bytes):
+                yield f"drafter has {drafter.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
     except LocalSpecError as error:
         yield f"drafter {offer.draft}: {error}"
 

@@ -19,8 +19,8 @@ def main() -> None:
 
 def replaced(text: str) -> str:
     """Return the page with the table as it should be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, _, behind = text.partition(BEGIN)
+    _, _, after = behind.partition(END)
     return before + BEGIN + table() + END + after
 
 
@@ -28,10 +28,10 @@ def table() -> str:
     return "".join(f"{line}\n" for line in lines(entries()))
 
 
-def lines(known: dict[str, Entry]) -> Iterator[str]:
+def lines(entries: dict[str, Entry]) -> Iterator[str]:
     yield "| name | what | GGUF | MLX | drafter |"
     yield "|---|---|---|---|---|"
-    for entry in known.values():
+    for entry in entries.values():
         gguf, mlx = entry.offers.get("gguf"), entry.offers.get("mlx")
         drafter = next(offer.drafter for offer in (gguf, mlx) if offer)
         cells = [f"`{entry.name}`", entry.about, weights(gguf), weights(mlx), drafter]
@@ -41,8 +41,8 @@ def lines(known: dict[str, Entry]) -> Iterator[str]:
 def weights(offer: Offer | None) -> str:
     if offer is None:
         return ""
-    found = ((name, each.bytes / 1e9) for name, each in offer.weights.items())
-    return ", ".join(f"{name} {size:.1f} GB" for name, size in found)
+    sizes = ((name, weights.bytes / 1e9) for name, weights in offer.weights.items())
+    return ", ".join(f"{name} {size:.1f} GB" for name, size in sizes)
 
 
 if __name__ == "__main__":

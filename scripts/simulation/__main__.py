@@ -70,7 +70,7 @@ def trial(texts: Sequence[SimulatedText], hardware: str, drafting: float) -> Sim
     plain = fixed_runs["plain"]
     whole = [(0, text.length) for text in texts]
     start = [(0, min(START, text.length // 2)) for text in texts]
-    rest = [(end, text.length) for (_, end), text in zip(start, texts, strict=True)]
+    after = [(end, text.length) for (_, end), text in zip(start, texts, strict=True)]
     best = min(fixed_runs, key=lambda name: seconds(fixed_runs[name], whole))
     return SimulationTrial(
         texts[0].name,
@@ -79,7 +79,7 @@ def trial(texts: Sequence[SimulatedText], hardware: str, drafting: float) -> Sim
         speed=seconds(plain, whole) / seconds(own, whole),
         best=seconds(plain, whole) / seconds(fixed_runs[best], whole),
         depth=best,
-        near=least(fixed_runs.values(), rest) / seconds(own, rest),
+        near=least(fixed_runs.values(), after) / seconds(own, after),
         cold=seconds(plain, start) / seconds(own, start),
         back=min(back(texts, own, list(fixed_runs.values())), default=inf),
         oracle=seconds(plain, whole) / sum(oracle(text, machine) for text in texts),
@@ -115,18 +115,18 @@ def back(
 
 
 def trials() -> Iterator[SimulationTrial]:
-    wanted = [
+    chosen = [
         (alike, hardware, drafting)
         for alike in texts()
         for hardware in CURVES
         for drafting in next(costs for by, costs in DRAFTING.items() if by in alike[0].drafts)
     ]
     with ProcessPoolExecutor() as pool:
-        yield from pool.map(trial, *zip(*wanted, strict=True))
+        yield from pool.map(trial, *zip(*chosen, strict=True))
 
 
-def summary(found: Sequence[SimulationTrial]) -> Iterator[str]:
-    yield f"{len(found)} trials, {sum(each.met for each in found)} met all goals"
+def summary(results: Sequence[SimulationTrial]) -> Iterator[str]:
+    yield f"{len(results)} trials, {sum(trial.met for trial in results)} met all goals"
     goals: Sequence[tuple[str, float, Callable[[SimulationTrial], float]]] = (
         ("of the best fixed depth, after the start", NEAR, lambda t: t.near),
         ("of the then best, after a change", NEAR, lambda t: t.back),
@@ -135,7 +135,7 @@ def summary(found: Sequence[SimulationTrial]) -> Iterator[str]:
         ("of plain decoding, at the start", COLD, lambda t: t.cold),
     )
     for name, goal, of in goals:
-        values = np.array([of(each) for each in found if of(each) < inf])
+        values = np.array([of(trial) for trial in results if of(trial) < inf])
         met = int((values >= goal).sum())
         low, middle = values.min(), np.median(values)
         few = f"{met} of {len(values)} at {goal:.0%} or more"
@@ -148,12 +148,12 @@ def main() -> int:
         {"record": record.main, "trees": trees.main}[name]()
         return 0
     print(HEADING)
-    found = []
-    for each in trials():
-        found.append(each)
-        print(each.line, flush=True)
+    results = []
+    for trial in trials():
+        results.append(trial)
+        print(trial.line, flush=True)
     print()
-    print(*summary(found), sep="\n")
+    print(*summary(results), sep="\n")
     return 0
 
 

@@ -50,18 +50,18 @@ def main() -> None:
             pair = models.pair
             prompts = choose(built_in(), (), EACH)
             asked = questions(pair.target, prompts, Settings(max_tokens=LENGTH))
-            found = [recorded(pair, question) for question in asked]
-    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in found)
+            replies = [recorded(pair, question) for question in asked]
+    lines = ",\n".join(json.dumps(reply, separators=(",", ":")) for reply in replies)
     RECORDED.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def recorded(pair: Pair, question: Question) -> dict[str, object]:
     """Record one plain reply, then every proposer's draft at each of its places."""
-    reply = said(pair, question)
+    reply = reply_to(pair, question)
     text = np.concatenate((question.tokens, reply))
     hints = Hints(pair.target.tokenizer.encode(question.prompt.prediction))
     proposers = registry.make_proposers(registry.choose("auto", registry.DRAFT), pair)
-    found = {
+    drafts = {
         by: [
             places(proposer, text, len(question.tokens) + at, question, hints)
             for at in range(len(reply))
@@ -72,10 +72,10 @@ def recorded(pair: Pair, question: Question) -> dict[str, object]:
     for proposer in proposers.values():
         proposer.release(0)
     print(f"{question.prompt.name}: {len(reply)} tokens", file=sys.stderr)
-    return {"name": question.prompt.name, "drafts": found}
+    return {"name": question.prompt.name, "drafts": drafts}
 
 
-def said(pair: Pair, question: Question) -> Tokens:
+def reply_to(pair: Pair, question: Question) -> Tokens:
     heard: list[Event] = []
     engine = Engine(pair.target, Silent(), 0)
     engine.add(engine.prepare(question.tokens, question.settings, heard.append))
@@ -86,13 +86,13 @@ def said(pair: Pair, question: Question) -> Tokens:
 
 
 def places(
-    proposer: Proposer, text: Tokens, known: int, question: Question, hints: Hints
+    proposer: Proposer, text: Tokens, length: int, question: Question, hints: Hints
 ) -> tuple[list[int], int]:
     """Record a proposer's draft at one place: confidences in percent, and how many are right."""
     start = len(question.tokens)
     sampler = Sampler(GREEDY, 0, question.tokens)
-    [draft] = proposer.propose([Ask(0, text[:known], REACH, sampler, start, hints, sure_enough)])
-    right = common_prefix(draft.tokens, text[known:])
+    [draft] = proposer.propose([Ask(0, text[:length], REACH, sampler, start, hints, sure_enough)])
+    right = common_prefix(draft.tokens, text[length:])
     return [round(100 * c) for c in draft.confidences], right
 
 

@@ -91,15 +91,15 @@ def drafts(rates: FloatArray, seed: int, falls: float = 1.0) -> list[PlaceDraft]
     """Draft as a proposer that half knows when it is right."""
     rng = np.random.default_rng(seed)
     ahead = np.append(rates, [rates[-1]] * FURTHEST)
-    found = []
+    stretches = []
     for place in range(len(rates)):
         expected = ahead[place : place + FURTHEST] * falls ** np.arange(FURTHEST)
         # Spread around the rate so that confidences tell something, and are calibrated.
         sure = rng.beta(SPREAD * expected + 0.05, SPREAD * (1 - expected) + 0.05)
         hits = rng.random(FURTHEST) < sure
         right = int(np.argmin(hits)) if not hits.all() else FURTHEST
-        found.append(PlaceDraft(sure.round(3).tolist(), right))
-    return found
+        stretches.append(PlaceDraft(sure.round(3).tolist(), right))
+    return stretches
 
 
 def recorded() -> list[SimulatedText]:
@@ -113,10 +113,10 @@ def one_by_one(replies: Sequence[Mapping[str, Sequence[tuple[list[int], int]]]])
     joined = {
         by: [
             PlaceDraft([c / 100 for c in sure], right)
-            for each in replies
-            for sure, right in each[by]
+            for reply in replies
+            for sure, right in reply[by]
         ]
         for by in replies[0]
     }
-    lengths = [len(next(iter(each.values()))) for each in replies]
+    lengths = [len(next(iter(reply.values()))) for reply in replies]
     return SimulatedText("recorded replies", joined, begins=np.cumsum(lengths)[:-1].tolist())

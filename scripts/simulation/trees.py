@@ -57,7 +57,7 @@ class Head(NamedTuple):
         """Return the chances of the nodes at each place, likeliest first, and what they cost."""
         rng = np.random.default_rng(0)
         frontier, cost = np.ones((PLACES, 1)), np.zeros(PLACES)
-        found = []
+        trees = []
         for level in range(self.deepest):
             mean = self.first * self.falls**level
             step = STEP * forwards[frontier.shape[1] - 1]
@@ -67,9 +67,9 @@ class Head(NamedTuple):
             sure = sure[:, : frontier.shape[1]]
             nodes = (frontier * goes_on[:, None])[:, :, None] * self._candidates(sure)
             nodes = -np.sort(-nodes.reshape(PLACES, -1), axis=1)
-            found.append(nodes)
+            trees.append(nodes)
             frontier = nodes[:, : self.branches]
-        return -np.sort(-np.concatenate(found, axis=1), axis=1)[:, :WIDEST], cost
+        return -np.sort(-np.concatenate(trees, axis=1), axis=1)[:, :WIDEST], cost
 
     def _candidates(self, sure: Numbers) -> Numbers:
         """Share out what the likeliest token leaves among the next ones."""
@@ -112,5 +112,5 @@ def tree_gains() -> Iterator[TreeGain]:
 
 def main() -> None:
     print(HEADING)
-    for each in tree_gains():
-        print(each.line)
+    for gain in tree_gains():
+        print(gain.line)

@@ -151,9 +151,9 @@ class Run:
 def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) -> Run:
     """Let the controller decode a text that is new to it, on a machine it has measured."""
     rng, clock = np.random.default_rng(seed), Clock()
-    known = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
-    heads = {by: KnownHead(each) for by, each in known.items() if by in READING}
-    best = Best({**known, **heads}, Depth(machine.costs(rng, list(known))), clock)
+    drafts = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
+    heads = {by: KnownHead(drafter) for by, drafter in drafts.items() if by in READING}
+    best = Best({**drafts, **heads}, Depth(machine.costs(rng, list(drafts))), clock)
     history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
     sampler = Sampler(GREEDY, 0, history[:1], shares_dice=True)
     times: list[float] = []
@@ -162,8 +162,8 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
         rounds.append(place)
         if place in text.begins:
             best.release(0)
-            for each in known.values():
-                each.read = place + 1  # the prompt, while the target read it
+            for drafter in drafts.values():
+                drafter.read = place + 1  # the prompt, while the target read it
             best.propose([Ask(0, history[: place + 1], 0, sampler, prompt=1)])
         begun = clock.seen
         end = next((begin for begin in text.begins if begin > place), text.length)

@@ -29,24 +29,24 @@ def main() -> int:
     )
     parser.add_argument("minutes", type=float)
     parser.add_argument("--folder", type=Path, help="for the logs; else a new one")
-    wish, more = parser.parse_known_args()
-    folder = wish.folder or Path(tempfile.mkdtemp(prefix="localspec-soak-"))
+    options, more = parser.parse_known_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="localspec-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends as well
-    for name, what in (
+    for name, value in (
         ("command", command("scripts/soak")),
         ("revision", revision()),
         ("versions", versions()),
         ("machine", machine()),
         ("logs", folder),
     ):
-        print(f"{name:10} {what}", flush=True)
+        print(f"{name:10} {value}", flush=True)
     with localspec(STARTER, folder / "server.log", *OPTIONS, *more) as server:
         soak = Soak(ServerWatch(server, folder / "diary.jsonl"))
-        faults = asyncio.run(soak.run(wish.minutes * MINUTE))
+        faults = asyncio.run(soak.run(options.minutes * MINUTE))
     faults += afterwards(server)
     print(f"\n{soak.report()}\n")
-    failed = [f"FAILED  {each}" for each in faults[:SHOWN]]
+    failed = [f"FAILED  {fault}" for fault in faults[:SHOWN]]
     print("\n".join(failed) or "Nothing is lost, wrong or growing.")
     return 1 if faults else 0
 

@@ -41,15 +41,15 @@ class Caller:
 
     def wishes(self, *, most: int = BOUNDS[1]) -> dict[str, object]:
         """Choose the sampling parameters of a reply."""
-        found: dict[str, object] = {"max_tokens": self.luck.randint(BOUNDS[0], most)}
+        fields: dict[str, object] = {"max_tokens": self.luck.randint(BOUNDS[0], most)}
         match self.luck.randrange(3):
             case 0:
-                found |= {"temperature": 0}
+                fields |= {"temperature": 0}
             case 1:
-                found |= {"temperature": 0.8, "top_p": 0.95, "seed": self.luck.randrange(1 << 32)}
+                fields |= {"temperature": 0.8, "top_p": 0.95, "seed": self.luck.randrange(1 << 32)}
             case _:
-                found |= {"temperature": 1, "top_k": 40, "presence_penalty": 0.5, "stop": [".\n"]}
-        return found
+                fields |= {"temperature": 1, "top_k": 40, "presence_penalty": 0.5, "stop": [".\n"]}
+        return fields
 
     def question(self) -> dict[str, object]:
         return {"messages": [*self.messages()], **self.wishes()}
@@ -72,14 +72,14 @@ class Caller:
     async def chat(self, *, stream: bool, **more: object) -> SoakReply:
         reply = await self.ask(CHAT, {**self.question(), "stream": stream, **more})
         self.said = [*self.said, {"role": "assistant", "content": reply.texts[0]}]
-        if sum(len(str(each["content"])) for each in self.said) > 3000:
+        if sum(len(str(message["content"])) for message in self.said) > 3000:
             self.said = []
         return reply
 
 
 def succeeded(answer: httpx.Response) -> httpx.Response:
     if answer.status_code == 503:
-        told(answer)
+        error_of(answer)
         raise Busy(float(answer.headers["retry-after"]))
     if answer.status_code != 200:
         raise Wrong(f"{answer.status_code}: {answer.text[:300]}")
@@ -92,16 +92,16 @@ def refused(answer: httpx.Response, status: int = 400, code: str | None = None) 
         succeeded(answer)
     if answer.status_code != status:
         raise Wrong(f"{answer.status_code} where {status} belongs: {answer.text[:300]}")
-    error = told(answer)
+    error = error_of(answer)
     if code and error["code"] != code:
         raise Wrong(f"the code is {error['code']!r} where {code!r} belongs")
 
 
-def told(answer: httpx.Response) -> dict[str, object]:
+def error_of(answer: httpx.Response) -> dict[str, object]:
     try:
-        found: dict[str, object] = json.loads(answer.text)["error"]
+        reason: dict[str, object] = json.loads(answer.text)["error"]
     except (ValueError, KeyError, TypeError) as error:
         raise Wrong(f"{answer.status_code} without a reason: {answer.text[:300]}") from error
-    if not found["message"]:
+    if not reason["message"]:
         raise Wrong(f"{answer.status_code} with an empty reason")
-    return found
+    return reason

@@ -47,15 +47,15 @@ class RequestTally:
         """Run a request, and count how it ended."""
         try:
             async with asyncio.timeout(HUNG_SECONDS):
-                found = await kind(caller)
+                outcome = await kind(caller)
         except Busy as busy:
             await asyncio.sleep(busy.seconds)
-            found = "busy"
+            outcome = "busy"
         except Exception as error:
             self.fault(f"{name}: {type(error).__name__}: {error}")
             await asyncio.sleep(1)  # a server that is gone would be asked a thousand times
-            found = "WRONG"
-        for how, count in (found if isinstance(found, Counter) else Counter([found])).items():
+            outcome = "WRONG"
+        for how, count in (outcome if isinstance(outcome, Counter) else Counter([outcome])).items():
             self.ended[name, how] += count
 
     def text(self) -> str:
@@ -65,22 +65,22 @@ class RequestTally:
 
 def kinds(others: list[str]) -> dict[str, tuple[Kind, int]]:
     """List the kinds of requests with their shares; other APIs as far as they are served."""
-    found = {kind.__name__: (kind, weight) for kind, weight in WEIGHTS.items()}
-    return found | {path: (partial(polite.other, path=path), 1) for path in others}
+    weighted = {kind.__name__: (kind, weight) for kind, weight in WEIGHTS.items()}
+    return weighted | {path: (partial(polite.other, path=path), 1) for path in others}
 
 
 async def load(client: httpx.AsyncClient, seconds: float, tally: RequestTally, seed: int) -> None:
     """Send requests for so long, from several clients at once; those under way are ended."""
     end = time.monotonic() + seconds
     others = [path for path in polite.OTHERS if await served(client, path)]
-    known = kinds(others)
-    weights = [weight for _, weight in known.values()]
+    all_kinds = kinds(others)
+    weights = [weight for _, weight in all_kinds.values()]
 
     async def ask(number: int) -> None:
         caller = Caller(client, random.Random(f"{seed} {number}"))
         while time.monotonic() < end:
-            [name] = caller.luck.choices([*known], weights)
-            await tally.note(name, known[name][0], caller)
+            [name] = caller.luck.choices([*all_kinds], weights)
+            await tally.note(name, all_kinds[name][0], caller)
 
     await asyncio.gather(*map(ask, range(CLIENTS)))
 

@@ -38,15 +38,15 @@ class Soak:
     async def run(self, seconds: float) -> list[str]:
         """Run the phases; return the faults."""
         try:
-            found = await self._run(seconds)
+            faults = await self._run(seconds)
         except (httpx.HTTPError, psutil.Error) as error:
-            found = [f"it does not answer any more: {type(error).__name__} {error}"]
-        return [*self.watch.faults, *found]
+            faults = [f"it does not answer any more: {type(error).__name__} {error}"]
+        return [*self.watch.faults, *faults]
 
     async def _run(self, seconds: float) -> list[str]:
         warm = min(MINUTE, seconds / 4)
         looking = asyncio.create_task(self.watch.keep_looking(min(10.0, seconds / 12)))
-        said = await self._ask()
+        reply = await self._ask()
         await self._fill()
         before = await self._phase(warm, seed=1)
         begun = len(self.watch.samples)
@@ -56,8 +56,8 @@ class Soak:
         looking.cancel()
         with suppress(asyncio.CancelledError):
             await looking
-        if again != said:
-            self.watch.fault(f"at first it said {said!r} and at last {again!r}")
+        if again != reply:
+            self.watch.fault(f"at first it said {reply!r} and at last {again!r}")
         window = min(MINUTE, (seconds - warm) / 3)
         return [*grown(before, after), *heavier(self.samples, window)]
 
@@ -67,21 +67,21 @@ class Soak:
             callers = [Caller(client, random.Random(number)) for number in range(FULL)]
             for kind in (polite.largest, polite.schema, rude.too_long):
                 await asyncio.gather(
-                    *(self.tally.note(kind.__name__, kind, each) for each in callers)
+                    *(self.tally.note(kind.__name__, kind, caller) for caller in callers)
                 )
 
     async def _ask(self) -> str:
         """Ask for a reply to a text that is always asked alone."""
-        said = ""
+        reply = ""
 
         async def ask(caller: Caller) -> str:
-            nonlocal said
-            said = await remembered(caller)
+            nonlocal reply
+            reply = await remembered(caller)
             return "finished"
 
         async with self.watch.server.client() as client:
             await self.tally.note("alone", ask, Caller(client, random.Random(0)))
-        return said
+        return reply
 
     async def _phase(self, seconds: float, seed: int) -> ServerSample:
         async with self.watch.server.client() as client:
@@ -99,7 +99,7 @@ def grown(before: ServerSample, after: ServerSample) -> Iterator[str]:
     if not after.idle:
         yield f"no client asks, yet {after.busy} slots are busy and {after.queue} requests wait"
     for name in ("threads", "descriptors", "children"):
-        then, now = (asdict(each)[name] for each in (before, after))
+        then, now = (asdict(counts)[name] for counts in (before, after))
         if now > then + SPARE:
             yield f"{name} went from {then} to {now}"
 
@@ -109,8 +109,8 @@ def heavier(samples: Sequence[ServerSample], window: float) -> Iterator[str]:
         yield "nothing was seen of its memory"
         return
     begin, end = samples[0].seconds, samples[-1].seconds
-    then = float(np.median([each.mib for each in samples if each.seconds <= begin + window]))
-    now = float(np.median([each.mib for each in samples if each.seconds >= end - window]))
+    then = float(np.median([sample.mib for sample in samples if sample.seconds <= begin + window]))
+    now = float(np.median([sample.mib for sample in samples if sample.seconds >= end - window]))
     if now > then * (1 + GROWTH):
         yield f"memory went from {then:,.1f} to {now:,.1f} MiB ({now / then - 1:+.1%})"
 
@@ -118,8 +118,8 @@ def heavier(samples: Sequence[ServerSample], window: float) -> Iterator[str]:
 def series(samples: Sequence[ServerSample]) -> str:
     head = "seconds       MiB      kept   threads   descriptors   children   busy   queue"
     lines = (
-        f"{each.seconds:7.0f} {each.mib:9,.1f} {each.kept:9,.1f} {each.threads:9}"
-        f" {each.descriptors:13} {each.children:10} {each.busy:6} {each.queue:7}"
-        for each in samples
+        f"{sample.seconds:7.0f} {sample.mib:9,.1f} {sample.kept:9,.1f} {sample.threads:9}"
+        f" {sample.descriptors:13} {sample.children:10} {sample.busy:6} {sample.queue:7}"
+        for sample in samples
     )
     return "\n".join((head, *lines))

@@ -92,9 +92,9 @@ async def schema(caller: Caller) -> str:
 
 async def completion(caller: Caller) -> str:
     prompts = ["def area(width, height):", "The harbour lay", "1, 2, 3, 4,", "Dear Sir,"]
-    wanted = caller.luck.sample(prompts, caller.luck.choice((1, 1, 2)))
-    body = {**caller.wishes(most=48), "prompt": wanted, "stream": caller.luck.random() < 0.5}
-    await caller.ask(COMPLETIONS, body, choices=len(wanted))
+    chosen = caller.luck.sample(prompts, caller.luck.choice((1, 1, 2)))
+    body = {**caller.wishes(most=48), "prompt": chosen, "stream": caller.luck.random() < 0.5}
+    await caller.ask(COMPLETIONS, body, choices=len(chosen))
     return "finished"
 
 

@@ -66,13 +66,13 @@ class SoakReply:
         if sorted(self.endings) != list(range(self.choices)):
             raise Wrong(f"of {self.choices} choices these ended: {self.endings}")
 
-    def _grow(self, choice: Mapping[str, int], said: Mapping[str, object]) -> None:
+    def _grow(self, choice: Mapping[str, int], delta: Mapping[str, object]) -> None:
         index = choice["index"]
         if index in self.endings:
             raise Wrong(f"choice {index} goes on after its end")
-        text = said.get("content") or said.get("text") or ""
+        text = delta.get("content") or delta.get("text") or ""
         self.texts[index] = self.texts.get(index, "") + str(text)
-        calls = said.get("tool_calls") or []
+        calls = delta.get("tool_calls") or []
         assert isinstance(calls, list)
         for at, call in enumerate(calls):
             where = index, call.get("index", at)

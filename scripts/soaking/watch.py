@@ -46,13 +46,13 @@ class ServerWatch:
     def seconds(self) -> float:
         return time.monotonic() - self.begun
 
-    def write(self, **what: object) -> None:
+    def write(self, **fields: object) -> None:
         with self.diary.open("a", encoding="utf-8") as file:
-            print(json.dumps({"seconds": round(self.seconds, 1), **what}), file=file)
+            print(json.dumps({"seconds": round(self.seconds, 1), **fields}), file=file)
 
-    def fault(self, what: str) -> None:
-        self.faults.append(what)
-        self.write(fault=what)
+    def fault(self, fault: str) -> None:
+        self.faults.append(fault)
+        self.write(fault=fault)
 
     async def look(self) -> ServerSample:
         """Take one now, on a connection of its own, as a monitor would."""

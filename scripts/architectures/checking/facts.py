@@ -35,12 +35,12 @@ class TransformersConfig:
 
     def number(self, *names: str) -> int:
         """Read the first of these numbers that is given, 0 if none is."""
-        found = (self.values.get(name) for name in names)
-        return next((value for value in found if isinstance(value, int) and value), 0)
+        values = (self.values.get(name) for name in names)
+        return next((value for value in values if isinstance(value, int) and value), 0)
 
     def listed(self, name: str) -> list[object]:
-        found = self.values.get(name)
-        return found if isinstance(found, list) else []
+        value = self.values.get(name)
+        return value if isinstance(value, list) else []
 
     @property
     def layers(self) -> int:
@@ -78,8 +78,8 @@ class TransformersConfig:
 
     def looks_back(self) -> list[str]:
         """The kind of each layer's attention."""
-        if given := self.listed("layer_types"):
-            return [str(kind) for kind in given]
+        if layer_types := self.listed("layer_types"):
+            return [str(kind) for kind in layer_types]
         if pattern := self.values.get("hybrid_override_pattern"):
             return [PATTERN.get(letter, "none") for letter in str(pattern)]
         if self.values["model_type"] in RECURRENT:
@@ -128,18 +128,18 @@ def told_length(config: TransformersConfig, kinds: list[str]) -> bool:
     return not stateful and config.values["model_type"] not in OTHER_LENGTH
 
 
-def cache(config: TransformersConfig, kinds: list[str], wanted: Sequence[str]) -> int:
+def cache(config: TransformersConfig, kinds: list[str], layers: Sequence[str]) -> int:
     """Compute a token's KV cache bytes in the layers of these kinds that keep their own."""
     own = config.layers - config.number("num_kv_shared_layers")
     return sum(
         2 * config.at(layer).kv_heads * config.at(layer).head * WIDE
         for layer, kind in enumerate(kinds[:own])
-        if kind in wanted
+        if kind in layers
     )
 
 
-def untrue(told: Mapping[str, object], wanted: Mapping[str, object]) -> Iterator[str]:
+def untrue(reported: Mapping[str, object], expected: Mapping[str, object]) -> Iterator[str]:
     """Yield where `info` tells something else; what it leaves out is none of it."""
-    for name, value in wanted.items():
-        if name in told and told[name] != value:
-            yield f"info says {name} {told[name]}, the configuration {value}"
+    for name, value in expected.items():
+        if name in reported and reported[name] != value:
+            yield f"info says {name} {reported[name]}, the configuration {value}"

@@ -33,8 +33,8 @@ def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list
 
 def answer(client: httpx.Client, prompt: str) -> Said:
     read = post(client, "/tokenize", {"content": prompt, "add_special": True})
-    said = post(client, "/completion", {**WISH, "prompt": prompt})
-    return {"text": prompt, "prompt": read["tokens"], "tokens": said["tokens"]}
+    completion = post(client, "/completion", {**WISH, "prompt": prompt})
+    return {"text": prompt, "prompt": read["tokens"], "tokens": completion["tokens"]}
 
 
 def post(client: httpx.Client, path: str, data: Mapping[str, object]) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def post(client: httpx.Client, path: str, data: Mapping[str, object]) -> dict[st
         raise Unable(f"llama-server died: {type(error).__name__}") from error
     if reply.is_error:
         raise Unable(f"llama-server: {reply.text[:200]}")
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 @contextmanager
@@ -82,5 +82,5 @@ def started(process: subprocess.Popen[bytes], client: httpx.Client) -> bool:
 def cause(log: str) -> str:
     """Find the lines of a log that tell the cause."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    told = [line for line in lines if "error" in line or "GGML_ASSERT" in line]
-    return " | ".join((told or lines)[:LINES])
+    errors = [line for line in lines if "error" in line or "GGML_ASSERT" in line]
+    return " | ".join((errors or lines)[:LINES])

@@ -25,33 +25,33 @@ def loading(path: str, proposer: str, slots: int = 1) -> Loading:
 
 def main() -> int:
     path = sys.argv[1]
-    found: dict[str, object] = {"fault": "", "info": info(path)}
+    result: dict[str, object] = {"fault": "", "info": info(path)}
     try:
-        found |= plain(path)
-        found |= drafting(path)
+        result |= plain(path)
+        result |= drafting(path)
     except LocalSpecError as error:
-        found["fault"] = str(error)
-    print(json.dumps(found))
+        result["fault"] = str(error)
+    print(json.dumps(result))
     return 0
 
 
 def info(path: str) -> object:
     """Run `localspec info --json`; return its output or its error."""
-    told, failed = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(failed):
+    log, failed = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(log), contextlib.redirect_stderr(failed):
         status = run(["info", path, "--json"])
-    return failed.getvalue() if status else json.loads(told.getvalue())
+    return failed.getvalue() if status else json.loads(log.getvalue())
 
 
 def plain(path: str) -> dict[str, object]:
     """Run each prompt alone, without proposers; measure the memory."""
     before = psutil.Process().memory_info().rss
     with localspec.load(path, loading=loading(path, "none")) as model:
-        said = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
+        answers = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
         grown = psutil.Process().memory_info().rss - before
         plan = model.known.plan
     planned = sum(item.bytes for item in plan.items) if plan else 0
-    return {"plain": said, "grown": grown, "planned": planned}
+    return {"plain": answers, "grown": grown, "planned": planned}
 
 
 def drafting(path: str) -> dict[str, object]:
@@ -60,7 +60,9 @@ def drafting(path: str) -> dict[str, object]:
         results = [asked(model, path, prompt) for prompt in PROMPTS]
         alone = list(map(answer, [model] * len(PROMPTS), PROMPTS, results))
         pairs = zip(PROMPTS, (*PROMPTS[1:], PROMPTS[0]), strict=True)
-        both = [answer(model, *each) for pair in pairs for each in together(model, path, pair)]
+        both = [
+            answer(model, *exchange) for pair in pairs for exchange in together(model, path, pair)
+        ]
     drafted = sum(result.speculation.drafted for result in results)
     return {"drafting": alone, "together": both, "drafted": drafted}
 

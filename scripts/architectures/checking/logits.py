@@ -38,7 +38,7 @@ def main() -> int:
     model = lib.llama_model_load_from_file(sys.argv[1].encode(), params)
     partings = json.load(sys.stdin)
     weigh = sure if "sure" in sys.argv[2:] else margins
-    print(json.dumps([weigh(model, each) for each in partings]))
+    print(json.dumps([weigh(model, parting) for parting in partings]))
     lib.llama_model_free(model)
     return 0
 
@@ -46,38 +46,38 @@ def main() -> int:
 def margins(model: Any, parting: Mapping[str, Any]) -> tuple[float, float]:
     """Measure a token's distance to the best: as the engine decodes, and the least of all ways."""
     token = parting["token"]
-    found = [
+    differences = [
         float(row.max() - row[token])
         for row in every_way(model, parting["prompt"], parting["said"])
     ]
-    return found[0], min(found)
+    return differences[0], min(differences)
 
 
 def sure(model: Any, answer: Mapping[str, Any]) -> int:
     """Count the tokens that are the best by more than a near-tie, in every way."""
-    prompt, said = answer["prompt"], answer["said"]
-    for at, token in enumerate(said):
-        for row in every_way(model, prompt, said[:at]):
+    prompt, reply = answer["prompt"], answer["said"]
+    for at, token in enumerate(reply):
+        for row in every_way(model, prompt, reply[:at]):
             others = np.delete(row, token)
             if row[token] - others.max() <= NEAR:
                 return at
-    return len(said)
+    return len(reply)
 
 
-def every_way(model: Any, prompt: Tokens, said: Tokens) -> Iterator[NDArray[np.float32]]:
+def every_way(model: Any, prompt: Tokens, reply: Tokens) -> Iterator[NDArray[np.float32]]:
     """Compute the logits after a text: first as the engine decodes it, then in other batches."""
-    singly = [prompt, *([each] for each in said)]
+    singly = [prompt, *([token] for token in reply)]
     yield from logits(model, Way(singly))
     for kind in (F16, BF16):
         for width in WIDTHS:
-            yield from logits(model, Way([[*prompt, *said]], (), width, kind))
-            yield from logits(model, Way([prompt, *pieces(said, width)], (), CONTEXT, kind))
+            yield from logits(model, Way([[*prompt, *reply]], (), width, kind))
+            yield from logits(model, Way([prompt, *pieces(reply, width)], (), CONTEXT, kind))
         for pooled in (False, True):
             for length in NEIGHBOURS:
                 neighbour = list(islice(cycle(prompt), length))
-                other = [neighbour, *([each] for each in said)]
+                other = [neighbour, *([token] for token in reply)]
                 yield from logits(model, Way(singly, other, CONTEXT, kind, pooled))
-                both = [[*prompt, *said]], [neighbour]
+                both = [[*prompt, *reply]], [neighbour]
                 yield from logits(model, Way(*both, CONTEXT, kind, pooled))
 
 

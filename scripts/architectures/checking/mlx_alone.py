@@ -21,15 +21,15 @@ from architectures.checking.answers import PROMPTS, TOKENS
 def main() -> int:
     model, tokenizer = load(sys.argv[1])
     if partings := json.loads(sys.stdin.read() or "[]"):
-        print(json.dumps([margins(model, each) for each in partings]))
+        print(json.dumps([margins(model, parting) for parting in partings]))
         return 0
-    said = []
+    reply = []
     for text in PROMPTS:
         prompt = tokenizer.encode(text)
         steps = generate_step(mx.array(prompt), model, max_tokens=TOKENS)
         tokens = [int(token) for token, _ in steps]
-        said.append({"text": text, "prompt": prompt, "tokens": tokens})
-    print(json.dumps(said))
+        reply.append({"text": text, "prompt": prompt, "tokens": tokens})
+    print(json.dumps(reply))
     return 0
 
 

@@ -18,12 +18,12 @@ def remembered(folder: Path, name: str, key: str, find: Callable[[], object]) ->
         kept = json.loads(file.read_text(encoding="utf-8"))
         if kept["key"] == key:
             return kept["found"]
-    found = find()
+    value = find()
     folder.mkdir(parents=True, exist_ok=True)
     aside = file.with_suffix(".part")
-    aside.write_text(json.dumps({"key": key, "found": found}), encoding="utf-8")
+    aside.write_text(json.dumps({"key": key, "found": value}), encoding="utf-8")
     aside.replace(file)
-    return json.loads(json.dumps(found))
+    return json.loads(json.dumps(value))
 
 
 def key_of_engine(path: Path) -> str:
@@ -37,11 +37,11 @@ def digest_of(values: object) -> str:
 @cache
 def sources() -> str:
     """Hash LocalSpec's own sources."""
-    return digest(sorted(each for part in ("localspec", "backends") for each in code(ROOT / part)))
+    return digest(sorted(file for part in ("localspec", "backends") for file in code(ROOT / part)))
 
 
 def code(folder: Path) -> Iterator[Path]:
-    return (each for each in folder.rglob("*.py") if each.is_file())
+    return (file for file in folder.rglob("*.py") if file.is_file())
 
 
 def digest(paths: list[Path], also: str = "") -> str:

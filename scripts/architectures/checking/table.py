@@ -11,12 +11,12 @@ Verdicts = Mapping[tuple[str, str], ModelVerdict]  # by model and form
 
 
 def lines(verdicts: Verdicts, kinds: Sequence[str]) -> Iterator[str]:
-    kinds = [kind for kind in kinds if any(each == kind for _, each in verdicts)]
+    kinds = [kind for kind in kinds if any(form == kind for _, form in verdicts)]
     rows = [["model", *kinds, "planned", "grown"]]
     rows += [row(verdicts, name, kinds) for name in dict.fromkeys(name for name, _ in verdicts)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for each in rows:
-        cells = zip(each, widths, strict=True)
+    for line in rows:
+        cells = zip(line, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
     yield ""
     yield from summary(verdicts)
@@ -24,9 +24,11 @@ def lines(verdicts: Verdicts, kinds: Sequence[str]) -> Iterator[str]:
 
 def row(verdicts: Verdicts, name: str, kinds: Sequence[str]) -> list[str]:
     """Make the row of a model, with the memory of its largest form in MiB."""
-    found = [verdicts.get((name, kind)) for kind in kinds]
-    words = [each.word if each else "" for each in found]
-    most = max((each for each in found if each), key=lambda each: each.planned)
+    row_verdicts = [verdicts.get((name, kind)) for kind in kinds]
+    words = [verdict.word if verdict else "" for verdict in row_verdicts]
+    most = max(
+        (verdict for verdict in row_verdicts if verdict), key=lambda verdict: verdict.planned
+    )
     sizes = [f"{most.planned / MIB:.1f}", f"{most.grown / MIB:.1f}"] if most.planned else ["", ""]
     return [name, *words, *sizes]
 
@@ -34,8 +36,8 @@ def row(verdicts: Verdicts, name: str, kinds: Sequence[str]) -> list[str]:
 def summary(verdicts: Verdicts) -> Iterator[str]:
     counts = Counter(verdict.word for verdict in verdicts.values())
     yield ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    run = [each for each in verdicts.values() if each.drafted]
-    yield f"drafts were judged in {len(run)}; {sum(each.near for each in run)} near-ties fell"
+    run = [verdict for verdict in verdicts.values() if verdict.drafted]
+    yield f"drafts were judged in {len(run)}; {sum(verdict.near for verdict in run)} near-ties fell"
     untold = {name for verdict in verdicts.values() for name in verdict.untold}
     if untold:
         yield f"`localspec info` does not tell: {', '.join(sorted(untold))}"

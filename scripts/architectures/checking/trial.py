@@ -34,8 +34,8 @@ class ZooTrial:
         theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.tools))
         if isinstance(theirs, str):
             return ModelVerdict("no engine", (theirs,))
-        here = key + records.sources()
-        ours = self._kept(cell, "localspec", here, lambda: localspec(cell, self.folder))
+        version = key + records.sources()
+        ours = self._kept(cell, "localspec", version, lambda: localspec(cell, self.folder))
         if not isinstance(ours, dict):
             return ModelVerdict("refused", (str(ours),))
 
@@ -46,29 +46,29 @@ class ZooTrial:
                 return [(FAR, FAR)] * len(partings)
             return [(first, least) for first, least in kept]
 
-        wanted = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
-        return judge(read(theirs), Found.of(ours), wanted, weigh)
+        expected_facts = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
+        return judge(read(theirs), Found.of(ours), expected_facts, weigh)
 
     def knows(self, cell: Cell) -> bool:
         """Tell whether a result is kept."""
         return (self.folder / "results" / f"{cell.name}-{cell.kind}-localspec.json").exists()
 
-    def _kept(self, cell: Cell, what: str, key: str, find: Callable[[], object]) -> object:
-        name = f"{cell.name}-{cell.kind}-{what}"
+    def _kept(self, cell: Cell, part: str, key: str, find: Callable[[], object]) -> object:
+        name = f"{cell.name}-{cell.kind}-{part}"
         return records.remembered(self.folder / "results", name, key, find)
 
 
 def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
     """Ask the engine for its own margins where answers part."""
     module = "mlx_alone" if cell.kind in MLX else "logits"
-    given = json.dumps([asdict(each) for each in partings])
-    return told([f"architectures.checking.{module}", str(cell.path)], {}, given)
+    text = json.dumps([asdict(parting) for parting in partings])
+    return run_module([f"architectures.checking.{module}", str(cell.path)], {}, text)
 
 
 def engine(cell: Cell, tools: Tools) -> object:
     """Get the engine's answers, or its reason for having none."""
     if cell.kind in MLX:
-        return told(["architectures.checking.mlx_alone", str(cell.path)], {})
+        return run_module(["architectures.checking.mlx_alone", str(cell.path)], {})
     try:
         return llama_server.answers(tools.program("llama-server"), cell.path)
     except Unable as error:
@@ -78,17 +78,17 @@ def engine(cell: Cell, tools: Tools) -> object:
 def localspec(cell: Cell, folder: Path) -> object:
     """Get LocalSpec's answers, or how its process ended."""
     command = ["architectures.checking.localspec_here", str(cell.path)]
-    return told(command, {"XDG_CACHE_HOME": str(folder / "cache")})
+    return run_module(command, {"XDG_CACHE_HOME": str(folder / "cache")})
 
 
-def told(command: Sequence[str], environment: dict[str, str], given: str = "") -> object:
+def run_module(command: Sequence[str], environment: dict[str, str], text: str = "") -> object:
     """Run a module; return the JSON it prints, or a text where it fails."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=SCRIPTS,
             env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-            input=given,
+            input=text,
             capture_output=True,
             text=True,
             timeout=SECONDS,

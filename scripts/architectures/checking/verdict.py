@@ -60,41 +60,45 @@ Margins = tuple[float, float]  # as the engine says it, and the least in batches
 Weigh = Callable[[Sequence[Parting]], Sequence[Margins]]
 
 
-def judge(theirs: Said, found: Found, wanted: Mapping[str, object], weigh: Weigh) -> ModelVerdict:
+def judge(
+    theirs: Said, results: Found, expected: Mapping[str, object], weigh: Weigh
+) -> ModelVerdict:
     """Compare LocalSpec's answers with the engine's, and what `info` tells with `wanted`."""
-    if found.fault:
-        return ModelVerdict("refused", (found.fault,))
-    parted = list(partings(theirs, found))
+    if results.fault:
+        return ModelVerdict("refused", (results.fault,))
+    parted = list(partings(theirs, results))
     weighed = dict(weights(parted, weigh))
-    judged = [(each, weighed.get(each)) for each in parted]
+    judged = [(parting, weighed.get(parting)) for parting in parted]
     words = [word_of(margins) for _, margins in judged]
-    differs = [told(each, margins) for each, margins in judged if word_of(margins) == "differs"]
-    wrong, much = list(told_wrongly(found, wanted)), list(unplanned(found))
+    differs = [
+        describe(parting, margins) for parting, margins in judged if word_of(margins) == "differs"
+    ]
+    wrong, much = list(told_wrongly(results, expected)), list(unplanned(results))
     found_words = {*words, *(["untrue"] if wrong else []), *(["memory"] if much else [])}
-    untold = set(wanted) - set(found.info if isinstance(found.info, Mapping) else ())
+    untold = set(expected) - set(results.info if isinstance(results.info, Mapping) else ())
     return ModelVerdict(
         next((word for word in WORST_FIRST if word in found_words), "same"),
         (*differs, *wrong, *much),
         near=len(parted) - len(differs),
-        planned=found.planned,
-        grown=found.grown,
-        drafted=found.drafted,
+        planned=results.planned,
+        grown=results.grown,
+        drafted=results.drafted,
         untold=tuple(sorted(untold)),
     )
 
 
-def partings(theirs: Said, found: Found) -> Iterator[Parting]:
+def partings(theirs: Said, results: Found) -> Iterator[Parting]:
     """Find the place where each differing answer parts."""
-    for way, said in found.answers.items():
-        for at, ours in enumerate(said):
-            engine = next(each for each in theirs if each.text == ours.text)
+    for way, answers in results.answers.items():
+        for at, ours in enumerate(answers):
+            engine = next(answer for answer in theirs if answer.text == ours.text)
             if parted := parting(f"{way} {at}", engine, ours):
                 yield parted
 
 
 def weights(parted: Sequence[Parting], weigh: Weigh) -> Iterator[tuple[Parting, Margins]]:
     """List the margins of answers that part at a token."""
-    at_tokens = [each for each in parted if each.token is not None]
+    at_tokens = [parting for parting in parted if parting.token is not None]
     if at_tokens:
         yield from zip(at_tokens, weigh(at_tokens), strict=True)
 
@@ -107,32 +111,32 @@ def word_of(margins: Margins | None) -> Word:
     return "rounding" if least <= NEAR else "differs"
 
 
-def told(parted: Parting, margins: Margins | None) -> str:
+def describe(parted: Parting, margins: Margins | None) -> str:
     if margins is None:
         return f"{parted.way}: another prompt, or an early end, after {parted.at} tokens"
     first, least = margins
     return f"{parted.way}: token {parted.at} is {first:.2f} below the best, at least {least:.2f}"
 
 
-def told_wrongly(found: Found, wanted: Mapping[str, object]) -> Iterator[str]:
-    if isinstance(found.info, Mapping):
-        yield from untrue(found.info, wanted)
+def told_wrongly(results: Found, expected: Mapping[str, object]) -> Iterator[str]:
+    if isinstance(results.info, Mapping):
+        yield from untrue(results.info, expected)
     else:
-        yield f"info fails: {found.info}"
+        yield f"info fails: {results.info}"
 
 
-def unplanned(found: Found) -> Iterator[str]:
+def unplanned(results: Found) -> Iterator[str]:
     """Tell where a process grew by more than was planned, or planned by far too much."""
-    planned, grown = found.planned / MIB, found.grown / MIB
-    if found.grown > found.planned * 1.1 + APART or found.planned > 2 * found.grown + APART:
+    planned, grown = results.planned / MIB, results.grown / MIB
+    if results.grown > results.planned * 1.1 + APART or results.planned > 2 * results.grown + APART:
         yield f"{planned:.1f} MiB planned, grown by {grown:.1f} MiB"
 
 
 def read(answers: object) -> Said:
     """Read kept answers."""
-    return [ModelAnswer.of(each) for each in answers] if isinstance(answers, list) else []
+    return [ModelAnswer.of(answer) for answer in answers] if isinstance(answers, list) else []
 
 
 def number(data: Mapping[str, object], name: str) -> int:
-    found = data.get(name, 0)
-    return found if isinstance(found, int) else 0
+    count = data.get(name, 0)
+    return count if isinstance(count, int) else 0

@@ -36,10 +36,10 @@ def main() -> int:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     for line in sys.stdin:
-        given = json.loads(line)
-        files = tuple(map(Path, given["files"]))
+        fields = json.loads(line)
+        files = tuple(map(Path, fields["files"]))
         order = Order(
-            given["name"], given["width"], Path(given["folder"]), Path(given["source"]), files
+            fields["name"], fields["width"], Path(fields["folder"]), Path(fields["source"]), files
         )
         print(json.dumps({"name": order.name, "fault": fill(order)}), flush=True)
     return 0
@@ -56,10 +56,10 @@ def fill(order: Order) -> str:
 
 def apart(order: Order, step: Path) -> str:
     """Make a folder or a file in a process of its own."""
-    heard, told = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.Process(target=attempt, args=(told, order, step))
+    heard, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=attempt, args=(sender, order, step))
     process.start()
-    told.close()
+    sender.close()
     try:
         fault: str = heard.recv()
     except EOFError:
@@ -71,7 +71,7 @@ def apart(order: Order, step: Path) -> str:
     return fault
 
 
-def attempt(told: Connection, order: Order, step: Path) -> None:
+def attempt(sender: Connection, order: Order, step: Path) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # answers go there
     recipe = all_recipes(order.width)[order.name]
     fault = ""
@@ -83,7 +83,7 @@ def attempt(told: Connection, order: Order, step: Path) -> None:
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         fault = f"{type(error).__name__}: {str(error)[-300:]}"
-    told.send(fault)
+    sender.send(fault)
 
 
 if __name__ == "__main__":

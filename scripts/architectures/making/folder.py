@@ -58,9 +58,9 @@ def build(recipe: Recipe, width: int) -> torch.nn.Module:
     classes = [transformers.AutoModelForImageTextToText]
     if not recipe.wrapped:
         classes.insert(0, transformers.AutoModelForCausalLM)
-    for each in classes:
-        if type(config) in each._model_mapping:
-            return each.from_config(config, dtype=torch.float32)
+    for candidate in classes:
+        if type(config) in candidate._model_mapping:
+            return candidate.from_config(config, dtype=torch.float32)
     raise ValueError(f"transformers has no model for {recipe.kind}")
 
 
@@ -81,7 +81,7 @@ def publish(file: Path, recipe: Recipe) -> None:
     """Write a configuration's keys as published ones have them."""
     config = json.loads(file.read_text(encoding="utf-8"))
     text = config.get("text_config", config)
-    for key in [key for key in text if any(fnmatch(key, each) for each in recipe.lacks)]:
+    for key in [key for key in text if any(fnmatch(key, pattern) for pattern in recipe.lacks)]:
         del text[key]
     text.update(recipe.says)
     file.write_text(json.dumps(config, indent=1), encoding="utf-8")

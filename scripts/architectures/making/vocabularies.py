@@ -107,11 +107,11 @@ def save_sentencepiece(folder: Path, size: int, ids: Ids) -> None:
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
     names = {f"{name}_token": model.pieces[ids[f"{name}_id"]].piece for name in ("bos", "eos")}
-    known = {"tokenizer_class": "LlamaTokenizer"}
+    fields = {"tokenizer_class": "LlamaTokenizer"}
     amend(
         folder / "tokenizer_config.json",
         {**names, "chat_template": TEMPLATE, "add_bos_token": True},
-        known,
+        fields,
     )
 
 

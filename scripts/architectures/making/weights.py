@@ -37,8 +37,8 @@ def add_spare(folder: Path) -> None:
     """Add keys and values to layers that share those of earlier ones, as published files do."""
     file = folder / "model.safetensors"
     tensors: Tensors = load_file(file)
-    given = [name for name in tensors if ".self_attn.k_" in name or ".self_attn.v_" in name]
-    first = {name.partition(".self_attn.")[2]: name for name in sorted(given, reverse=True)}
+    key_values = [name for name in tensors if ".self_attn.k_" in name or ".self_attn.v_" in name]
+    first = {name.partition(".self_attn.")[2]: name for name in sorted(key_values, reverse=True)}
     for name in [name for name in tensors if name.endswith(".self_attn.q_proj.weight")]:
         layer = name.partition(".self_attn.")[0]
         for part, source in first.items():

@@ -31,9 +31,9 @@ class Goal:
         return f"{self.claim}: {self.value:.3f}, goal {sign} {self.bound:g}: {verdict}"
 
 
-def goals(setting: Setting, found: Sequence[SideFigures]) -> Iterator[Goal]:
+def goals(setting: Setting, figures: Sequence[SideFigures]) -> Iterator[Goal]:
     """Judge a setting; sides that were not measured have no goals."""
-    by = {(each.side, each.category): each for each in found}
+    by = {(side_figures.side, side_figures.category): side_figures for side_figures in figures}
     if (GUESSING, ALL) not in by:
         return
     ours = by[GUESSING, ALL]
@@ -42,30 +42,36 @@ def goals(setting: Setting, found: Sequence[SideFigures]) -> Iterator[Goal]:
         yield Goal("decoding beside llama-server", ours.speed_ratio, 0.97)
     elif setting.streams == 1:
         theirs = [by[name, ALL] for name in (LLAMA_SERVER, *NGRAMS) if (name, ALL) in by]
-        least = min(ratio(ours.speeds, each.speeds) for each in theirs)
+        least = min(ratio(ours.speeds, side_figures.speeds) for side_figures in theirs)
         yield Goal("speed beside llama-server", ours.speed_ratio, 0.97)
         yield Goal("speed beside the best mode of llama-server", least, 1.0)
-        yield from categories(found)
+        yield from categories(figures)
     else:
         yield Goal("throughput beside llama-server", ours.speed_ratio, 1.0)
         yield Goal("p95 of gaps, seconds", ours.gap_p95, LONGEST_P95_GAP, at_most=True)
         yield Goal(
             "p95 of first tokens beside llama-server", ours.first_p95_ratio, 1.0, at_most=True
         )
-    yield from speculation(found)
+    yield from speculation(figures)
 
 
-def categories(found: Sequence[SideFigures]) -> Iterator[Goal]:
-    for each in found:
-        if each.side == GUESSING and each.category != ALL:
-            yield Goal(f"{each.category} beside llama-server", each.speed_ratio, 0.97)
+def categories(figures: Sequence[SideFigures]) -> Iterator[Goal]:
+    for side_figures in figures:
+        if side_figures.side == GUESSING and side_figures.category != ALL:
+            yield Goal(
+                f"{side_figures.category} beside llama-server", side_figures.speed_ratio, 0.97
+            )
 
 
-def speculation(found: Sequence[SideFigures]) -> Iterator[Goal]:
+def speculation(figures: Sequence[SideFigures]) -> Iterator[Goal]:
     """Judge speculation beside our own plain decoding."""
-    plain = {each.category: each.speeds for each in found if each.side == PLAIN}
-    for each in found:
-        if each.side == GUESSING and each.category in plain:
-            bound = 1.1 if each.category in REPEATS else 0.98
-            gain = ratio(each.speeds, plain[each.category])
-            yield Goal(f"speculation beside plain, {each.category}", gain, bound)
+    plain = {
+        side_figures.category: side_figures.speeds
+        for side_figures in figures
+        if side_figures.side == PLAIN
+    }
+    for side_figures in figures:
+        if side_figures.side == GUESSING and side_figures.category in plain:
+            bound = 1.1 if side_figures.category in REPEATS else 0.98
+            gain = ratio(side_figures.speeds, plain[side_figures.category])
+            yield Goal(f"speculation beside plain, {side_figures.category}", gain, bound)

@@ -98,8 +98,8 @@ def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
     run(["cmake", "--build", build_folder, "--config", "Release", *jobs, *targets])
     made.mkdir()
     for name in PROGRAMS:
-        found = next(Path(build_folder).glob(f"bin/**/{name}{SUFFIX}"))
-        shutil.copy2(found, made / found.name)
+        program = next(Path(build_folder).glob(f"bin/**/{name}{SUFFIX}"))
+        shutil.copy2(program, made / program.name)
     return made
 
 
@@ -120,8 +120,8 @@ def logged(log: Path) -> Run:
             except OSError as error:
                 raise SystemExit(f"{command[0]} cannot be run: {error}") from error
         if code:
-            said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-            raise SystemExit("\n".join([*said, f"{shlex.join(command)} failed: see {log}"]))
+            log_lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+            raise SystemExit("\n".join([*log_lines, f"{shlex.join(command)} failed: see {log}"]))
 
     return run
 

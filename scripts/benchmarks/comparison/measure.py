@@ -78,13 +78,13 @@ class PeersRun:
         section = setting.sections[at]
         bodies = [
             body(
-                each,
+                prompt,
                 f"{number + 1}.{at + 1}.{n + 1}",
                 self.max_tokens,
                 setting.temperature,
                 whole=setting.streams > 1,
             )
-            for n, each in enumerate(section)
+            for n, prompt in enumerate(section)
         ]
         begun = time.perf_counter()
         replies = asker.replies(section, bodies, setting.streams)
@@ -103,14 +103,14 @@ class Asker:
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for at in range(len(bodies)):
             waiting.put(at)
-        found: dict[int, TimedReply] = {}
+        replies: dict[int, TimedReply] = {}
         errors: list[AskingError] = []
 
         def stream() -> None:
             try:
                 while not errors:
                     at = waiting.get_nowait()
-                    found[at] = ask(self.server.address, bodies[at], section[at].category)
+                    replies[at] = ask(self.server.address, bodies[at], section[at].category)
             except queue.Empty:
                 return
             except AskingError as error:
@@ -123,12 +123,12 @@ class Asker:
             thread.join()
         if errors:
             self._fail(errors[0])
-        return [found[at] for at in range(len(bodies))]
+        return [replies[at] for at in range(len(bodies))]
 
     def _fail(self, error: AskingError) -> NoReturn:
         process = self.server.process
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(DYING_SECONDS)
         ended = "" if process.poll() is None else f" and ended with {process.returncode}"
-        said = last_lines(self.server.log)
-        raise SystemExit(f"{self.name} did not answer{ended}: {error}\n{said}") from error
+        log_lines = last_lines(self.server.log)
+        raise SystemExit(f"{self.name} did not answer{ended}: {error}\n{log_lines}") from error

@@ -48,14 +48,14 @@ def settings(questions: Sequence[PeerPrompt], wish: ComparisonWish) -> Iterator[
             parts = sections(questions, streams, wish)
             yield Setting(name, streams, temperature, SHORT_CONTEXT, parts)
     if wish.long:
-        prompts = [[each] for each in long_prompts(questions, LONG_PROMPTS, wish.seed)]
+        prompts = [[prompt] for prompt in long_prompts(questions, LONG_PROMPTS, wish.seed)]
         yield Setting("one stream, long prompts, T=0", 1, 0.0, LONG_CONTEXT, prompts)
 
 
 def sections(questions: Sequence[PeerPrompt], streams: int, wish: ComparisonWish) -> list[Section]:
     """Return single prompts for one stream, else twice as many prompts as there are streams."""
     if streams == 1:
-        return [[each] for each in by_category(questions, wish.per_category, wish.seed)]
+        return [[prompt] for prompt in by_category(questions, wish.per_category, wish.seed)]
     size = EACH * streams
     count = max(1, wish.least_prompts // size)
     prompts = mixed(questions, count * size, wish.seed + streams)

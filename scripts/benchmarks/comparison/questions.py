@@ -59,7 +59,7 @@ def read(path: Path | None) -> list[PeerPrompt]:
     own = [*map(of_prompt, prompts.built_in()), *asked_of_documents()]
     if path is None:
         return own
-    return [*from_file(path), *(each for each in own if each.category in REPEATING)]
+    return [*from_file(path), *(question for question in own if question.category in REPEATING)]
 
 
 def from_file(path: Path) -> list[PeerPrompt]:
@@ -70,25 +70,25 @@ def from_file(path: Path) -> list[PeerPrompt]:
     except (OSError, ValueError) as error:
         raise UsageError(f"prompts cannot be read from {path}: {error}") from error
     if not any(isinstance(entry, dict) and "turns" in entry for entry in entries):
-        return [of_prompt(each) for each in prompts.read(path)]
+        return [of_prompt(prompt) for prompt in prompts.read(path)]
     try:
         return [
-            PeerPrompt(CATEGORIES.get(each["category"], CONVERSATION), str(each["turns"][0]))
-            for each in entries
+            PeerPrompt(CATEGORIES.get(entry["category"], CONVERSATION), str(entry["turns"][0]))
+            for entry in entries
         ]
     except (KeyError, IndexError, TypeError) as error:
         raise UsageError(f"{path} has a line without category or turns") from error
 
 
 def of_prompt(prompt: prompts.Prompt) -> PeerPrompt:
-    said = "\n\n".join(text(message) for message in prompt.messages)
-    return PeerPrompt(CATEGORIES.get(prompt.category, CONVERSATION), said)
+    content = "\n\n".join(text(message) for message in prompt.messages)
+    return PeerPrompt(CATEGORIES.get(prompt.category, CONVERSATION), content)
 
 
 def asked_of_documents() -> Iterator[PeerPrompt]:
     """Ask without and with a document, which the prompts of `localspec bench` lack."""
-    for each in QUESTIONS:
-        yield PeerPrompt("questions", each)
+    for question in QUESTIONS:
+        yield PeerPrompt("questions", question)
     for name, ask in ABOUT_DOCUMENTS:
         document = (TEXTS / "documents" / name).read_text(encoding="utf-8")
         yield PeerPrompt("retrieval", f"{document}\n\n{ask}")
@@ -96,13 +96,13 @@ def asked_of_documents() -> Iterator[PeerPrompt]:
 
 def by_category(questions: Sequence[PeerPrompt], limit: int, seed: int) -> list[PeerPrompt]:
     """Choose at most `limit` short prompts of each category, category after category."""
-    return [each for group in shuffled(questions, seed) for each in group[:limit]]
+    return [question for group in shuffled(questions, seed) for question in group[:limit]]
 
 
 def mixed(questions: Sequence[PeerPrompt], count: int, seed: int) -> list[PeerPrompt]:
     """Choose `count` short prompts, of all categories in turn."""
     turns = chain.from_iterable(zip_longest(*shuffled(questions, seed)))
-    chosen = [each for each in turns if each is not None][:count]
+    chosen = [question for question in turns if question is not None][:count]
     if len(chosen) < count:
         raise SystemExit(f"{count} different prompts are wanted, {len(chosen)} are there")
     random.Random(seed).shuffle(chosen)
@@ -111,9 +111,9 @@ def mixed(questions: Sequence[PeerPrompt], count: int, seed: int) -> list[PeerPr
 
 def shuffled(questions: Sequence[PeerPrompt], seed: int) -> list[list[PeerPrompt]]:
     groups: dict[str, list[PeerPrompt]] = {}
-    for each in questions:
-        if len(each.prompt) <= MOST_LETTERS:
-            groups.setdefault(each.category, []).append(each)
+    for question in questions:
+        if len(question.prompt) <= MOST_LETTERS:
+            groups.setdefault(question.category, []).append(question)
     for _, group in sorted(groups.items()):
         random.Random(seed).shuffle(group)
     return [group for _, group in sorted(groups.items())]
@@ -123,7 +123,7 @@ def long_prompts(questions: Sequence[PeerPrompt], count: int, seed: int) -> list
     """Put other prompts together to some of about 4,000 tokens."""
     made = []
     for number in range(count):
-        parts = sorted({each.prompt for each in questions})
+        parts = sorted({question.prompt for question in questions})
         random.Random(seed + number).shuffle(parts)
         joined = "\n\n".join(parts)[:LONG_LETTERS]
         made.append(PeerPrompt("long", f"{joined}\n\nWhat is all of this about? Tell it in full."))
@@ -140,9 +140,9 @@ def body(
     """
     if whole:
         max_tokens = round(max_tokens * (0.5 + random.Random(mark).random()))
-    said: Message = {"role": "user", "content": f"({mark}) {question.prompt}"}
+    content: Message = {"role": "user", "content": f"({mark}) {question.prompt}"}
     asked: dict[str, object] = {
-        "messages": [said],
+        "messages": [content],
         "max_tokens": max_tokens,
         "temperature": temperature,
         "stream": True,

@@ -33,51 +33,51 @@ DIGITS = 5  # of seconds in the JSON
 Measure = Literal["tokens/s", "first token, ms"]
 
 
-def shown(setting: Setting, found: Sequence[SideFigures], judged: Sequence[Goal]) -> str:
+def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goal]) -> str:
     """Lay out a setting: all categories together, one by one if there are, and the goals."""
-    whole = [each for each in found if each.category == ALL]
+    whole = [side_figures for side_figures in figures if side_figures.category == ALL]
     size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average."
     parts = [f"## {setting.name}", size, table(HEAD, rows(setting, whole))]
-    if len(found) > len(whole):
-        parts += [by_category(found, "tokens/s"), by_category(found, "first token, ms")]
+    if len(figures) > len(whole):
+        parts += [by_category(figures, "tokens/s"), by_category(figures, "first token, ms")]
     parts.append("\n".join(f"* {goal}" for goal in judged))
     return "\n\n".join(part for part in parts if part)
 
 
-def rows(setting: Setting, found: Sequence[SideFigures]) -> Iterator[list[str]]:
-    for each in found:
-        same = f"{each.same_texts:.0%}" if setting.temperature == 0 else ""
-        yield [*row(each), same, f"{each.cached:.0%}"]
+def rows(setting: Setting, figures: Sequence[SideFigures]) -> Iterator[list[str]]:
+    for side_figures in figures:
+        same = f"{side_figures.same_texts:.0%}" if setting.temperature == 0 else ""
+        yield [*row(side_figures), same, f"{side_figures.cached:.0%}"]
 
 
-def row(found: SideFigures) -> list[str]:
+def row(figures: SideFigures) -> list[str]:
     return [
-        found.side,
-        f"{found.speed:.1f}",
-        f"{found.speed_ratio:.2f}",
-        *(f"{seconds * 1e3:,.0f}" for seconds in (found.first_p50, found.first_p95)),
-        f"{found.first_ratio:.2f}",
-        f"{found.first_p95_ratio:.2f}",
-        *(f"{s * 1e3:,.0f}" for s in (found.gap_p50, found.gap_p95, found.gap_longest)),
+        figures.side,
+        f"{figures.speed:.1f}",
+        f"{figures.speed_ratio:.2f}",
+        *(f"{seconds * 1e3:,.0f}" for seconds in (figures.first_p50, figures.first_p95)),
+        f"{figures.first_ratio:.2f}",
+        f"{figures.first_p95_ratio:.2f}",
+        *(f"{s * 1e3:,.0f}" for s in (figures.gap_p50, figures.gap_p95, figures.gap_longest)),
     ]
 
 
-def by_category(found: Sequence[SideFigures], measure: Measure) -> str:
+def by_category(figures: Sequence[SideFigures], measure: Measure) -> str:
     """Show the first side, and the others as ratios to it."""
-    sides = list(dict.fromkeys(each.side for each in found))
+    sides = list(dict.fromkeys(side_figures.side for side_figures in figures))
     lines: dict[str, list[str]] = {}
-    for each in found:
-        own, relative = each.speed, each.speed_ratio
+    for side_figures in figures:
+        own, relative = side_figures.speed, side_figures.speed_ratio
         if measure == "first token, ms":
-            own, relative = each.first_p50 * 1e3, each.first_ratio
-        cell = f"{own:,.1f}" if each.side == sides[0] else f"{relative:.2f}"
-        lines.setdefault(each.category, [each.category]).append(cell)
+            own, relative = side_figures.first_p50 * 1e3, side_figures.first_ratio
+        cell = f"{own:,.1f}" if side_figures.side == sides[0] else f"{relative:.2f}"
+        lines.setdefault(side_figures.category, [side_figures.category]).append(cell)
     return table(["category", f"{sides[0]}, {measure}", *sides[1:]], lines.values())
 
 
 def record(
     setting: Setting,
-    found: Sequence[SideFigures],
+    figures: Sequence[SideFigures],
     judged: Sequence[Goal],
     volleys: Sequence[Volley],
 ) -> dict[str, object]:
@@ -87,17 +87,17 @@ def record(
         "streams": setting.streams,
         "temperature": setting.temperature,
         "context": setting.context,
-        "figures": [asdict(each) for each in found],
+        "figures": [asdict(side_figures) for side_figures in figures],
         "goals": [{**asdict(goal), "met": goal.met} for goal in judged],
-        "volleys": [asdict(each) for each in volleys],
+        "volleys": [asdict(volley) for volley in volleys],
     }
 
 
 def save(path: Path, heading: Mapping[str, object], settings: Sequence[object]) -> None:
     """Write everything so far; called again after every setting."""
-    found = rounded({**heading, "settings": settings})
+    report = rounded({**heading, "settings": settings})
     part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(found, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(report, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(path)
 
 
@@ -105,7 +105,7 @@ def rounded(value: object) -> object:
     if isinstance(value, float):
         return round(value, DIGITS)
     if isinstance(value, Mapping):
-        return {key: rounded(each) for key, each in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(each) for each in value]
+        return [rounded(item) for item in value]
     return value

@@ -41,13 +41,15 @@ class SideFigures:
 
 def summarise(volleys: Sequence[Volley], streams: int) -> list[SideFigures]:
     """Return the figures of each side over everything, then by category if one stream asked."""
-    sides = list(dict.fromkeys(each.side for each in volleys))  # round one begins with the first
-    categories = sorted({reply.category for each in volleys for reply in each.replies})
-    wanted = [ALL, *categories] if streams == 1 and len(categories) > 1 else [ALL]
+    sides = list(
+        dict.fromkeys(volley.side for volley in volleys)
+    )  # round one begins with the first
+    categories = sorted({reply.category for volley in volleys for reply in volley.replies})
+    shown = [ALL, *categories] if streams == 1 and len(categories) > 1 else [ALL]
     measure = decoding_speed if streams == 1 else throughput
     return [
         figures(SettingPart(volleys, category, measure), side, sides[0])
-        for category in wanted
+        for category in shown
         for side in sides
     ]
 
@@ -55,19 +57,19 @@ def summarise(volleys: Sequence[Volley], streams: int) -> list[SideFigures]:
 def decoding_speed(volleys: Sequence[Volley], category: str) -> float:
     """Divide the tokens after the first by the time they took."""
     replies = replies_of(volleys, category)
-    seconds = sum(each.decoding_seconds for each in replies)
-    return sum(each.decoded for each in replies) / max(seconds, 1e-9)
+    seconds = sum(reply.decoding_seconds for reply in replies)
+    return sum(reply.decoded for reply in replies) / max(seconds, 1e-9)
 
 
 def throughput(volleys: Sequence[Volley], category: str) -> float:
     """Divide all tokens by all the time, reading of prompts included."""
-    tokens = sum(each.tokens for each in replies_of(volleys, category))
-    return tokens / max(sum(each.seconds for each in volleys), 1e-9)
+    tokens = sum(reply.tokens for reply in replies_of(volleys, category))
+    return tokens / max(sum(volley.seconds for volley in volleys), 1e-9)
 
 
 def replies_of(volleys: Sequence[Volley], category: str) -> list[TimedReply]:
-    replies = chain.from_iterable(each.replies for each in volleys)
-    return [each for each in replies if category in (ALL, each.category)]
+    replies = chain.from_iterable(volley.replies for volley in volleys)
+    return [reply for reply in replies if category in (ALL, reply.category)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ class SettingPart:
 
     def of(self, side: str, number: int | None = None) -> list[Volley]:
         """Return a side's volleys, of one round or of all, by round and section."""
-        mine = [each for each in self.volleys if each.side == side]
-        chosen = [each for each in mine if number is None or each.round == number]
-        return sorted(chosen, key=lambda each: (each.round, each.section))
+        mine = [volley for volley in self.volleys if volley.side == side]
+        chosen = [volley for volley in mine if number is None or volley.round == number]
+        return sorted(chosen, key=lambda volley: (volley.round, volley.section))
 
     def speeds(self, side: str) -> list[float]:
         return [self.speed(self.of(side, number), self.category) for number in self.rounds]
@@ -90,20 +92,20 @@ class SettingPart:
     def firsts(self, side: str, percent: float) -> list[float]:
         """Return a percentile of the times to the first token, round by round."""
         replies = [replies_of(self.of(side, number), self.category) for number in self.rounds]
-        return [percentile([each.first_seconds for each in group], percent) for group in replies]
+        return [percentile([reply.first_seconds for reply in group], percent) for group in replies]
 
     @property
     def rounds(self) -> list[int]:
-        return sorted({each.round for each in self.volleys})
+        return sorted({volley.round for volley in self.volleys})
 
 
 def figures(part: SettingPart, side: str, yardstick: str) -> SideFigures:
     mine = replies_of(part.of(side), part.category)
     theirs = replies_of(part.of(yardstick), part.category)
-    firsts = [each.first_seconds for each in mine]
-    gaps = [gap for each in mine for gap in each.gaps] or [0.0]
+    firsts = [reply.first_seconds for reply in mine]
+    gaps = [gap for reply in mine for gap in reply.gaps] or [0.0]
     same = sum(a.text == b.text for a, b in zip(mine, theirs, strict=True))
-    read = sum(each.prompt_tokens for each in mine)
+    read = sum(reply.prompt_tokens for reply in mine)
     return SideFigures(
         side,
         part.category,
@@ -118,9 +120,9 @@ def figures(part: SettingPart, side: str, yardstick: str) -> SideFigures:
         gap_p95=percentile(gaps, 95),
         gap_longest=max(gaps),
         same_texts=same / len(mine),
-        cached=sum(each.cached_tokens for each in mine) / max(read, 1),
+        cached=sum(reply.cached_tokens for reply in mine) / max(read, 1),
         prompt_tokens=read / len(mine),
-        tokens=sum(each.tokens for each in mine),
+        tokens=sum(reply.tokens for reply in mine),
     )
 
 

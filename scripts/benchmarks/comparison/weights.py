@@ -14,9 +14,9 @@ KINDS = ("q4_0", "q4_1", "q8_0", "q4_k_m", AS_IT_IS)
 
 def weights(name_or_path: str, kind: str, folder: Path) -> Path:
     """Return a model's file, or a copy of it in another precision."""
-    found = locate(name_or_path, "llamacpp").path
+    path_of_original = locate(name_or_path, "llamacpp").path
     if kind == AS_IT_IS:
-        return found
-    path = folder / f"{found.stem.removesuffix('.Q4_1')}.{kind}.gguf"
-    requantise(found, path, kind)
+        return path_of_original
+    path = folder / f"{path_of_original.stem.removesuffix('.Q4_1')}.{kind}.gguf"
+    requantise(path_of_original, path, kind)
     return path

@@ -37,13 +37,13 @@ def volley(address: str, prompts: Sequence[Prompt], most: int) -> HeadVolley:
         begun = time.perf_counter()
         replies = list(pool.map(partial(asked, client, most), prompts))
         seconds = time.perf_counter() - begun
-    told = [reply["timings"] for reply in replies]
+    timings = [reply["timings"] for reply in replies]
     return HeadVolley(
         seconds,
         [reply["content"] for reply in replies],
-        sum(each["predicted_n"] for each in told),
-        sum(each.get("draft_n", 0) for each in told),
-        sum(each.get("draft_n_accepted", 0) for each in told),
+        sum(timing["predicted_n"] for timing in timings),
+        sum(timing.get("draft_n", 0) for timing in timings),
+        sum(timing.get("draft_n_accepted", 0) for timing in timings),
     )
 
 
@@ -52,5 +52,5 @@ def asked(client: httpx.Client, most: int, prompt: Prompt) -> dict[str, Any]:
     answer = client.post("/completion", json=body)
     if not answer.is_success:
         raise SystemExit(f"{client.base_url} answers {answer.status_code}: {answer.text[:500]}")
-    found: dict[str, Any] = answer.json()
-    return found
+    reply: dict[str, Any] = answer.json()
+    return reply

@@ -37,7 +37,7 @@ def measure(bench: Bench) -> bool:
         trials = asyncio.run(try_out(server.client(), bench.rounds))
     print(f"## A prompt of {trials[0].prompt:,.0f} tokens among {STREAMS} streams\n")
     print(table(HEAD, rows(trials)))
-    ratio = median([each.among / each.alone for each in trials])
+    ratio = median([trial.among / trial.alone for trial in trials])
     print(f"\nMilliseconds between pieces. The prompt took {ratio:.2f} times what it takes alone.")
     return True
 
@@ -51,9 +51,9 @@ async def trial(client: httpx.AsyncClient, number: int) -> ArrivalTrial:
     alone = await hear(client, greedy(conversation(2 * number, LETTERS), 8))
     streams = [StreamedReply() for _ in range(STREAMS)]
     tasks = [
-        asyncio.create_task(each.listen(client, endless(at))) for at, each in enumerate(streams)
+        asyncio.create_task(stream.listen(client, endless(at))) for at, stream in enumerate(streams)
     ]
-    while not all(each.times for each in streams):
+    while not all(stream.times for stream in streams):
         await asyncio.sleep(0.01)
     begun = time.perf_counter()
     await asyncio.sleep(CALM_SECONDS)
@@ -78,17 +78,17 @@ def endless(seed: int) -> dict[str, object]:
 
 def gaps(streams: Sequence[StreamedReply], begun: float, ended: float) -> Iterator[float]:
     """Select the gaps that ended in a stretch of time."""
-    for each in streams:
-        for gap, time_of in zip(each.gaps, each.times[1:], strict=True):
+    for stream in streams:
+        for gap, time_of in zip(stream.gaps, stream.times[1:], strict=True):
             if begun < time_of <= ended:
                 yield gap
 
 
 def rows(trials: Sequence[ArrivalTrial]) -> Iterator[list[str]]:
     sides = {
-        "alone": ([each.calm for each in trials], [each.alone for each in trials]),
-        "together": ([each.rough for each in trials], [each.among for each in trials]),
+        "alone": ([trial.calm for trial in trials], [trial.alone for trial in trials]),
+        "together": ([trial.rough for trial in trials], [trial.among for trial in trials]),
     }
-    for name, (found, firsts) in sides.items():
-        together = [gap for each in found for gap in each]
+    for name, (gaps_of_streams, firsts) in sides.items():
+        together = [gap for gaps in gaps_of_streams for gap in gaps]
         yield [name, *milliseconds(together, 50, 95, 99, 100), f"{median(firsts):.2f}"]

@@ -57,9 +57,9 @@ class StreamedReply:
             if piece := choice["delta"].get("content"):
                 self.text += piece
                 self.times.append(now)
-        if found := event.get("timings"):
-            self.sources = found.pop("tokens_by_source")
-            self.timings = found
+        if timings := event.get("timings"):
+            self.sources = timings.pop("tokens_by_source")
+            self.timings = timings
 
 
 async def hear(client: httpx.AsyncClient, body: Body) -> StreamedReply:

@@ -83,8 +83,8 @@ def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextMana
     command = [sys.executable, "-m", "localspec", "serve", str(path), "--port", "0", *options]
 
     def address() -> str:
-        told = TOLD.search(log.read_text(encoding="utf-8"))
-        return told[1] if told else ""
+        address_line = TOLD.search(log.read_text(encoding="utf-8"))
+        return address_line[1] if address_line else ""
 
     return running("LocalSpec", command, log, address)
 
@@ -107,9 +107,9 @@ def answering(
 ) -> str:
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:
-        found = address()
-        if found and answers(found):
-            return found
+        path = address()
+        if path and answers(path):
+            return path
         time.sleep(0.1)
     raise SystemExit(f"{name} did not start:\n{last_lines(log)}")
 

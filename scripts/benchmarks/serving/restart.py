@@ -26,7 +26,7 @@ def measure(bench: Bench) -> bool:
         with bench.ours(name, *options) as server:
             heard.append(asyncio.run(ask(server.client(), bench.rounds)))
     pairs = list(zip(*heard, strict=True))
-    waits = [median([each.first for each in side]) for side in heard]
+    waits = [median([reply.first for reply in side]) for side in heard]
     ratio = median([before.first / after.first for before, after in pairs])
     held = median([after.timings["cache_n"] for _, after in pairs])
     same = sum(int(before.text == after.text) for before, after in pairs)

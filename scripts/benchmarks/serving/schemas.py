@@ -142,33 +142,35 @@ def measure(bench: Bench) -> bool:
     """Print the table; False if replies in any schema come slower than free ones."""
     options = ("--slots", "2", "--context", str(CONTEXT))
     with bench.ours("ours", *options) as server:
-        found = asyncio.run(ask(server.client(), min(bench.rounds, len(SUBJECTS))))
+        pairs_by_case = asyncio.run(ask(server.client(), min(bench.rounds, len(SUBJECTS))))
     print("## Schemas\n")
-    print(table(HEAD, [row(name, pairs) for name, pairs in found.items()]))
+    print(table(HEAD, [row(name, pairs) for name, pairs in pairs_by_case.items()]))
     print("\nTokens a second after the first round; first tokens in milliseconds.")
-    return all(ratio(pairs) >= 1 for pairs in found.values())
+    return all(ratio(pairs) >= 1 for pairs in pairs_by_case.values())
 
 
 async def ask(client: httpx.AsyncClient, rounds: int) -> dict[str, list[ReplyPair]]:
-    found: dict[str, list[ReplyPair]] = {name: [] for name in CASES}
+    pairs_by_case: dict[str, list[ReplyPair]] = {name: [] for name in CASES}
     async with client:
         await hear(client, greedy([user("Say hello.")], 8))
         for at in range(rounds):
             for name in CASES:
-                found[name].append(await pair(client, name, at))
-    return found
+                pairs_by_case[name].append(await pair(client, name, at))
+    return pairs_by_case
 
 
 async def pair(client: httpx.AsyncClient, name: str, at: int) -> ReplyPair:
     """Ask for all four replies, in an order that alternates; none finds its prompt in a cache."""
-    wish, schema = CASES[name]
+    request, schema = CASES[name]
     named = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
     kinds: list[Body] = [{}, {"response_format": named}]
     ways: list[Body] = [{}, {"localspec": {"plain": True}}]
     heard: dict[tuple[int, int], StreamedReply] = {}
     drafts = Counter[tuple[str, str]]()
     for plain, bound in product((0, 1), (at % 2, 1 - at % 2)):
-        body = greedy([apart(4 * at + 2 * plain + bound), user(wish.format(SUBJECTS[at]))], LENGTH)
+        body = greedy(
+            [apart(4 * at + 2 * plain + bound), user(request.format(SUBJECTS[at]))], LENGTH
+        )
         before = await drafted(client)
         heard[plain, bound] = await hear(client, {**body, **kinds[bound], **ways[plain]})
         if bound and not plain:
@@ -180,10 +182,10 @@ async def pair(client: httpx.AsyncClient, name: str, at: int) -> ReplyPair:
 
 async def drafted(client: httpx.AsyncClient) -> Counter[tuple[str, str]]:
     """Read the tokens drafted and accepted until now, by proposer."""
-    found = Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]]()
     for kind, who, figure in DRAFT_COUNTS.findall((await client.get("/metrics")).text):
-        found[who, kind] += int(float(figure))
-    return found
+        counts[who, kind] += int(float(figure))
+    return counts
 
 
 def follows(reply: str, schema: Schema) -> bool:
@@ -195,16 +197,16 @@ def follows(reply: str, schema: Schema) -> bool:
 
 
 def row(name: str, pairs: Sequence[ReplyPair]) -> list[str]:
-    free, bound = [each.free for each in pairs], [each.bound for each in pairs]
-    drafts = sum((each.drafts for each in pairs), Counter[tuple[str, str]]())
+    free, bound = [pair.free for pair in pairs], [pair.bound for pair in pairs]
+    drafts = sum((pair.drafts for pair in pairs), Counter[tuple[str, str]]())
     whom = sorted({who for who, _ in drafts})
     return [
         name,
-        *(f"{median([rate(each) for each in side]):.1f}" for side in (free, bound)),
+        *(f"{median([rate(reply) for reply in side]):.1f}" for side in (free, bound)),
         f"{ratio(pairs):.2f}",
-        f"{median([rate(each.plain_bound) / rate(each.plain_free) for each in pairs]):.2f}",
-        *(milliseconds([each.first for each in side], 50)[0] for side in (free, bound)),
-        f"{sum(each.valid for each in pairs)} of {len(pairs)}",
+        f"{median([rate(pair.plain_bound) / rate(pair.plain_free) for pair in pairs]):.2f}",
+        *(milliseconds([reply.first for reply in side], 50)[0] for side in (free, bound)),
+        f"{sum(pair.valid for pair in pairs)} of {len(pairs)}",
         ", ".join(f"{who} {drafts[who, 'accepted']} of {drafts[who, 'drafted']}" for who in whom),
     ]
 
@@ -214,4 +216,4 @@ def rate(heard: StreamedReply) -> float:
 
 
 def ratio(pairs: Sequence[ReplyPair]) -> float:
-    return median([rate(each.bound) / rate(each.free) for each in pairs])
+    return median([rate(pair.bound) / rate(pair.free) for pair in pairs])

@@ -40,8 +40,8 @@ class SlowLink:
         with client, suppress(OSError), socket.create_connection(self._worker) as worker:
             ends = {client, worker}
             self._open |= ends
-            for each in ends:
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for end in ends:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             asked, heard = threading.Event(), Messages(self._watch) if self._watch else None
             ways = [
                 *self._pass_on(client, worker, partial(self._up, asked, heard)),
@@ -77,14 +77,14 @@ class SlowLink:
                 while (item := under_way.get())[1]:
                     time.sleep(max(item[0] - time.perf_counter(), 0.0))
                     end.sendall(item[1])
-            for each in (origin, end):  # either is the end of both
-                end_of(each)
+            for side in (origin, end):  # either is the end of both
+                end_of(side)
 
         return [begun(read), begun(write)]
 
     def close(self) -> None:
-        for each in (self._listener, *self._open):
-            end_of(each)
+        for opened in (self._listener, *self._open):
+            end_of(opened)
         for thread in self._threads:
             thread.join()
 

@@ -83,7 +83,7 @@ async def turn(number: int, running: Mapping[str, ServerProcess]) -> Turn:
     """Ask all servers the same, one after another, each time another one first."""
     prompts = built_in()
     random.Random(number).shuffle(prompts)
-    names, found = list(running), {}
+    names, volleys = list(running), {}
     async with AsyncExitStack() as stack:
         clients = {
             name: await stack.enter_async_context(server.client())
@@ -96,8 +96,8 @@ async def turn(number: int, running: Mapping[str, ServerProcess]) -> Turn:
             bodies = [greedy([apart(at), *messages], LENGTH) for messages in asked]
             first = (number + at) % len(names)
             for name in names[first:] + names[:first]:
-                found[name, level] = await volley(name, clients, bodies)
-    return found
+                volleys[name, level] = await volley(name, clients, bodies)
+    return volleys
 
 
 async def volley(
@@ -107,31 +107,31 @@ async def volley(
     begun = time.perf_counter()
     heard = await asyncio.gather(*(hear(clients[name], {**body, **more}) for body in bodies))
     seconds = time.perf_counter() - begun
-    tokens = [await count(clients[THEIRS], each.text) for each in heard]
+    tokens = [await count(clients[THEIRS], reply.text) for reply in heard]
     return StreamVolley(heard, seconds, sum(tokens))
 
 
 async def count(client: httpx.AsyncClient, text: str) -> int:
     """Count the tokens of a text, by the same tokenizer for all."""
     answer = await client.post("/extras/tokenize/count", json={"input": text})
-    found: int = answer.raise_for_status().json()["count"]
-    return found
+    tokens: int = answer.raise_for_status().json()["count"]
+    return tokens
 
 
 def rows(turns: Sequence[Turn]) -> Iterator[Sequence[str]]:
     for level in LEVELS:
         for name in (THEIRS, OURS, PLAIN):
-            volleys = [each[name, level] for each in turns]
-            heard = list(chain.from_iterable(each.heard for each in volleys))
-            other = chain.from_iterable(each[THEIRS, level].heard for each in turns)
+            volleys = [turn[name, level] for turn in turns]
+            heard = list(chain.from_iterable(volley.heard for volley in volleys))
+            other = chain.from_iterable(turn[THEIRS, level].heard for turn in turns)
             same = sum(a.text == b.text for a, b in zip(heard, other, strict=True))
-            gaps = list(chain.from_iterable(each.gaps for each in heard))
+            gaps = list(chain.from_iterable(reply.gaps for reply in heard))
             yield (
                 str(level),
                 name,
-                f"{median([each.rate for each in volleys]):.1f}",
+                f"{median([volley.rate for volley in volleys]):.1f}",
                 f"{beside(turns, name, level):.2f}",
-                *milliseconds([each.first for each in heard], 50, 95),
+                *milliseconds([reply.first for reply in heard], 50, 95),
                 *milliseconds(gaps, 50, 95),
                 f"{same} of {len(heard)}",
             )
@@ -139,14 +139,14 @@ def rows(turns: Sequence[Turn]) -> Iterator[Sequence[str]]:
 
 def beside(turns: Sequence[Turn], name: str, level: int) -> float:
     """Compute the throughput as a multiple of the other server's, in the same round."""
-    return median([each[name, level].rate / each[THEIRS, level].rate for each in turns])
+    return median([turn[name, level].rate / turn[THEIRS, level].rate for turn in turns])
 
 
 def differences(turns: Sequence[Turn]) -> Iterator[str]:
     """Find where texts part from the other server's."""
-    for number, each in enumerate(turns, 1):
+    for number, turn in enumerate(turns, 1):
         for name, level in product((OURS, PLAIN), LEVELS):
-            pairs = zip(each[THEIRS, level].heard, each[name, level].heard, strict=True)
+            pairs = zip(turn[THEIRS, level].heard, turn[name, level].heard, strict=True)
             for theirs, ours in ((a.text, b.text) for a, b in pairs if a.text != b.text):
                 at = parting(theirs, ours)
                 parts = f"{theirs[at : at + 30]!r} and {ours[at : at + 30]!r}"

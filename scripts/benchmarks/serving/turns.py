@@ -36,27 +36,27 @@ def measure(bench: Bench) -> bool:
         pairs = asyncio.run(ask(clients, bench.rounds))
     sizes = [f"{prompt(turn):,.0f}" for turn in pairs[OURS][0]]
     print(f"## Second turn\n\nPrompts of {' and then '.join(sizes)} tokens, seconds.\n")
-    print(table(HEAD, [row(name, found) for name, found in pairs.items()]))
+    print(table(HEAD, [row(name, turn_pairs) for name, turn_pairs in pairs.items()]))
     return sooner(pairs[OURS]) >= GOAL
 
 
 async def ask(clients: Mapping[str, httpx.AsyncClient], rounds: int) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {name: [] for name in clients}
+    pairs_by_server: dict[str, list[Pair]] = {name: [] for name in clients}
     async with AsyncExitStack() as stack:
         for client in clients.values():
             await stack.enter_async_context(client)
         for number in range(rounds):
             for name in sorted(clients, reverse=bool(number % 2)):
-                found[name].append(await two_turns(clients[name], number, name == THEIRS))
-    return found
+                pairs_by_server[name].append(await two_turns(clients[name], number, name == THEIRS))
+    return pairs_by_server
 
 
 async def two_turns(client: httpx.AsyncClient, number: int, theirs: bool) -> Pair:
     more = NEUTRAL if theirs else {}
-    said = conversation(number, LETTERS)
-    first = await hear(client, {**greedy(said, LENGTH), **more})
-    said += [{"role": "assistant", "content": first.text}, user("And another one?")]
-    return first, await hear(client, {**greedy(said, LENGTH), **more})
+    messages = conversation(number, LETTERS)
+    first = await hear(client, {**greedy(messages, LENGTH), **more})
+    messages += [{"role": "assistant", "content": first.text}, user("And another one?")]
+    return first, await hear(client, {**greedy(messages, LENGTH), **more})
 
 
 def prompt(heard: StreamedReply) -> float:
@@ -66,7 +66,7 @@ def prompt(heard: StreamedReply) -> float:
 
 def row(name: str, pairs: Sequence[Pair]) -> list[str]:
     firsts, seconds = zip(*pairs, strict=True)
-    waits = [f"{median([each.first for each in turn]):.2f}" for turn in (firsts, seconds)]
+    waits = [f"{median([reply.first for reply in turn]):.2f}" for turn in (firsts, seconds)]
     return [name, *waits, f"{sooner(pairs):.1f}"]
 
 
