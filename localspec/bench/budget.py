@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SHORTEST, LONGEST = 32, 128  # tokens of a reply: fewer say little, more are seldom another story
+SHORTEST, LONGEST = 32, 128  # tokens of a reply: fewer show little, more seldom change the result
 FEWEST = 3  # prompts that are asked however slow a model is
 
 

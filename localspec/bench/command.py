@@ -74,7 +74,7 @@ class BenchOptions:
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:
-    """Measure whether speculation pays on this machine, and say what to do.
+    """Measure whether speculation pays on this machine, and advise.
 
     Each prompt is answered plainly, with drafts, and plainly once more. Modes are auto (as
     LocalSpec comes), lookup (the same without a draft model), and proposers by name, also with a

@@ -12,7 +12,7 @@ NUMBERING = re.compile(r"^\s*\d+[.)]", re.MULTILINE)
 
 
 def loops(text: str, tokens: Sequence[int]) -> bool:
-    """Tell whether the end says the same at least three times over, in 20 tokens or 60 characters.
+    """Return whether the end repeats itself at least three times, in 20 tokens or 60 characters.
 
     The numbers of a numbered list do not count as a difference.
     """

@@ -87,7 +87,7 @@ def make_draft(context: click.Context, model: str) -> None:
         best = search_layers(files, footprint, text, draft_options.seconds)
         layers, depth = best.layers, best.depth
     else:
-        raise UsageError("say which layers: --skip-layers 8-15, or --text FILE to choose them by")
+        raise UsageError("choose layers: --skip-layers 8-15, or --text FILE to choose them by")
     out = draft_options.out or Path(default_name(files.path, len(layers), footprint.layers))
     thin(files, layers, out)
     click.echo(f"{out}: {len(layers)} of {footprint.layers} layers, {size(bytes_of(out))}")
@@ -101,7 +101,7 @@ def require_alike(footprint: Footprint) -> None:
     kinds = (footprint.attention_layers, footprint.window_layers, footprint.recurrent_layers)
     if sum(map(bool, kinds)) > 1:
         raise UsageError(
-            f"{footprint.name} has layers of several kinds, which are told by their place: "
+            f"{footprint.name} has layers of several kinds, which their place decides: "
             "layers of such a model cannot be left out"
         )
     if footprint.drafting_layers or footprint.drafter:
@@ -109,12 +109,12 @@ def require_alike(footprint: Footprint) -> None:
 
 
 def remaining_layers(ranges: str, total: int) -> tuple[int, ...]:
-    """List the layers that stay when those of a wish, as 8-15,20, are left out."""
+    """List the layers that stay when those of a text, e.g. 8-15,20, are left out."""
     skipped: set[int] = set()
     for part in ranges.split(","):
         match = RANGE.fullmatch(part.strip())
         if not match:
-            raise UsageError(f"--skip-layers is {ranges!r}; write numbers and ranges, as 8-15,20")
+            raise UsageError(f"--skip-layers is {ranges!r}; write numbers and ranges, e.g. 8-15,20")
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < total:
             raise UsageError(f"layers {part} are not among 0 to {total - 1}")
@@ -207,6 +207,6 @@ def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
 
 
 def verdict(gain: float, depth: int) -> str:
-    """Tell what was measured."""
+    """Report the measured gain."""
     result = f"measured on this text, {depth} tokens drafted a round: {gain:.2f} of plain decoding"
     return result if gain > 1 else f"{result}: it does not pay here, replies would be slower"

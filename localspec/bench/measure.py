@@ -26,7 +26,7 @@ from localspec.runtime.runtime import Runtime
 from localspec.templates.message import text
 from localspec.tokens import NONE, Tokens, tokens_of
 
-WARM_UP = 8  # tokens that each mode says first, which are not counted
+WARM_UP = 8  # tokens that each mode generates first, which are not counted
 NEWEST = 8  # tokens of a prompt that are read by each mode, also where the others are held already
 
 
@@ -70,7 +70,7 @@ def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
 
 
 def warmed_up(lineup: Lineup, question: Question) -> Pace:
-    """Let each mode say a few words that are not counted; measure how fast the model is."""
+    """Let each mode generate a few uncounted tokens; measure the model's speed."""
     first, *_ = [
         _answer(lineup, mode, question.shortened(WARM_UP), 0, warm=at > 0)
         for at, mode in enumerate(lineup.modes)
@@ -115,7 +115,7 @@ def _answer(
 
 
 def alone() -> bool:
-    """Tell that nothing waits for the engine."""
+    """Return that nothing waits for the engine."""
     return False
 
 

@@ -18,7 +18,7 @@ class Round:
 
     @property
     def rejects(self) -> bool:
-        """Tell whether the target's token after the accepted ones differs from the draft.
+        """Return whether the target's token after the accepted ones differs from the draft.
 
         A reply that ends within a draft leaves the rest unjudged.
         """

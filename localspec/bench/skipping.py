@@ -1,6 +1,6 @@
 """The search for layers that a model can leave out when it drafts for itself.
 
-A candidate is judged by how often it says what its target says on a text, and by the share of the
+A candidate is judged by how often it agrees with its target on a text, and by the share of the
 weights that it reads for a token: together they foretell tokens a second.
 """
 
@@ -36,7 +36,7 @@ class LayerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, what the target says at each of its tokens, and what its forwards take."""
+    """A text, the target's likeliest token behind each of its tokens, and its forwards' times."""
 
     tokens: Tokens
     likeliest: Tokens
@@ -62,7 +62,7 @@ def promised(candidate: LayerChoice, forwards: Mapping[int, float]) -> LayerChoi
 
 
 def likeliest_tokens(model: Model, tokens: Tokens) -> Tokens:
-    """Return what a model takes to follow each token, the likeliest."""
+    """Return the likeliest token behind each token."""
     model.truncate(0, 0)
     width = min(model.tentative + 1, model.batch)
     pieces = [tokens[at : at + width] for at in range(0, len(tokens), width)]

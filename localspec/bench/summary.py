@@ -35,7 +35,7 @@ class Summary:
     acceptance_rate: float | None  # accepted of drafted
     acceptance_by_position: tuple[float, ...]
     taken_back: int
-    same_text: int  # replies that said what plain said
+    same_text: int  # replies with the text of plain decoding
     replies: int
     forecast: Forecast | None
 
@@ -113,7 +113,7 @@ def total(sections: Sequence[Section]) -> Section:
 
 
 def loops(trial: Trial) -> bool:
-    """Tell whether any mode answered in a loop, which drafts make fast without being of use."""
+    """Return whether any mode answered in a loop, which drafts make fast without being of use."""
     return any(reply.looping for reply in trial.values())
 
 

@@ -1,7 +1,7 @@
 """The verdict of a run: whether drafts pay here, as far as the spread of the figures carries it.
 
 Plain decoding answers each prompt twice, before and after the other modes. How much these two
-differ tells how sure any ratio is.
+differ shows how sure any ratio is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STANDARD_ERRORS = (math.inf, 12.7, 4.3, 3.2, 2.8, 2.6, 2.5, 2.4, 2.3, 2.3)
 MANY = 2.1  # with more prompts
 LEAST_ERROR = 0.005  # of a ratio: timers, clock rates, where a text lies in memory
 UNSTEADY = 0.1  # a difference of plain decoding from itself that is worth a word
-UNSURE = 0.3  # an error, in parts of the ratio, with which there is nothing to say
+UNSURE = 0.3  # an error, in parts of the ratio, above which no verdict is given
 CROWDED = 0.15  # a share of the processors in other programs that is worth a word
 
 
@@ -95,7 +95,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
     if not everything.ratios:
         text = f"Plain decoding: {everything.plain:.1f} tokens/s."
     elif not any(ratio.sure for ratio in everything.ratios.values()):
-        text = "This run cannot tell whether drafts pay."
+        text = "This run does not show whether drafts pay."
     elif drafter and {AUTO, LOOKUP} <= everything.ratios.keys():
         gain = noise.ratio(
             [(prompt.tokens, prompt.modes[AUTO], prompt.modes[LOOKUP]) for prompt in speeds]

@@ -102,7 +102,7 @@ def find_conversation(
 def model_and_question(
     source: LocalModels | AttachedServer, name: str, question: str
 ) -> tuple[str, str]:
-    """Tell whether a lone argument is a model or a question."""
+    """Return a lone argument as a model or as a question."""
     if question or not name:
         return name, question
     is_model = (
@@ -148,7 +148,7 @@ def begin(talk: Talk, beginning: Beginning, other: str) -> None:
         recall(talk, other)
     elif beginning.resumes:
         talk.screen.notice("there is no conversation to go on with: this is a new one")
-    talk.screen.faint("/help tells what there is; Ctrl-C stops an answer, Ctrl-D leaves")
+    talk.screen.faint("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves")
     talk.screen.gap()
 
 
@@ -172,7 +172,7 @@ def sampled(chosen: frozenset[str]) -> frozenset[str]:
 
 
 def is_question(text: str) -> bool:
-    """Tell whether a lone argument cannot be a model, and so is a question."""
+    """Return whether a lone argument cannot be a model, and so is a question."""
     return any(character.isspace() for character in text) and not place(text).exists()
 
 

@@ -30,7 +30,7 @@ class KeptConversation:
 
     @property
     def when(self) -> str:
-        """Tell the day of its last change, or the time if that was today."""
+        """Return the day of its last change, or the time if that was today."""
         day, now = time.localtime(self.changed), time.localtime()
         today = day[:3] == now[:3]
         return time.strftime("today %H:%M" if today else "%Y-%m-%d", day)
@@ -93,7 +93,7 @@ def only(name: str, fitting: Sequence[KeptConversation]) -> KeptConversation:
     titles = "; ".join(kept.title for kept in fitting[:MAX_NAMED])
     raise UsageError(
         f"{len(fitting)} conversations begin with {name!r}: {titles}: "
-        "say more of one, or its number in /list"
+        "give more of one's title, or its number in /list"
     )
 
 

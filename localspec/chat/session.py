@@ -223,7 +223,7 @@ def opened(place: Path) -> Session:
 
 
 def last(model: str = "") -> tuple[Session | None, list[str]]:
-    """Load the newest conversation, one with a model if possible; tell why others were skipped."""
+    """Load the newest conversation, of one model if possible; report why others are skipped."""
     notices: list[str] = []
     others: list[Session] = []
     for place in latest():

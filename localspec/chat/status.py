@@ -65,7 +65,7 @@ def explain(figures: AnswerFigures, context: int) -> Iterator[tuple[str, str]]:
 
 
 def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
-    """Tell how many tokens were guessed ahead, how many were right, and by whom."""
+    """Describe the drafted and accepted tokens, with their proposers."""
     if not figures.drafted:
         yield "drafted", "nothing: no token was guessed ahead"
         return

@@ -125,7 +125,7 @@ def test_a_run_that_can_tell_nothing_says_so():
     chaos = [speeds("edit", 4, noise=1.5), speeds("chat", 0.5, noise=-1.0), speeds("code", 0.5)]
     verdict = judge(chaos, None, CROWD)
     assert verdict.text == (
-        "This run cannot tell whether drafts pay. The machine was busy: repeat it."
+        "This run does not show whether drafts pay. The machine was busy: repeat it."
     )
     assert "all       10.0     unsteady" in verdict_table(verdict, None)
 

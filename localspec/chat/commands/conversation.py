@@ -49,7 +49,7 @@ def list_(talk: Talk, _: str) -> None:
 
 def search(talk: Talk, text: str) -> None:
     if not text:
-        raise UsageError("say what to look for: /search WORDS")
+        raise UsageError("give words to look for: /search WORDS")
     matches = conversations.search(text)
     if not matches:
         raise UsageError(f"no conversation has {text!r} in it")
@@ -60,7 +60,7 @@ def search(talk: Talk, text: str) -> None:
         add(rows, "", "", "", excerpt, style="dim")
     talk.screen.show(rows)
     if len(matches) > MAX_LISTED:
-        talk.screen.faint(f"and {len(matches) - MAX_LISTED:,} older; say more words")
+        talk.screen.faint(f"and {len(matches) - MAX_LISTED:,} older; give more words")
 
 
 def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
@@ -103,7 +103,7 @@ def go_on(talk: Talk, conversation: Session) -> None:
 
 def delete(talk: Talk, name: str) -> None:
     if not name:
-        raise UsageError("say which: /delete NAME, by its number in /list or its beginning")
+        raise UsageError("name a conversation: /delete NAME, by its number or its beginning")
     kept = find(talk, name)
     kept.session.discard()
     if kept.session.name == talk.session.name:
@@ -133,7 +133,7 @@ def save(talk: Talk, path: str) -> None:
 
 def load(talk: Talk, path: str) -> None:
     if not path:
-        raise UsageError("say which file: /load FILE")
+        raise UsageError("name a file: /load FILE")
     go_on(talk, session.load(files.place(path)))
 
 
@@ -175,7 +175,7 @@ def export(talk: Talk, path: str) -> None:
 
 def place_for(path: str) -> Path:
     if not path:
-        raise UsageError("say which file")
+        raise UsageError("name a file")
     place = files.place(path)
     try:
         if place.exists():
@@ -192,7 +192,7 @@ def copy(talk: Talk, _: str) -> None:
 
 def file(talk: Talk, path: str) -> None:
     if not path:
-        raise UsageError(f"say which file: /file PATH, or {OFF} for none")
+        raise UsageError(f"name a file: /file PATH, or {OFF} for none")
     if path == OFF:
         talk.files = {}
         talk.screen.faint("no files go with the next question")

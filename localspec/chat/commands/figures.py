@@ -41,7 +41,7 @@ def contents(talk: Talk) -> Iterator[tuple[str, int, str]]:
     """Count the tokens of what the model hears with the next question, and the room left."""
     speaker, session = talk.speaker, talk.session
     if not speaker.context:
-        raise UsageError(f"{speaker.name} does not tell how long its context is")
+        raise UsageError(f"{speaker.name} does not report its context length")
     question = ChatMessage("user", "")
     alone = speaker.count([question.message])
     systemed = speaker.count(replace(session, said=[], forgotten=0).messages(question))

@@ -86,7 +86,7 @@ def think(talk: Talk, text: str) -> None:
 
 def json_(talk: Talk, text: str) -> None:
     if not text:
-        raise UsageError(f'say which schema: a file, JSON as {{"type": "object"}}, or {OFF}')
+        raise UsageError(f'give a schema: a file, JSON, e.g. {{"type": "object"}}, or {OFF}')
     if text == OFF:
         talk.schema = None
         talk.screen.faint("answers are free")
@@ -104,6 +104,6 @@ def json_(talk: Talk, text: str) -> None:
 
 def prediction(talk: Talk, path: str) -> None:
     if not path:
-        raise UsageError(f"say which file answers are likely to repeat, or {OFF}")
+        raise UsageError(f"name a file that answers are likely to repeat, or {OFF}")
     talk.prediction = "" if path == OFF else files.text_of(path)
     talk.screen.faint("nothing is predicted" if path == OFF else f"{path} is used for drafts")

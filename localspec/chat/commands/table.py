@@ -63,7 +63,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "/model": Command(
             "[NAME]", "show the models here, or change to one", settings.model, models
         ),
-        "/system": Command("[TEXT|off]", "what the model is told before all else", settings.system),
+        "/system": Command("[TEXT|off]", "show or set the system prompt", settings.system),
         "/set": Command(
             "[NAME=VALUE]",
             f"temperature and so on; NAME={named_settings.DEFAULT} resets",
@@ -104,7 +104,7 @@ ALIASES = {"/clear": "/new", "/exit": "/quit", "/bye": "/quit", "/?": "/help"}  
 
 
 def is_one(line: str) -> bool:
-    """Tell whether a line is a command; a path has a second slash."""
+    """Return whether a line is a command; a path has a second slash."""
     return bool(re.match(r"/[^\s/]*(\s|$)", line))
 
 
@@ -114,7 +114,7 @@ def run(talk: Talk, line: str) -> bool:
     name = ALIASES.get(typed, typed)
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else "/help tells what there is"
+        hint = f"did you mean {near[0]}?" if near else "/help lists them"
         raise UsageError(f"there is no {name}; {hint}")
     talk.unedit()
     return COMMANDS[name].run(talk, "".join(arguments).strip()) is not False

@@ -34,7 +34,7 @@ class LocalModels:
         return list(self._sizes())
 
     def about(self, name: str) -> str:
-        """Tell the size of its weights."""
+        """Return the size of its weights."""
         return self._sizes().get(name, "")
 
     def _sizes(self) -> dict[str, str]:
@@ -45,7 +45,7 @@ class LocalModels:
         self.checked[name] = locate(name, self.loading.backend)
 
     def pull(self, name: str) -> None:
-        """See that a model is here, downloaded now if that is wished."""
+        """Download a model if it is not here and the user agrees."""
         self.checked[name] = locate_or_pull(name, self.loading)
 
     def open(self, name: str) -> LocalSpeaker:

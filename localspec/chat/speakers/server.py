@@ -33,7 +33,7 @@ class AttachedServer:
         self._wire = Wire(address, key)
         self._models = self._listed()
         if not self._models:
-            raise BackendError(f"{self._wire.address} tells of no models, as OpenAI's API would")
+            raise BackendError(f"{self._wire.address} lists no models at /v1/models")
 
     def names(self) -> Sequence[str]:
         return list(self._models)

@@ -20,9 +20,9 @@ KINDS: Mapping[str, Literal["answer", "thought"]] = {
     "reasoning": "thought",
     "content": "answer",
 }
-AT_ONCE = 64  # no more rounds than these are told together
-MOST = 1e15  # no number that a server tells of an answer is larger
-LETTERS = 500  # of what it says is wrong
+AT_ONCE = 64  # rounds that are reported together, at most
+MOST = 1e15  # largest number that is read of a server's figures
+LETTERS = 500  # of an error's message
 NAME = 40  # letters of a proposer's name
 
 
@@ -30,12 +30,12 @@ NAME = 40  # letters of a proposer's name
 class StreamTally:
     """Reads the events of one answer; what cannot be read is left out."""
 
-    begun: float  # seconds, as all that is told here of time
+    begun: float  # seconds, as all times here
     first: float | None = None
     last: float = 0.0
     pieces: int = 0
     read: float | None = None  # of the prompt, from 0 to 1
-    prompt: int = 0  # its tokens, as they are told while it is read
+    prompt: int = 0  # its tokens, as reported while it is read
     rounds: list[AnswerRound] = field(default_factory=list)
     finish: FinishReason | None = None
     notices: Sequence[str] = ()
@@ -73,7 +73,7 @@ class StreamTally:
         kinds = set()
         for name, kind in KINDS.items():
             text = delta.get(name)
-            if isinstance(text, str) and text and kind not in kinds:  # some tell thoughts twice
+            if isinstance(text, str) and text and kind not in kinds:  # some send thoughts twice
                 kinds.add(kind)
                 self.first, self.last = self.first or now, now
                 self.pieces += 1

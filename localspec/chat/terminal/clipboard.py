@@ -34,7 +34,7 @@ def copy(text: str, terminal: IO[str] | None) -> str:
 
 
 def taken(path: str, arguments: list[str], text: str) -> bool:
-    """Tell whether a command accepted the text; without a desktop it fails."""
+    """Return whether a command accepted the text; without a desktop it fails."""
     encoding = "utf-16" if Path(path).stem.lower() == "clip" else "utf-8"
     quiet = subprocess.DEVNULL
     try:

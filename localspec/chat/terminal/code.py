@@ -69,7 +69,7 @@ def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
 
 @lru_cache(64)
 def lexed(source: str, language: str) -> list[tuple[Line, bool]]:
-    """Lex lines; of each, tell whether nothing is open at its end, as a comment might be."""
+    """Lex lines, each with whether nothing is open at its end, e.g. a comment."""
     lines: list[tuple[Line, bool]] = []
     line: list[Run] = []
     for kind, text in lex(source, lexer(language)):

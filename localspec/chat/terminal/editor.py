@@ -83,7 +83,7 @@ class Typing:
         return self._session.default_buffer.text.startswith("/")
 
     def _more_comes(self, event: KeyPressEvent) -> bool:
-        """Tell whether Enter stands in a paste that the terminal does not mark."""
+        """Return whether Enter stands in a paste that the terminal does not mark."""
         if any(key.key != Keys.CPRResponse for key in event.key_processor.input_queue):
             return True
         # What waits may be the terminal's answer about its cursor.
@@ -148,13 +148,13 @@ class Asking:
 
 
 def more_waits() -> bool:
-    """Tell whether a plain terminal has another line of a paste."""
+    """Return whether a plain terminal has another line of a paste."""
     windows = sys.platform == "win32"  # which has no way to ask
     return not windows and sys.stdin.isatty() and can_read(sys.stdin.fileno(), QUIET_SECONDS)
 
 
 def is_open(text: str) -> bool:
-    """Tell whether three quotes begin a message that has not ended yet."""
+    """Return whether three quotes begin a message that has not ended yet."""
     begun = text.lstrip()
     return begun.startswith(QUOTE) and not (len(begun) >= 6 and begun.rstrip().endswith(QUOTE))
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from localspec.chat.terminal.ink import Ink, Run, bare, cells, size
 
-ROWS = 32  # that tell how wide the columns are, so that others need not be waited for
+ROWS = 32  # that decide the widths of the columns, so that later rows need not be waited for
 LEAST = 6  # columns of the terminal for one of the table
 BETWEEN = " │ "
 FAINT = "2"

@@ -73,7 +73,7 @@ class TypedAhead:
             pass
 
     def waits(self) -> bool:
-        """Tell whether there are keys that were not read yet."""
+        """Return whether there are keys that were not read yet."""
         return sys.platform != "win32" and can_read(self.keyboard.fileno(), 0.0)
 
     def _hold(self) -> None:
