@@ -44,7 +44,7 @@ from localspec.server.prefix import Prefix
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, logged_fault
-from localspec.server.safety import HERE, Guard, Manager, Rules
+from localspec.server.safety import APP_ORIGINS, Guard, Manager, Rules
 
 APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
 MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
@@ -136,7 +136,7 @@ def surround(app: FastAPI, terms: Terms) -> None:
     app.add_middleware(
         CORSMiddleware,
         allow_origins=terms.origins,
-        allow_origin_regex=HERE,
+        allow_origin_regex=APP_ORIGINS,
         allow_methods=["*"],
         allow_headers=["*"],
     )

@@ -39,7 +39,7 @@ from localspec.system.rebirth import ONE_LIFE, Life, lives
 log = logging.getLogger("localspec.server")
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
-API = Sampling(temperature=1.0)  # OpenAI's defaults, where nothing else is set
+OPENAI_DEFAULTS = Sampling(temperature=1.0)  # where the makers of a model advise nothing
 # After which a thread lets another run. The models' thread asks for that dozens of times a round:
 # at Python's 5 ms a stream stood still while a large request was checked.
 SWITCH_SECONDS = 0.0005
@@ -196,7 +196,7 @@ def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
         name=path.stem if path.exists() and Path(name).exists() else name,
         load=load,
         vocabulary=partial(trial.vocabulary, target),
-        usual=advised(name, API),
+        usual=advised(name, OPENAI_DEFAULTS),
         slots=loading.options.slots,
         path=str(target.path),
         parameters=parameters(name),

@@ -12,7 +12,7 @@ from localspec.server.faults import Fault, Refused, not_offered, overloaded
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Download, Library
 
-AT_ONCE = 2
+MAX_DOWNLOADS = 2
 LOOK_SECONDS = 0.25  # between two looks at how far one is
 
 
@@ -32,8 +32,8 @@ class Downloads:
 
     def begin(self, name: str) -> AsyncGenerator[Download]:
         """Download a model for as long as a client follows it, then serve it."""
-        if len(self._under_way) >= AT_ONCE:
-            raise overloaded(f"{AT_ONCE} downloads are under way: wait for one of them")
+        if len(self._under_way) >= MAX_DOWNLOADS:
+            raise overloaded(f"{MAX_DOWNLOADS} downloads are under way: wait for one of them")
         return self._followed(name, self.library)
 
     async def _followed(self, name: str, library: Library) -> AsyncGenerator[Download]:

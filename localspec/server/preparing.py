@@ -18,7 +18,7 @@ from localspec.server.faults import overloaded
 from localspec.server.replies.streaming import while_listening
 
 T = TypeVar("T")
-MOST_WAITING = 16  # large requests: each may keep some 100 MB of memory until it is its turn
+MAX_WAITING = 16  # large requests: each may keep some 100 MB of memory until it is its turn
 LARGE = "localspec.large"  # key in the scope of a large request
 
 
@@ -30,8 +30,8 @@ class Preparing:
         self._waiting = 0
 
     def check_room(self) -> None:
-        if self._waiting >= MOST_WAITING:
-            raise overloaded(f"{self._waiting} large requests wait to be read; {MOST_WAITING} may")
+        if self._waiting >= MAX_WAITING:
+            raise overloaded(f"{self._waiting} large requests wait to be read; {MAX_WAITING} may")
 
     def admit(self, request: Request) -> None:
         """Queue a request with the other large ones."""

@@ -22,9 +22,11 @@ HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 PRIVATE = (".localhost", ".internal")  # names that nobody can register, as host.docker.internal
 APPS = ("app", "file", "tauri", "vscode-webview", "vscode-file")  # origins of no web page
-HERE = rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # origins that may ask
-OPEN = ("/health", "/v1/health")  # need no key
-OWNER = "localspec.owner"  # under which a scope has whose request it is, where there are keys
+APP_ORIGINS = (
+    rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # may ask without --allow-origin
+)
+KEYLESS_PATHS = ("/health", "/v1/health")
+OWNER = "localspec.owner"  # key of the owner of a request, where there are keys
 
 ErrorBody = Callable[[str, Fault], Mapping[str, object]]  # of the API of a path
 
@@ -71,7 +73,7 @@ class Guard:
         return Fault(403, f"this server does not answer as {name!r}; add the name by --allow-host")
 
     def _key(self, path: str, headers: Headers) -> Fault | None:
-        if not self._rules.keys or path in OPEN:
+        if not self._rules.keys or path in KEYLESS_PATHS:
             return None
         if self._fits(key_of(headers)):
             return None

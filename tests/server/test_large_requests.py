@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from localspec.interruption import Interrupted, check_patience
-from localspec.server.preparing import MOST_WAITING
+from localspec.server.preparing import MAX_WAITING
 from tests.server.scripted import Bytes, Server
 from tests.server.test_load import until
 
@@ -141,7 +141,7 @@ def hang_up_soon(server: Server, body: object) -> socket.socket:
 
 def test_nobody_waits_for_the_large_requests_of_others(held):
     held.ask("hello")
-    lines = [hang_up_soon(held, chat(HOLD, **LARGE)) for _ in range(MOST_WAITING - 1)]
+    lines = [hang_up_soon(held, chat(HOLD, **LARGE)) for _ in range(MAX_WAITING - 1)]
     sometime(lambda: held.model.tokenizer.asked == 1)
     assert held.client.get("/health").status_code == 200
     assert held.ask("hello") == "You said: hello"
@@ -163,15 +163,15 @@ def test_work_for_a_client_that_has_left_ends(held):
 def test_only_so_many_large_requests_wait(held):
     held.ask("hello")
     body = json.dumps(chat(HOLD, **LARGE))
-    with ThreadPoolExecutor(MOST_WAITING + 2) as pool:
+    with ThreadPoolExecutor(MAX_WAITING + 2) as pool:
         sent = []
-        for _ in range(MOST_WAITING + 2):
+        for _ in range(MAX_WAITING + 2):
             sent.append(pool.submit(httpx.post, held.address + CHAT, content=body, timeout=60))
             sometime(lambda: held.model.tokenizer.asked == 1)  # the first keeps all others waiting
         sometime(lambda: sum(request.done() for request in sent) == 2)
         held.model.tokenizer.go.set()
     statuses = sorted(request.result().status_code for request in sent)
-    assert statuses == [200] * MOST_WAITING + [503] * 2
+    assert statuses == [200] * MAX_WAITING + [503] * 2
 
 
 def test_a_long_conversation_is_cut_for_clients_of_ollama_though_it_could_never_fit(server):

@@ -9,7 +9,7 @@ import pytest
 
 from localspec.server.app import Terms
 from localspec.server.not_offered import INSTEAD
-from localspec.server.safety import OPEN, Rules
+from localspec.server.safety import KEYLESS_PATHS, Rules
 from tests.server.requests import REQUESTS
 from tests.server.scripted import Server
 from tests.server.test_load import until
@@ -93,7 +93,7 @@ def ways(server: Server) -> list[tuple[str, str]]:
     names = {"{name}": "x", "{id}": "0", "{kind}": "speech", "{digest}": "sha256:0"}
     for name, value in names.items():
         found = [(method.upper(), path.replace(name, value)) for method, path in found]
-    return [(method, path) for method, path in found if path not in OPEN]
+    return [(method, path) for method, path in found if path not in KEYLESS_PATHS]
 
 
 ONE_OF_EACH = (CHAT, "/v1/messages", "/api/chat", "/api/v1/chat", "/props", "/nowhere", "/")

@@ -40,7 +40,7 @@ class AnthropicTool(RequestPart):
         return {"type": "function", "function": function}
 
 
-ToolGiven = Annotated[
+ToolField = Annotated[
     Annotated[AnthropicTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
     tagged("custom"),
     typed("custom"),
@@ -82,7 +82,7 @@ class CountRequest(TextRequest):
     bounds: ClassVar[Bounds] = ANTHROPIC
     messages: list[AnthropicMessage] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
-    tools: list[ToolGiven] | None = None
+    tools: list[ToolField] | None = None
     tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(as_type)] = None
     thinking: Annotated[AnthropicThinking | None, BeforeValidator(as_type)] = None
     output_config: Output = Output()

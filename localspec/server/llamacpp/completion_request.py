@@ -16,7 +16,7 @@ from localspec.server.requests.fields import MAX_TOKENS, Copies, Logprobs, Stops
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
-from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
+from localspec.server.requests.prompts import One, PromptField, prompts, tokens
 from localspec.templates.fill_in_middle import middle
 from localspec.tokenizer import Tokenizer
 
@@ -64,7 +64,7 @@ class CompletionFields(FormatFields, TextRequest):
 
 
 class LlamaCompletionRequest(CompletionFields):
-    prompt: PromptGiven
+    prompt: PromptField
     n: Copies = 1  # replies to each prompt
     n_cmpl: Copies = 1  # the same
 

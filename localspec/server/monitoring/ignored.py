@@ -13,8 +13,8 @@ from localspec.server.requests.leniency import safe
 
 log = logging.getLogger("localspec.server")
 SCOPE = "localspec.ignored"  # key of the fields that the answer's header lists
-LOGGED = 1000  # lines at most, whatever clients make up
-LABELS = 200  # fields that are counted by name
+MAX_LOGGED = 1000  # lines, whatever clients make up
+MAX_LABELS = 200  # fields that are counted by name
 OTHERS = "(others)"
 
 
@@ -32,9 +32,9 @@ class Ignored:
         client = safe(request.headers.get("user-agent", "").partition(" ")[0])
         request.scope.setdefault(SCOPE, []).extend(fields)
         for field in map(safe, fields):
-            if len(self._labels) < LABELS:
+            if len(self._labels) < MAX_LABELS:
                 self._labels.add(field)
             self._count.labels(field if field in self._labels else OTHERS).inc()
-            if (client, field) not in self._logged and len(self._logged) < LOGGED:
+            if (client, field) not in self._logged and len(self._logged) < MAX_LOGGED:
                 self._logged.add((client, field))
                 log.info("%s asks for %s, which changes nothing here", client, field)

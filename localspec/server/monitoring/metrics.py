@@ -11,9 +11,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from localspec.engine.job import Result
 from localspec.server.model_host import ModelHost
 
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
-DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+SECOND_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+DEPTH_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 LLAMA_CPP = {  # counters by the names of its server, for dashboards made for it
     "prompt_tokens": "Tokens of prompts that were read",
@@ -48,11 +48,11 @@ class Metrics:
         self._rounds = counter("rounds", "Passes of a target model that brought tokens")
         self._drafted = counter("drafted", "Drafted tokens", "proposer", "position")
         self._accepted = counter("accepted", "Of those, the right ones", "proposer", "position")
-        self._depth = histogram("depth", "Tokens drafted in a round", DEPTHS)
-        self._queued = histogram("queued_seconds", "Time until there was a slot", SECONDS)
-        self._first = histogram("first_token_seconds", "Time to the first token", SECONDS)
-        self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAPS)
-        self._total = histogram("reply_seconds", "Time of a whole reply", SECONDS)
+        self._depth = histogram("depth", "Tokens drafted in a round", DEPTH_BUCKETS)
+        self._queued = histogram("queued_seconds", "Time until there was a slot", SECOND_BUCKETS)
+        self._first = histogram("first_token_seconds", "Time to the first token", SECOND_BUCKETS)
+        self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAP_BUCKETS)
+        self._total = histogram("reply_seconds", "Time of a whole reply", SECOND_BUCKETS)
         self._llama_cpp = {
             name: Counter(f"llamacpp:{name}", about, registry=self.registry)
             for name, about in LLAMA_CPP.items()

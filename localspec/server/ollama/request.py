@@ -28,7 +28,7 @@ from localspec.server.requests.prepared import (
     prepare_text,
     with_infill_ends,
 )
-from localspec.server.requests.tools import ToolsGiven, tools_of
+from localspec.server.requests.tools import ToolsField, tools_of
 from localspec.server.requests.validators import as_object
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
@@ -120,7 +120,7 @@ class OllamaMessage(RequestPart):
 
 class OllamaChatRequest(OllamaRequest):
     messages: list[OllamaMessage] = Field(default_factory=list)
-    tools: ToolsGiven = None
+    tools: ToolsField = None
     truncate: bool = True
 
     @property

@@ -10,14 +10,14 @@ from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.fields import Logprobs, OpenAiRequest
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
-from localspec.server.requests.prompts import One, PromptGiven, prompts, tokens
+from localspec.server.requests.prompts import One, PromptField, prompts, tokens
 from localspec.templates.fill_in_middle import is_filled_in, middle
 
 DEFAULT_TOKENS = 16  # by the API
 
 
 class CompletionRequest(OpenAiRequest):
-    prompt: PromptGiven = ""
+    prompt: PromptField = ""
     suffix: str | None = None
     echo: bool = False
     logprobs: Logprobs | None = None

@@ -19,7 +19,7 @@ from localspec.server.options import STORED
 from localspec.system import kept_json
 from localspec.system.atomic_write import write
 
-STORE_BYTES = 64 << 20  # of all of them together
+MAX_STORE_BYTES = 64 << 20  # of all responses together
 OWNER_BYTES = 256  # of a record, within which its owner is named
 OWNED = re.compile(r'\{"owner": "([^"\\]*)"')
 ID = re.compile(r"resp_[0-9a-f]{24}")
@@ -137,7 +137,7 @@ class ResponseStore:
     """
 
     def __init__(
-        self, most: int = STORED, cache: Path | None = None, most_bytes: int = STORE_BYTES
+        self, most: int = STORED, cache: Path | None = None, most_bytes: int = MAX_STORE_BYTES
     ) -> None:
         self.most = most
         self._most_bytes = most_bytes

@@ -101,8 +101,8 @@ class ReferenceItem(RequestPart):
     id: str
 
 
-KNOWN = ("message", "reasoning", "function_call", "custom_tool_call", "local_shell_call")
-FOUND = ("tool_search_call", "tool_search_output", "additional_tools", "item_reference")
+ITEMS = ("message", "reasoning", "function_call", "custom_tool_call", "local_shell_call")
+TOOL_ITEMS = ("tool_search_call", "tool_search_output", "additional_tools", "item_reference")
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 Item = Annotated[
@@ -119,7 +119,7 @@ Item = Annotated[
     | Annotated[ToolsItem, Tag("additional_tools")]
     | Annotated[ReferenceItem, Tag("item_reference")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged(*KNOWN, *FOUND, *OUTPUTS),
+    tagged(*ITEMS, *TOOL_ITEMS, *OUTPUTS),
     typed("message"),
 ]
 

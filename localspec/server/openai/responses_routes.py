@@ -52,12 +52,12 @@ class RecalledRequest:
 
 def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
     routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
-    asking(routes, handler, store)
-    telling(routes, store)
+    add_answering(routes, handler, store)
+    add_stored(routes, store)
     return routes
 
 
-def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
+def add_answering(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
     async def recall(request: Request, body: ResponsesRequest) -> RecalledRequest:
         items = await handler.run(request, partial(items_of, body, store, owner(request)))
         return RecalledRequest(body, items)
@@ -88,7 +88,7 @@ def asking(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> 
         return {"object": "response.input_tokens", "input_tokens": tokens}
 
 
-def telling(routes: APIRouter, store: ResponseStore) -> None:
+def add_stored(routes: APIRouter, store: ResponseStore) -> None:
     async def find_response(request: Request, id: str) -> StoredResponse:
         response = await asyncio.to_thread(store.get, id, owner(request))
         if response is None:

@@ -57,7 +57,7 @@ class ModelTool:
         return {"type": "function", "function": {"name": self.name, **self.function}}
 
 
-class FunctionGiven(Function):
+class FunctionDefinition(Function):
     type: Literal["function"]
 
     def for_model(self, space: str = "") -> ModelTool:
@@ -85,7 +85,7 @@ class InputFormat(RequestPart):
         return {**INPUT, "properties": {"input": text}}
 
 
-class CustomGiven(RequestPart):
+class CustomTool(RequestPart):
     """A tool that takes any text."""
 
     type: Literal["custom"]
@@ -107,7 +107,7 @@ class CustomGiven(RequestPart):
             yield "format"
 
 
-class ShellGiven(RequestPart):
+class ShellTool(RequestPart):
     """A shell on the machine of the client."""
 
     type: Literal["local_shell"]
@@ -120,7 +120,7 @@ class ShellGiven(RequestPart):
         return ModelTool("local_shell", "local_shell", "", space, function)
 
 
-class SearchGiven(RequestPart):
+class SearchTool(RequestPart):
     """A search for tools by the client; a search by the server is ignored, which gets all tools."""
 
     type: Literal["tool_search"]
@@ -146,8 +146,8 @@ def as_flat_function(tool: object) -> object:
 
 
 Member = Annotated[
-    Annotated[FunctionGiven, Tag("function")]
-    | Annotated[CustomGiven, Tag("custom")]
+    Annotated[FunctionDefinition, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
     | Annotated[LeftOut, Tag(OTHER)],
     tagged("function", "custom"),
     typed("function"),
@@ -163,18 +163,18 @@ class Namespace(RequestPart):
     tools: list[Member] = Field(default_factory=list)
 
 
-ToolGiven = Annotated[
-    Annotated[FunctionGiven, Tag("function")]
-    | Annotated[CustomGiven, Tag("custom")]
-    | Annotated[ShellGiven, Tag("local_shell")]
-    | Annotated[SearchGiven, Tag("tool_search")]
+ToolField = Annotated[
+    Annotated[FunctionDefinition, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
+    | Annotated[ShellTool, Tag("local_shell")]
+    | Annotated[SearchTool, Tag("tool_search")]
     | Annotated[Namespace, Tag("namespace")]
     | Annotated[LeftOut, Tag(OTHER)],
     tagged("function", "custom", "local_shell", "tool_search", "namespace"),
     typed("function"),
     BeforeValidator(as_flat_function),
 ]
-Tools = list[ToolGiven]
+Tools = list[ToolField]
 
 
 def model_tools(tools: Iterable[Tools]) -> Mapping[str, ModelTool]:
@@ -197,7 +197,7 @@ def _model_tools(tools: Iterable[Tools]) -> Iterator[ModelTool]:
             case Namespace(name=space):
                 members = (member for member in tool.tools if not isinstance(member, LeftOut))
                 yield from (member.for_model(space) for member in members)
-            case FunctionGiven() | CustomGiven() | ShellGiven():
+            case FunctionDefinition() | CustomTool() | ShellTool():
                 yield tool.for_model()
-            case SearchGiven(execution="client"):
+            case SearchTool(execution="client"):
                 yield tool.for_model()

@@ -12,7 +12,7 @@ from contextlib import suppress
 Call = Callable[[], None]
 
 FRAME = 1 / 20  # seconds between two writes of a stream that has more to say
-WIDEST = 2.0  # times that, beside other streams
+MAX_FRAMES = 2.0  # of those seconds at most, beside other streams
 
 
 class Bell:
@@ -42,7 +42,7 @@ class Bell:
     @property
     def frame(self) -> float:
         """Seconds between two writes of a fast stream; more leave more time to the models."""
-        return FRAME * min(max(self.replies, 1), WIDEST)
+        return FRAME * min(max(self.replies, 1), MAX_FRAMES)
 
     def next_frame(self) -> float:
         """Return when the next frame begins, by the clock of the loop: for all streams at once."""

@@ -16,7 +16,7 @@ from localspec.server.model_host import Served
 from localspec.server.replies.bell import Bell
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
-LONG = 100_000  # tokens of a prompt, which take milliseconds to check
+LONG_PROMPT = 100_000  # tokens of a prompt, which take milliseconds to check
 MAX_EVENTS = 64  # taken at once; more of them wait for a slow client
 
 Arrival = tuple[int, Event | None]  # of which reply; None: nothing came for a while
@@ -109,7 +109,7 @@ class Exchange:
             self.note(event)
 
         submit = partial(served.runtime.submit, tokens, settings, hear)
-        quick = settings.grammar is None and not settings.prediction and len(tokens) < LONG
+        quick = settings.grammar is None and not settings.prediction and len(tokens) < LONG_PROMPT
         if quick:
             self.job = submit()
             return

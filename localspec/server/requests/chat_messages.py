@@ -79,7 +79,7 @@ class CalledFunction(RequestPart):
     arguments: Annotated[str | Object, BeforeValidator(as_arguments)] = "{}"
 
 
-class CallGiven(RequestPart):
+class ToolCall(RequestPart):
     """A call in a message that a client sends back; a custom tool is called with a text."""
 
     id: Identity = None
@@ -138,18 +138,18 @@ def as_role(value: object) -> object:
     return ROLES.get(lower, lower) if lower else value
 
 
-KNOWN = ("system", "developer", "user", "assistant", "tool")
+KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
 Role = Annotated[
     Literal["system", "developer", "user", "assistant", "tool"],
     BeforeValidator(as_role),
 ]
 
 
-class MessageGiven(RequestPart):
+class ChatMessage(RequestPart):
     role: Role = "user"
     content: Parts = Field(default_factory=list)
     name: Identity = None
-    tool_calls: list[CallGiven] | None = None
+    tool_calls: list[ToolCall] | None = None
     function_call: CalledFunction | None = None  # as calls were given once
     tool_call_id: Identity = None
     images: list[JsonValue] | None = None
@@ -170,7 +170,7 @@ class MessageGiven(RequestPart):
         if message.get("function_call") == {}:
             message = {**message, "function_call": None}
         role = as_role(message.get("role"))
-        if not isinstance(role, str) or role in KNOWN:
+        if not isinstance(role, str) or role in KNOWN_ROLES:
             return message
         fields = {name: value for name, value in message.items() if name != "role"}
         return {**fields, **({f"role.{role}": role} if role else {})}

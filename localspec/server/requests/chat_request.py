@@ -12,11 +12,17 @@ from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.chat_items import as_messages
-from localspec.server.requests.chat_messages import MessageGiven
+from localspec.server.requests.chat_messages import ChatMessage
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
-from localspec.server.requests.tools import Chosen, Function, ToolChoice, ToolsGiven, tools_of
+from localspec.server.requests.tools import (
+    Function,
+    ToolChoice,
+    ToolChoiceField,
+    ToolsField,
+    tools_of,
+)
 from localspec.server.requests.validators import as_listed, as_object, as_type
 
 THINKS = {"enabled": True, "disabled": False}
@@ -66,11 +72,11 @@ class Thinking(RequestPart):
 class ChatRequest(OpenAiRequest):
     """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
-    messages: list[MessageGiven] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1)
     localspec: Traced = Traced(depth=None)
     return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
-    tools: ToolsGiven = None
-    tool_choice: Chosen = ToolChoice()
+    tools: ToolsField = None
+    tool_choice: ToolChoiceField = ToolChoice()
     parallel_tool_calls: bool | None = None
     logprobs: Annotated[bool | None, BeforeValidator(as_switch)] = None
     top_logprobs: Logprobs | None = None
@@ -84,7 +90,7 @@ class ChatRequest(OpenAiRequest):
     )
     modalities: Annotated[list[str] | None, BeforeValidator(as_listed)] = None
     functions: list[Function] | None = None  # as tools were given once
-    function_call: Chosen = ToolChoice()
+    function_call: ToolChoiceField = ToolChoice()
 
     @model_validator(mode="before")
     @classmethod

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from localspec.server.requests.leniency import RequestPart
 
 DATA = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>[^,]*),", re.IGNORECASE)
-MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
 def as_words(value: object) -> object:
@@ -35,7 +35,9 @@ def words(data: str) -> str:
 
 def as_text(data: bytes) -> str:
     """Decode a text; refuse what is none."""
-    encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), "utf-8")
+    encoding = next(
+        (name for mark, name in BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8"
+    )
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:

@@ -32,7 +32,7 @@ def is_object(value: object) -> bool:
     return isinstance(value, dict)
 
 
-PromptGiven = Annotated[
+PromptField = Annotated[
     One | Annotated[list[One], Field(fail_fast=True)], BeforeValidator(as_prompt)
 ]
 

@@ -73,7 +73,7 @@ def as_function_tool(tool: object) -> object:
     return {"type": "function", "function": function | {"parameters": schema}}
 
 
-ToolGiven = Annotated[
+ToolField = Annotated[
     Annotated[FunctionTool, Tag("function")] | Annotated[LeftOut, Tag(OTHER)],
     tagged("function"),
     BeforeValidator(as_function_tool),
@@ -87,7 +87,7 @@ def as_tools(value: object) -> object:
     return [tool for tool in listed if tool is not None] if isinstance(listed, list) else listed
 
 
-ToolsGiven = Annotated[list[ToolGiven] | None, BeforeValidator(as_tools)]
+ToolsField = Annotated[list[ToolField] | None, BeforeValidator(as_tools)]
 
 
 def tools_of(tools: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
@@ -150,4 +150,4 @@ def tool_name(tool: object) -> object:
     return (within if isinstance(within, dict) else tool).get("name", kind)
 
 
-Chosen = Annotated[ToolChoice, BeforeValidator(as_tool_choice)]
+ToolChoiceField = Annotated[ToolChoice, BeforeValidator(as_tool_choice)]
