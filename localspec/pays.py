@@ -1,4 +1,4 @@
-"""Whether one more draft token pays, by the confidences of those before."""
+"""A predicate: does one more draft token pay, by the confidences of those before it?"""
 
 from __future__ import annotations
 

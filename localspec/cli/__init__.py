@@ -21,7 +21,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main() -> None:
-    """Run the command line; what runs a model does so in a process that may be ended."""
+    """Run the command line; commands that load a model fork, to report an engine's death."""
     sys.exit(run(sys.argv[1:], partial(lives, fallen)))
 
 

@@ -1,4 +1,4 @@
-"""The command `localspec info`: what a model's file or folder holds."""
+"""The command `localspec info`: the facts in a model's file or folder."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def described_in_toml(name: str, options: AddOptions) -> str:
 
 
 def format_of(where: Source) -> str:
-    """Find the format that an engine would take a source for; of a hub's, the one that it names."""
+    """Find the format of a source: by the engine for a path, by its name for a hub's."""
     if isinstance(where, LocalFiles):
         return spec(taker(where.path)).format
     formats = [engine.format for engine in specs().values()]

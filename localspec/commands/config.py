@@ -94,7 +94,7 @@ def as_data(file: Configuration, tables: Mapping[str, Sequence[ShownOption]]) ->
 
 
 def mentioned(file: Configuration, commands: Collection[str]) -> Sequence[str]:
-    """List the commands that the file or the environment may say something of.
+    """List the commands with settings in the file or in the environment.
 
     An option's own variable, as LOCALSPEC_API_KEY, may be of any command.
     """

@@ -46,7 +46,7 @@ class Configuration:
         return self._table(name, tables[name], commands[name]) if name in tables else {}
 
     def tables(self, commands: Collection[str]) -> dict[str, dict[str, object]]:
-        """Return what the file has for each command; a name that is none is an error."""
+        """Return the file's values per command; an unknown name is an error."""
         try:
             tables = tomllib.loads(self.text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -90,7 +90,7 @@ class Configuration:
 
 
 def read(path: Path | None) -> Configuration:
-    """Read the file that is given, or the user's; none is an empty one."""
+    """Read the given file, or the user's; a missing file is an empty one."""
     file = path or place()
     try:
         return Configuration(file, file.read_text(encoding="utf-8"))
@@ -157,12 +157,12 @@ def variables(option: click.Option, context: click.Context) -> list[str]:
 
 
 def variable(option: click.Option, context: click.Context) -> str:
-    """Name the variable that does set it."""
+    """Name the variable that sets an option."""
     return next(folder for folder in variables(option, context) if os.environ.get(folder))
 
 
 def origin(error: click.ClickException) -> str:
-    """Say that a value that is refused comes from the environment, if it does."""
+    """Name the environment variable of a refused value; "" if it came from elsewhere."""
     match error:
         case click.BadParameter(ctx=click.Context() as context, param=click.Option() as option):
             source = context.get_parameter_source(option.name or "")

@@ -1,4 +1,4 @@
-"""The command `localspec doctor`: what is installed here, and what would make it faster."""
+"""The command `localspec doctor`: the state of this machine, and advice on speed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def doctor(context: click.Context) -> None:
 
 
 def built(kind: str, from_source: bool) -> None:
-    """Build what can be built for this machine; a kind by the engine that has it."""
+    """Build the engines for this machine; with a kind, only those that have it."""
     builders = [(name, spec.builder) for name, spec in engines.specs().items() if spec.builder]
     kinds = sorted({kind for _, builder in builders for kind in builder.kinds})
     if kind and kind not in kinds:

@@ -42,7 +42,7 @@ def load_and_report(
 
 @contextmanager
 def report_waiting() -> Iterator[None]:
-    """Print what is waited for, where a driver takes long to try a model."""
+    """Print the trial's warnings while a driver takes long to try a model."""
     log, handler = logging.getLogger(trial_process.__name__), logging.StreamHandler()
     line_start = CLEAR if sys.stderr.isatty() else ""
     handler.setFormatter(logging.Formatter(f"{line_start}localspec: %(message)s"))

@@ -1,4 +1,4 @@
-"""What loading does at the moment: a line that changes in a terminal, a line a phase elsewhere."""
+"""The phase of loading: a changing line in a terminal, a line per phase elsewhere."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LoadingLine:
 
 
 def words(phase: Phase) -> str:
-    """Say a phase in a line."""
+    """Describe a phase in a line."""
     match phase.name:
         case "trying":
             return f"trying {phase.file} in a process of its own {ONCE}"

@@ -132,7 +132,7 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
 
 
 def speed(entry: Entry, engine: str, weights: str) -> str:
-    """Say how fast weights of the catalogue would be here."""
+    """Estimate the speed of the catalogue's weights on this machine, in words."""
     count = offer_for(entry, engine).weights[weights].bytes
     return speed_text(paces(engine).tokens_a_second(count, entry.active_share))
 
@@ -149,7 +149,7 @@ def with_size(drafter: str, count: int) -> str:
 
 @cache
 def machine(engine: str) -> Machine | None:
-    """Tell the memory that an engine can use, if it is installed and a model is for it."""
+    """Return the memory for an engine's models; None if the engine cannot be used."""
     try:
         return limited(seen_devices(engine), Limits())
     except BackendError:

@@ -1,4 +1,4 @@
-"""The command `localspec plan`: what a model would take here, and what would be conceded for it."""
+"""The command `localspec plan`: a model's memory on this machine, and the concessions for it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def plan(context: click.Context, model: str) -> None:
 
 
 def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
-    """Plan by the files that are here."""
+    """Plan by a model's files on this machine."""
     places = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
     with places.examine() as examined:
         _, options = choose_proposers(examined, loading)
@@ -116,7 +116,7 @@ def lines(plan: Plan) -> Iterator[str]:
 
 
 def linked(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
-    """Tell of the links to workers, and which are not needed."""
+    """Describe the links to workers, and which are not needed."""
     used = {pool.worker for pool in plan.pools}
     if links:
         yield ""

@@ -12,7 +12,7 @@ from localspec.templates.message import Json, Message
 
 
 class Line(NamedTuple):
-    """An object of a file, and the words that say which."""
+    """A JSON object of a file, with its place for errors."""
 
     where: str
     fields: Mapping[str, Json]

@@ -39,7 +39,7 @@ def fetch(name: str, backend: str, draft: str = "", *, dry_run: bool = False) ->
 
 
 def by_catalogue(full_name: str, backend: str, draft: str) -> Iterator[str]:
-    """Say what would be pulled by the sizes that the catalogue knows."""
+    """Describe the download by the catalogue's sizes."""
     name, _, weights = full_name.partition(":")
     entry = find(name)
     engine = choose(entry, backend, tuple(specs()))

@@ -12,7 +12,7 @@ else:
 
 
 def drop_typed_input(keyboard: TextIO | None = None) -> None:
-    """Forget what a terminal took in and nothing has read yet."""
+    """Discard the terminal's unread input."""
     keyboard = keyboard or sys.stdin
     if not keyboard.isatty():
         return

@@ -17,7 +17,7 @@ LIVE_SECONDS, LOG_SECONDS = 0.2, 60.0  # seconds between lines, in a terminal an
 
 @dataclass(slots=True)
 class TimeLeft:
-    """Counts items as they are made, and says how many there are and how long they will take."""
+    """Counts finished items, and shows their number and the time left."""
 
     label: str
     total: int

@@ -1,1 +1,1 @@
-"""The plan: what fits where, and what is conceded for it."""
+"""The memory plan: the place of each part of a pair, and the concessions for it."""

@@ -110,7 +110,7 @@ def divided(
 
 
 def inner(target: Needs) -> int:
-    """Count the weights that are divided by layers."""
+    """Count the bytes of the layers, without embeddings and output."""
     return target.weights - target.embeddings - (0 if target.tied else target.output)
 
 
@@ -142,7 +142,7 @@ def only(one: int, rooms: Sequence[int]) -> list[int]:
 
 
 def filled(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
-    """Fill the GPUs that are here, then as few of the workers' as hold the rest."""
+    """Fill this machine's GPUs, then as few of the workers' GPUs as hold the rest."""
     taken, left = [0] * len(rooms), whole
     for at in sorted(range(len(rooms)), key=lambda at: (not local[at], -rooms[at])):
         taken[at] = min(rooms[at], left)
@@ -151,7 +151,7 @@ def filled(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
 
 
 def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[int]) -> list[Item]:
-    """List what each GPU gets with so many layers; the output and a head go with the last."""
+    """List the bytes per GPU for `counts` layers; output and head go with the last layer."""
     items = []
     for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):
         if not count:
@@ -168,7 +168,7 @@ def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[i
 
 
 def on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
-    """List what stays with the host where so many layers go to GPUs."""
+    """List what stays in host memory when `layers` layers are on GPUs."""
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
     weights = inner(target) * left // target.layers + target.embeddings + output

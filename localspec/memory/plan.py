@@ -57,7 +57,7 @@ class Concession:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another placement that would fit, and what a token would read there in host memory."""
+    """Another placement that would fit, and the bytes per token that it reads in host memory."""
 
     what: str
     host_read: int
@@ -144,7 +144,7 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
 
 
 def settled(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
-    """Correct a placement by what the engine says of each device."""
+    """Correct a placement by the engine's own count for each device."""
     if not machine.gpus or fit.way.options.gpu_layers == 0:
         return fit
     options = request.options
@@ -154,7 +154,7 @@ def settled(request: PlanRequest, fit: Placement, machine: Machine) -> Placement
 
 
 def asked(request: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
-    """Ask the engines what a pair takes, loaded in one way."""
+    """Ask the engines for the needs of both models with these options."""
     draft = None
     if way.drafting is not None and request.draft is not None:
         draft = request.draft(way.drafting)
@@ -289,7 +289,7 @@ def fitted(request: PlanRequest, way: PairOptions, machine: Machine) -> Placemen
 
 
 def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:
-    """Say how much is missing, and what would fit."""
+    """Describe the shortage, and the options that would fit."""
     pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.where)
     bound = "the budget leaves" if pool.by_budget else "there is"
     text = f"this takes {size(fit.short)} more than {bound} for it in {fit.where}"

@@ -87,7 +87,7 @@ def current_machine(engine: str, limits: Limits) -> Machine:
 
 
 def limited(devices: Sequence[Device], limits: Limits) -> Machine:
-    """The memory of devices that are there, and the host's as it is now, within limits."""
+    """Return the memory of these devices, and the host's as it is now, within limits."""
     machine = Machine.of(free_memory.memory(), devices)
     if limits.device.isdecimal():
         machine = machine.only(int(limits.device))
@@ -100,7 +100,7 @@ def limited(devices: Sequence[Device], limits: Limits) -> Machine:
 
 
 def on_cpu(devices: Sequence[Device], options: Options) -> Options:
-    """Put everything on the host; an engine that cannot stay there says so when it is asked."""
+    """Put everything on the host; an engine that needs a GPU refuses when it computes needs."""
     if options.gpu_layers:
         raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
     has_gpu = any("gpu" in device.kind for device in devices)
@@ -133,7 +133,7 @@ class Watcher:
         self._look, self._stalls = look, stalls
 
     def shortage(self) -> str:
-        """Say where memory is short and how short; empty if it is not."""
+        """Name the memory that is short, and the bytes left there; empty if none is."""
         for pool in in_use(self._plan, self._look()):
             if pool.free < pool.reserve // 2:
                 return f"{size(pool.free)} are left in {pool.name}"

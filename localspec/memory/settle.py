@@ -1,4 +1,4 @@
-"""Correct a placement by what the engine would put on each device; move layers where it must."""
+"""Correct a placement by the engine's count for each device; move layers off full ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts that are longer than the texts a model was trained on."""
+"""A warning about contexts beyond a model's training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from localspec.backend import Options
 
 
 def beyond_training(options: Options, trained: int, asked: int | None = None) -> str:
-    """Say that a context is longer than the texts a model was trained on; "" if it is not.
+    """Return a warning if a context is longer than the model's training; else "".
 
     `options` are those that were planned, where it may be shorter than what was asked for.
     """

@@ -24,7 +24,7 @@ def builtin() -> Path:
 
 
 def own() -> Path:
-    """Find the user's catalogue, which adds to the built-in one or replaces its entries."""
+    """Find the user's catalogue; its entries add to the built-in ones or replace them."""
     return folders.configuration() / "models.toml"
 
 

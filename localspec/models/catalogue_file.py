@@ -1,4 +1,4 @@
-"""Read a catalogue; what it says is taken as it is meant, or refused with line and key."""
+"""Read a catalogue; each wrong value is refused with its line and key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def names(path: Path) -> list[str]:
 
 
 def formats() -> list[str]:
-    """The formats that engines take here."""
+    """List the formats of the installed engines."""
     return list(dict.fromkeys(engine.format for engine in engines.specs().values()))
 
 
@@ -53,7 +53,7 @@ def misspelt(key: str, keys: Iterable[str]) -> bool:
 
 
 class CatalogueReader:
-    """Tables of one file; where one is wrong, its line is named."""
+    """Reads the tables of one file; errors name the line."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
@@ -89,7 +89,7 @@ class CatalogueReader:
         return entry
 
     def _formats(self, fields: Mapping[str, object]) -> list[str]:
-        """The tables that hold weights; also for engines that are not here, unless misspelt."""
+        """List the tables of weights, also for missing engines, unless a name is misspelt."""
         format_names = formats()
         return [
             key
@@ -210,7 +210,7 @@ class CatalogueReader:
         raise UsageError(f"{where}: {named}: {fault}")
 
     def _line(self, place: tuple[str, ...], key: str) -> int:
-        """Find the line where a table begins, or a key in it; the nearest there is."""
+        """Find the line of a table, or of a key in it, or the nearest line to that."""
         start = 0
         for depth in range(len(place), 0, -1):
             parts = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in place[:depth])

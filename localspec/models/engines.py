@@ -38,7 +38,7 @@ def _offered() -> Mapping[str, BackendSpec | str]:
 
 
 def asked(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
-    """Load each entry point, or say what is wrong with it."""
+    """Load each entry point; map its name to its spec, or to its fault in words."""
     offers: dict[str, BackendSpec | str] = {}
     for entry in {(point.name, point.value): point for point in entries}.values():
         twice = entry.name in offers
@@ -78,7 +78,7 @@ def check(backend: str) -> str:
 
 
 def claiming(path: Path) -> list[str]:
-    """The engines that take a path; one that fails at that does not."""
+    """List the engines that claim a path; one that fails when asked does not."""
     claimants = []
     for name, engine in specs().items():
         with suppress(Exception):
@@ -128,7 +128,7 @@ class EngineHere:
 
     @property
     def circumstances(self) -> list[str]:
-        """List what decides how it computes, one line each."""
+        """The name, build, devices and versions that decide how it computes."""
         kinds = sorted((device.name, device.kind) for device in self.devices)
         return [self.name, repr(self.build), repr(kinds), *versions(self.name)]
 

@@ -60,7 +60,7 @@ def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
 
 
 def _in_package(entry: Entry, engine: str, weights: str) -> Path:
-    """Find a model that comes with a package, and so needs no pulling."""
+    """Find the weights inside an installed package; they need no pulling."""
     offer = offer_for(entry, engine)
     if weights:
         require_known(entry.name, weights, offer.weights)

@@ -1,4 +1,4 @@
-"""The sampling that the makers of a model recommend."""
+"""Sampling as recommended by a model's makers."""
 
 from __future__ import annotations
 

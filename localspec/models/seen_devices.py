@@ -1,4 +1,4 @@
-"""The devices that engines saw when they were last asked, for commands that load nothing.
+"""The devices of engines, as last reported, for commands that load nothing.
 
 To ask an engine, it has to be imported: 0.2 s of processor time for llama.cpp, 1.2 s for MLX on
 Linux.

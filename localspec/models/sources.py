@@ -113,7 +113,7 @@ def place(text: str | Path) -> Path:
 
 
 def inside(file: str, text: str) -> None:
-    """Refuse a file that would lie outside of what holds it."""
+    """Refuse a file outside of its repository or package."""
     path = PurePosixPath(file)
     if path.is_absolute() or ".." in path.parts or "\\" in file or "\0" in file:
         raise UsageError(f"{text!r} names a file outside of its repository")

@@ -38,7 +38,7 @@ class StoredModel:
 
     @property
     def whole(self) -> bool:
-        """Tell whether all files are still there, by name and size."""
+        """Whether all files are still there, by name and size."""
         return all(
             file.path.exists() and file.path.stat().st_size == file.bytes for file in self.files
         )

@@ -68,7 +68,7 @@ class Examined:
         return ResolvedModel(self.files, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:
-        """Compute what loading would take; raise `UsageError` where this model has no such way."""
+        """Compute the memory for loading; `UsageError` if this model cannot be loaded so."""
         needs = self._record.needs(options)
         if needs is None:
             needs = self._asked(lambda trying: trying.needs(options))
@@ -76,12 +76,12 @@ class Examined:
         return needs
 
     def check_runs(self, options: Options, free_bytes: int) -> None:
-        """Refuse a file with which its engine dies or cannot decode, if there is room to try it."""
+        """Refuse a file if its engine dies or cannot decode with it; needs memory for it."""
         if fault := self.fault(options, free_bytes):
             raise ModelFileError(fault)
 
     def fault(self, options: Options, free_bytes: int) -> str:
-        """Say what is wrong with a way to load a file; empty: nothing, or no room to try it."""
+        """Return the fault of a file with these options; empty: none, or no memory to try."""
         if options.members > 1:
             return ""  # no process can try it alone
         driven = uses_gpu(self.engine.devices, options)
@@ -108,7 +108,7 @@ class Examined:
         return ""
 
     def _require_devices(self) -> None:
-        """Raise `DeviceError` where one was lost, which is no fault of a file."""
+        """Raise `DeviceError` if a device was lost: that is no fault of a file."""
         backend(self.engine.name).probe()
 
     def _asked(self, ask: Callable[[Trying], T]) -> T:

@@ -63,7 +63,7 @@ class Trial:
         return self._rehearsed().needs(options)
 
     def run(self, options: Options, tell: Callable[[], None], *, driven: bool = False) -> None:
-        """Load a model and use it as it will be used, with little room; tell of every step."""
+        """Load a model with a short context and use it in every way; report each step."""
         most = self.footprint().positions or CELLS
         self.close()
         driven = driven or uses_gpu(self._engine.probe(), options)

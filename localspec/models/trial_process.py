@@ -164,7 +164,7 @@ def busy(process: psutil.Process) -> float:
 
 
 def bytes_read(process: psutil.Process) -> int:
-    """Count the bytes read from disk, where the system tells."""
+    """Count the bytes read from disk, if the system reports them."""
     try:
         return int(process.io_counters().read_bytes)
     except (AttributeError, psutil.AccessDenied):  # macOS does not: it may be reading

@@ -1,1 +1,1 @@
-"""Getting weights: what a hub lists, what would fit, the download."""
+"""Getting weights: the hub's listing, the fitting quantisation, the download."""

@@ -1,4 +1,4 @@
-"""The models that can be used at once, without a download."""
+"""The models on this machine, usable without a download."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelAtHand:
 
     @property
     def entry(self) -> Entry | None:
-        """Find what the catalogue says of it."""
+        """Its entry in the catalogue, if there is one."""
         return entries().get(self.name.partition(":")[0])
 
 
@@ -62,7 +62,7 @@ def instead_of(name: str, backend: str = AUTO) -> str:
 
 
 def with_a_way_on(error: PullError, model: str, backend: str) -> PullError:
-    """Say what can be used now in place of what could not be pulled."""
+    """Add to a failed pull's error a model to use instead."""
     other = instead_of(model, backend)
     way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
     return PullError(f"{error}{way}")

@@ -19,7 +19,7 @@ BUFFER_BYTES = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
 def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
-    """Choose the weights that were wished for, or the first that fit."""
+    """Return the requested weights, or choose the first that fit."""
     offered = offer_for(entry, engine).weights
     if weights:
         require_known(entry.name, weights, offered)
@@ -73,20 +73,20 @@ def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
 
 
 def shape_of(entry: Entry, offer: Offer) -> Shape | None:
-    """Count the block that drafts, where the weights hold one: it has keys and values, too."""
+    """Count an MTP block among the layers: it has keys and values, too."""
     if entry.shape is None or offer.drafter != "mtp-inside":
         return entry.shape
     return replace(entry.shape, layers=entry.shape.layers + 1)
 
 
 def added(offer: Offer, engine: str) -> int:
-    """Return the bytes of what drafts beside a model; 0 where there is none or it is unknown."""
+    """Return the bytes of a model's drafter; 0 if there is none or its size is unknown."""
     draft = drafts(offer, engine) if offer.drafter == "model" else None
     return draft[1].bytes if draft else offer.draft_bytes
 
 
 def guessed(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
-    """Estimate what loading would take by published sizes; of an unknown shape, the weights."""
+    """Estimate the needs by published sizes; of an unknown shape, the weights alone."""
 
     def needs(options: Options) -> Needs:
         cells, beside = options.context or CONTEXT, head if options.head else 0

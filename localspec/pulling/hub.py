@@ -95,7 +95,7 @@ def fetch(listing: Listing, file: Remote, count: Count) -> Path:
 
 
 def head(listing: Listing, file: Remote, most: int) -> Path | None:
-    """Return a file of which the first `most` bytes are here, once they are.
+    """Fetch the first `most` bytes of a file, and return its path.
 
     What is fetched for it is where `fetch` goes on. None where that cannot be had.
     """
@@ -109,7 +109,7 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
 
 
 def begin(listing: Listing, file: Remote, place: Path, most: int) -> bool:
-    """Fetch what `place` lacks of the first `most` bytes; False where a server sends no ranges."""
+    """Fetch the rest of the first `most` bytes; False if the server sends no ranges."""
     end = min(most, file.size)
     with translate_errors(listing.repository), locked(place, file.name):
         begun = _size(place)
@@ -184,13 +184,13 @@ def go_on(url: str, place: Path, total: int | None, headers: dict[str, str], cou
 
 
 def part(listing: Listing, file: Remote) -> Path:
-    """Find where a partial file waits to be completed."""
+    """Return the path of a partial download."""
     store = repo_folder_name(repo_id=listing.repository, repo_type="model")
     return Path(constants.HF_HUB_CACHE) / store / "blobs" / f"{file.sum}.localspec"
 
 
 class Counted:
-    """A file that tells how much comes into it."""
+    """A file that reports the bytes written to it."""
 
     def __init__(self, file: BinaryIO, count: Count) -> None:
         self._file, self._count = file, count
@@ -214,7 +214,7 @@ class Counted:
 
 
 def right(path: Path, file: Remote) -> bool:
-    """Tell whether a file is the one that the hub lists."""
+    """Whether a file has the size and the checksum of the hub's listing."""
     return _size(path) == file.size and file.sum in (digest(path, file.large), "")
 
 
@@ -265,7 +265,7 @@ def translate_errors(repository: str) -> Iterator[None]:
 
 
 def unreachable() -> str:
-    """Say that the hub is out of reach, and what to check."""
+    """Describe how to reach the hub again."""
     if constants.HF_HUB_OFFLINE:
         return "the hub is not asked, since HF_HUB_OFFLINE is set: unset it"
     return (

@@ -31,7 +31,7 @@ class Listing:
     files: tuple[Remote, ...]
 
     def models(self, spec: BackendSpec) -> Sequence[RemoteModel]:
-        """List what an engine could take, drafters included."""
+        """List the models for an engine, drafters included."""
         names = [file.name for file in self.files]
         if spec.models is not None:
             return spec.models(names)
@@ -66,7 +66,7 @@ def is_named(model: RemoteModel, pattern: str) -> bool:
 def choose_model(
     listing: Listing, spec: BackendSpec, pattern: str, weights: str = ""
 ) -> RemoteModel:
-    """The one model that is meant."""
+    """Choose the one model of a pattern or of weights; `PullError` lists several."""
     models = listing.models(spec)
     those = fitting(models, pattern, weights)
     if len(those) != 1:
@@ -81,6 +81,6 @@ def choose_model(
 
 
 def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
-    """A drafter that lies beside a model."""
+    """Find the first drafter among the files, if there is one."""
     whole = (model for model in listing.models(spec) if not model.lacks)
     return next((model for model in whole if model.role in DRAFTERS), None)

@@ -52,12 +52,12 @@ def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -
 
 
 def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
-    """Tell whether one can talk to a model that is so fast."""
+    """Whether a speed is enough for a conversation."""
     return tokens_a_second >= (REASONING_SPEED if reasons else TALKING_SPEED)
 
 
 def speed_text(tokens_a_second: float) -> str:
-    """Say a speed in a few words."""
+    """Describe a speed in a few words."""
     if tokens_a_second == inf:
         return "on the GPU"
     if not tokens_a_second:
@@ -67,7 +67,7 @@ def speed_text(tokens_a_second: float) -> str:
 
 
 def expectation(name: str, backend: str, limits: Limits) -> str:
-    """Say what a model that is not here would take, and how fast it would be; "" if unknown."""
+    """Describe the download and the speed of a missing model; "" if unknown."""
     bare, _, weights = name.partition(":")
     with suppress(LocalSpecError):
         entry = find(bare)

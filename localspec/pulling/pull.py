@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 
 def require_disk_space(plan: PullPlan) -> None:
-    """Refuse a download that the disk has no room for."""
+    """Refuse a download that is larger than the free disk space."""
     place = Path(constants.HF_HUB_CACHE)
     existing = next(folder for folder in (place, *place.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
@@ -62,7 +62,7 @@ def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
 
 
 def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
-    """Try what drafts for a model; return what it is, by its file. A head must not hinder."""
+    """Try a model's drafter, and return its kind; a head that fails is left unused."""
     free_bytes = current_machine(plan.engine, Limits()).available
     with trial.examine(ModelFiles(plan.engine, draft.path)) as examined:
         try:

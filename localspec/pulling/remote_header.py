@@ -46,7 +46,7 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
 
 
 def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
-    """Ask an engine what it has against files with such heads; None if it cannot be asked."""
+    """Return the engine's reason to refuse files with these first bytes; "" for none."""
     with suppress(OSError, BackendError), outlined(files, heads) as folder:
         try:
             backend(engine).inspect(folder / Path(files[0].name).name)

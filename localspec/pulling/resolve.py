@@ -122,7 +122,7 @@ def _given(draft: str, engine: str) -> PullPart:
 
 
 def listed(weights: Weights, engine: str, name: str) -> PullPart:
-    """Find the files that the catalogue lists; where it knows sums, only files with these."""
+    """Find the catalogue's files; where it knows checksums, they must match."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
     pull_part = part(weights.source, engine, name)

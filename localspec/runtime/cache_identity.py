@@ -1,4 +1,4 @@
-"""Everything that invalidates a cached prefix: weights, engine build, load options."""
+"""The key of cached prefixes: weights, engine build and load options."""
 
 from __future__ import annotations
 

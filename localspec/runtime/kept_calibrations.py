@@ -58,7 +58,7 @@ def place(loaded_pair: LoadedPair) -> str:
 
 
 def links(loaded_pair: LoadedPair) -> list[str]:
-    """Say how far away the workers in use are, by doublings: one may move to a slower network."""
+    """List the workers in use and their trip times, by doublings: networks change."""
     if not any(pool.worker for pool in loaded_pair.plan.pools):
         return []
     worker_links = engines.links(loaded_pair.resolved.target.engine.name)
@@ -70,13 +70,13 @@ def folder() -> Path:
 
 
 def find(name: str) -> Calibration | None:
-    """Read what was kept under a key; None if there is nothing usable."""
+    """Read the calibration of a key; None if there is no usable one."""
     record = read(folder() / f"{name}.json")
     return record[1] if record else None
 
 
 def newest(count: int) -> list[tuple[str, Calibration]]:
-    """Read what was kept last, and the names of the files that it is about."""
+    """Read the newest calibrations, each with the names of its model files."""
     with suppress(OSError):
         files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
         records = [record for file in files if (record := read(file)) and record[0]]

@@ -53,7 +53,7 @@ class LoadedPair:
         return replace(self, pair=Pair(self.pair.target))
 
     def with_draft(self, tell: TellPhase = unheard) -> LoadedPair:
-        """Load the draft model that was planned, if one was; return the pair with it."""
+        """Load the planned draft model, if there is one; return the pair with it."""
         if self.resolved.draft is None or self.plan.drafting is None:
             return self
         draft = load_weights(self.resolved.draft, self.plan.drafting, tell)
@@ -98,7 +98,7 @@ def load_models(
 
 
 def load_weights(resolved: ResolvedModel, options: Options, tell: TellPhase = unheard) -> Model:
-    """Load one model; tell how much of it was read, if its engine does."""
+    """Load one model; report how much of it was read, if its engine does."""
     path, engine = resolved.files.path, backend(resolved.engine.name)
     tell(Phase("reading", path.name))
     if not spec(resolved.engine.name).tells_progress:

@@ -69,13 +69,13 @@ class Loading:
 
     @property
     def alone(self) -> bool:
-        """Tell whether a drafter that comes with a model would have nothing to do."""
+        """Whether the model's own drafter would have nothing to do."""
         drafters = {registry.DRAFT, *registry.HEADS}
         return self.proposer != "auto" and not drafters & set(registry.parse(self.proposer))
 
     @property
     def insists(self) -> bool:
-        """Tell whether a draft model that is given must be used."""
+        """Whether the given draft model must be used."""
         return self.proposer != "auto"
 
 
@@ -96,7 +96,7 @@ def load(
 
 
 def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> Runtime:
-    """Load a pair whose files were located already."""
+    """Load a pair by its files."""
     with files.examine(tell) as examined:
         resolved = resolve(examined, loading)
     with ExitStack() as closing:
@@ -171,7 +171,7 @@ def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard
 
 
 def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
-    """Choose where the prefix cache and clients' slot files go, and the longest pause."""
+    """Choose the places of the prefix cache and of slot files, and the longest pause."""
     ram, folder, max_bytes = Ram(loading.cache_ram), loading.cache_dir, loading.cache_bytes
     if folder is None:
         return EngineParts(tiers=CacheTiers(ram), max_gap=loading.max_gap)

@@ -25,14 +25,14 @@ LOG = logging.getLogger("localspec")
 
 class MemoryWatch(Protocol):
     def shortage(self) -> str:
-        """Name where memory is short and by how much, or nothing."""
+        """Name the memory that is short, and the bytes left there; empty if none is."""
 
     def has_room(self, count: int) -> bool:
-        """Tell whether so many bytes would leave the reserves alone."""
+        """Whether `count` more bytes would leave the reserves alone."""
 
 
 class DraftModelRelief:
-    """A proposer that gives up what drafts for memory; `make` builds the proposers of a pair.
+    """A proposer that frees its draft model or head when memory is short.
 
     The output stays the same: drafts never decide it.
     """
@@ -53,12 +53,12 @@ class DraftModelRelief:
 
     @property
     def away(self) -> bool:
-        """Tell whether the draft model was put away and may come back."""
+        """Whether the draft model was put away and may come back."""
         return self._away
 
     @property
     def _drafter(self) -> str:
-        """Name what can be given up; empty: nothing."""
+        """The name of the drafter that can be freed; empty if there is none."""
         if self._loaded.pair.draft is not None:
             return DRAFT_MODEL
         return DRAFT_HEAD if self._loaded.pair.target.head is not None else ""

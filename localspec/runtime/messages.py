@@ -20,24 +20,23 @@ def as_messages(conversation: object) -> Sequence[Message]:
     if isinstance(conversation, Mapping):
         return [checked(1, conversation)]
     if not isinstance(conversation, Sequence) or not conversation:
-        raise UsageError(
-            f"a conversation is {shortened(conversation)}; it must be a text, or messages as {FORM}"
-        )
+        fault = f"a conversation is {shortened(conversation)}"
+        raise UsageError(f"{fault}; it must be a text, or messages like {FORM}")
     return [checked(number, message) for number, message in enumerate(conversation, 1)]
 
 
 def checked(number: int, message: object) -> Message:
     """Require a role and a content; a call of tools needs no content."""
     if not isinstance(message, Mapping):
-        raise UsageError(f"message {number} is {shortened(message)}; it must be as {FORM}")
+        raise UsageError(f"message {number} is {shortened(message)}; it must be like {FORM}")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or not role:
         raise UsageError(
-            f"message {number} has no role: {shortened(message)}; it must be as {FORM}"
+            f"message {number} has no role: {shortened(message)}; it must be like {FORM}"
         )
     if content is None and not message.get("tool_calls"):
         raise UsageError(
-            f"message {number} has no content: {shortened(message)}; it must be as {FORM}"
+            f"message {number} has no content: {shortened(message)}; it must be like {FORM}"
         )
     if content is not None and not isinstance(content, str | Sequence):
         fault = f"the content of message {number} is {shortened(content)}"
@@ -46,7 +45,7 @@ def checked(number: int, message: object) -> Message:
 
 
 def are_tokens(prompt: object) -> TypeGuard[Sequence[int]]:
-    """Tell tokens from a text and from messages."""
+    """Whether a prompt is tokens, and no text or messages."""
     if isinstance(prompt, str | Mapping):
         return False
     return not isinstance(prompt, Sequence) or not prompt or isinstance(prompt[0], Integral)

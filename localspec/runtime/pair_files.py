@@ -25,7 +25,7 @@ class ExaminedPair(NamedTuple):
 
     @property
     def drafter(self) -> str:
-        """The proposer that these files are for; empty where nothing but the target is there."""
+        """The proposer of the drafting file, or of the head in the target; empty without one."""
         if self.draft is not None:
             return self.draft.footprint().drafter or DRAFT
         return HEAD if self.target.footprint().drafting_layers else ""

@@ -1,4 +1,4 @@
-"""The phases of loading, which callers may hear of."""
+"""The phases of loading, as they are reported to callers."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ TellPhase = Callable[[Phase], None]
 
 
 def unheard(_: Phase) -> None:
-    """Tell nobody."""
+    """Report nothing."""

@@ -41,7 +41,7 @@ class Conversation:
 
     @property
     def begun(self) -> bool:
-        """Tell whether the last message is the beginning of the reply."""
+        """Whether the last message is the beginning of the reply."""
         last = self.messages[-1] if self.messages else {}
         return last.get("role") == "assistant" and not last.get("tool_calls")
 
@@ -65,7 +65,7 @@ class Conversation:
 
     @property
     def may_repeat(self) -> bool:
-        """Tell whether several calls may be made: where one must be, only if that is wished.
+        """Whether several calls may be made; if one is required, only on request.
 
         A small model that is held to calls goes on with them until its limit.
         """

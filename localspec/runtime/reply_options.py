@@ -17,7 +17,7 @@ from localspec.templates.message import Json, Message, Tool
 
 
 class ReplyOptions(TypedDict, total=False):
-    """The options of one reply; each goes before what `Settings` say.
+    """The options of one reply; each takes precedence over `Settings`.
 
     temperature: 0 is greedy, the default; higher is more varied
     top_k, top_p, min_p: only the most likely tokens, by number or by probability
@@ -103,7 +103,7 @@ def json_grammar(schema: object) -> Grammar:
     if isinstance(schema, Mapping):
         return Grammar("json_schema", json.dumps(schema)) if schema else Grammar("json_object")
     raise UsageError(
-        f"json_schema is {schema!r}; it must be a JSON schema, as {{'type': 'object'}}"
+        f"json_schema is {schema!r}; it must be a JSON schema, e.g. {{'type': 'object'}}"
     )
 
 
@@ -142,6 +142,6 @@ def checked_tool(tool: object) -> Tool:
 
 
 def refuse_of_chats(options: ReplyOptions) -> None:
-    """Refuse options that have a meaning in a chat only."""
+    """Refuse options of chats for a raw prompt."""
     if aside := [name for name in OF_CHATS if name in options]:
         raise UsageError(f"{aside[0]} is for a chat: give messages, or a text, to `chat`")

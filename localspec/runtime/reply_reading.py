@@ -1,4 +1,4 @@
-"""ReplyReader what a model writes in a chat: its answer, its reasoning, its calls of tools."""
+"""Splits a reply in a chat into its answer, its reasoning and its calls of tools."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def fault_of(plan: Plan, examined: ExaminedPair) -> str:
 
 
 def ways(options: Options, limits: Limits) -> Iterator[Way]:
-    """Yield the way that was asked for, then those that demand less and less of a driver."""
+    """Yield the requested way, then ways that demand less and less of a driver."""
     yield Way("", options, limits)
     change = "in batches of at most {} tokens"
     if options.flash_attention is None:

@@ -45,7 +45,7 @@ ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFacts:
-    """Facts about a model that loading established."""
+    """Facts about a model, established by loading it."""
 
     pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
     plan: Plan | None = None  # by which the models were loaded
@@ -96,7 +96,7 @@ class Runtime:
         return self._tiers.bytes
 
     def devices(self) -> list[Pool]:
-        """Look at the memories that the models are in; empty where that is not known."""
+        """Measure the memories in use by the models; empty where they are not known."""
         plan, target = self.known.plan, self.known.target
         if not plan or not target:
             return []
@@ -175,7 +175,7 @@ class Runtime:
         return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
-        """Continue tokens and tell a listener, on the models' thread, what each round brings."""
+        """Continue tokens, and pass each round's events to a listener on the models' thread."""
         proposers, chosen = self.known.proposers, set(settings.proposers or ())
         if proposers is not None and (unknown := chosen - set(proposers)):
             names = ", ".join(proposers) or "none"
@@ -235,7 +235,7 @@ class Runtime:
         return self.started(self.tokenizer.encode(text, special=special).tolist())
 
     def _check_length(self, text: str) -> None:
-        """Refuse a text that cannot fit before it is rendered and tokenised, which takes long."""
+        """Refuse a text that cannot fit, before rendering and tokenising it takes long."""
         if len(text) <= self.context * ORDINARY_TOKEN_BYTES:
             return
         size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token

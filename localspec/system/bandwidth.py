@@ -39,7 +39,7 @@ def copied_bytes_a_second() -> float:
 
 
 def kept_bytes_a_second() -> float:
-    """Read what was measured within a day, which takes no time; else measure.
+    """Return the rate if it was measured within a day; else measure it.
 
     The fastest that was ever measured counts: other programs only slow it down.
     """

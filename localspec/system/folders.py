@@ -1,4 +1,4 @@
-"""The user's folders: what is configured, kept, and kept to save time."""
+"""The user's folders: configuration, data and cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON files that LocalSpec wrote itself, and that may hold anything by now."""
+"""JSON files of LocalSpec itself, read without trusting their content."""
 
 from __future__ import annotations
 

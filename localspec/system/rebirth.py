@@ -1,4 +1,4 @@
-"""A process that is begun anew when an engine or a driver ends it.
+"""A supervisor: when an engine or a driver ends a process, it starts another one.
 
 A driver that fails, or a device that is lost, ends a process: by an abort of the engine, or by a
 segmentation fault. The process that was started stays, runs none of that, and begins another one.
@@ -30,7 +30,7 @@ BEGUN = b"1"
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One process of several that do the same in turn."""
+    """One of the processes that a supervisor starts in turn."""
 
     first: bool
     begun: Callable[[], object]  # to be called once it does what it is for
@@ -128,7 +128,7 @@ def _terminal() -> list[Any]:
 
 
 def _shares_terminal() -> bool:
-    """Tell whether Ctrl-C reaches both processes without being passed on."""
+    """Whether Ctrl-C reaches both processes without being passed on."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

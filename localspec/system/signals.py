@@ -1,4 +1,4 @@
-"""Signals that end the process, heard so that it leaves in order."""
+"""Signals that end the process, handled so that it closes what is open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def handled(handler: Handler, *names: str) -> Iterator[None]:
-    """Handle these signals, where the system has them, as long as this lasts.
+    """Handle these signals inside the context, where the system has them.
 
     A SIGHUP that is ignored stays so: `nohup` began this process.
     """
@@ -75,7 +75,7 @@ def _is_nohup(number: signal.Signals) -> bool:
 
 @contextmanager
 def interrupted(stop: Callable[[], object]) -> Iterator[None]:
-    """Let Ctrl-C stop what is under way; a second one does what it usually does."""
+    """Let the first Ctrl-C call `stop`; a second one interrupts as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -142,9 +142,9 @@ def test_a_cancelled_stream_ends_with_what_there_was(model):
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [
-        ([], "a conversation is \\[\\]; it must be a text, or messages as"),
+        ([], "a conversation is \\[\\]; it must be a text, or messages like"),
         (5, "a conversation is 5; it must be a text"),
-        (["hi"], "message 1 is 'hi'; it must be as"),
+        (["hi"], "message 1 is 'hi'; it must be like"),
         ([*HI, {"content": "x"}], "message 2 has no role: {'content': 'x'}"),
         ([{"role": "user"}], "message 1 has no content: {'role': 'user'}"),
         ([{"role": "user", "content": 7}], "the content of message 1 is 7; it must be a text"),

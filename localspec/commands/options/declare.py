@@ -68,7 +68,7 @@ def option(
 
 
 def secret(help: str, envvar: str) -> str | None:
-    """Declare an option that is not to be shown, and may stand in the environment."""
+    """Declare an option whose value is never shown, and may stand in the environment."""
     metadata = {"type": TEXT, "help": help, "envvar": envvar, "hide_input": True, "default": None}
     declared: str | None = field(default=None, metadata=metadata)
     return declared

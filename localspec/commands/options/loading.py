@@ -131,7 +131,7 @@ def members() -> int:
 
 
 def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
-    """Make the loading that the options wish."""
+    """Make a `Loading` of a command's options."""
     from localspec.memory.planner import Limits  # only here: it takes time to import
     from localspec.runtime.loading import Loading
 

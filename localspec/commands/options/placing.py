@@ -1,4 +1,4 @@
-"""How layers are placed, as people write it."""
+"""Types of options for the placement of layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Shares(click.ParamType[tuple[float, ...]]):
         except ValueError:
             shares = ()
         if not shares or min(shares) < 0 or not 0 < sum(shares) < float("inf"):
-            self.fail(f"{value!r} are no shares: write one for each GPU, as 3,1", param, ctx)
+            self.fail(f"{value!r} are no shares: write one for each GPU, e.g. 3,1", param, ctx)
         return shares
 
 

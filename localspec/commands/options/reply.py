@@ -85,4 +85,4 @@ def _bias(text: str) -> tuple[int, float]:
     try:
         return int(token), float(value)
     except ValueError:
-        raise UsageError(f"logit bias {text!r} is not of the form TOKEN=BIAS, as 42=-1.5") from None
+        raise UsageError(f"logit bias {text!r} must be TOKEN=BIAS, e.g. 42=-1.5") from None

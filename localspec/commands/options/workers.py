@@ -25,7 +25,7 @@ class Addresses(click.ParamType[str]):
         for address in addresses:
             host, _, port = address.rpartition(":")
             if not host or ":" in host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-                self.fail(f"{address!r} is no worker: write HOST:PORT, as 192.168.1.12:50052")
+                self.fail(f"{address!r} is no worker: write HOST:PORT, e.g. 192.168.1.12:50052")
         return ",".join(dict.fromkeys(addresses))
 
 
