@@ -39,7 +39,7 @@ from localspec_mlx.heads.first_layers import FirstLayers, lend
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
-from localspec_mlx.heads.stages import Medusa, Speculator, StageReader
+from localspec_mlx.heads.stages import StagedHead, StageReader, medusa, speculator
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.heads.target import body
 from localspec_mlx.layers import arrays_in
@@ -113,14 +113,14 @@ def stages(folder: HeadFolder) -> LoadedHead:
     return LoadedHead(name, Tap([folder.inner.norm]), lambda _, count: StageReader(head, count))
 
 
-def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculator:
+def staged(config: Config, target: Module, vocabulary: int) -> StagedHead:
     """Load a head with a stage for each token; numbers are of the kind of the target's states."""
     weights: dict[str, mx.array] = {}
     for path in shards.read(config.path.parent, pattern=files(config)).paths:
         loaded: Any = mx.load(str(path))
         weights |= loaded
-    kind = Medusa if drafter(config) == MEDUSA else Speculator
-    head = kind(target, config, weights, vocabulary)
+    make = medusa if drafter(config) == MEDUSA else speculator
+    head = make(target, config, weights, vocabulary)
     head.set_dtype(body(target).norm.weight.dtype)
     mx.eval(list(arrays_in(dict(head))))
     return head
