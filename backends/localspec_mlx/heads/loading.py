@@ -85,7 +85,7 @@ def mtp(folder: HeadFolder) -> LoadedHead:
     tap, target = Tap([folder.inner.norm]), folder.target
     if folder.config.model_type not in ASSISTANTS:
         layers = weighed(folder.path, partial(QwenHead, target.model, as_stored(folder.path)))
-        return LoadedHead(MTP, tap, keeping(layers, target))
+        return LoadedHead(MTP, tap, with_own_keys(layers, target))
     if not target.own:
         raise ValueError("its target keeps what it would look at in a way of its own")
     assistant = weighed(folder.path, partial(Assistant, target.model))
@@ -97,7 +97,7 @@ def eagle3(folder: HeadFolder) -> LoadedHead:
     inner = folder.inner
     places = layers_read(folder.config.values, len(inner.layers))
     reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
-    return LoadedHead(EAGLE3, Tap(reads), keeping(layers, folder.target))
+    return LoadedHead(EAGLE3, Tap(reads), with_own_keys(layers, folder.target))
 
 
 def dflash(folder: HeadFolder) -> LoadedHead:
@@ -151,7 +151,7 @@ MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
 }
 
 
-def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
+def with_own_keys(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
     """Let a head keep keys and values of its own."""
     alike = kept(layers, target)
     return lambda _, count: OwnKeys(layers, alike, count)
@@ -196,10 +196,10 @@ def require_fit(folder: Path, target: Footprint) -> None:
 
 def as_stored(folder: Path) -> frozenset[str]:
     """Name the tensors that MLX has not converted."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in shards.read(folder).paths:
         loaded: Any = mx.load(str(path), return_metadata=True)
         arrays, about = loaded
         if about.get("format") != "mlx":
-            found |= arrays.keys()
-    return frozenset(found)
+            names |= arrays.keys()
+    return frozenset(names)
