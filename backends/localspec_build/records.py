@@ -37,7 +37,7 @@ def requested(environment: Mapping[str, str] = os.environ) -> BuildRequest | Non
     """Return the choice that holds; CMAKE_ARGS in the environment is a new one."""
     if cmake := environment.get("CMAKE_ARGS", "").strip():
         return BuildRequest(CUSTOM, cmake, True)
-    record = _read(folders.data() / NAME)
+    record = _record(folders.data() / NAME)
     try:
         return BuildRequest(str(record["kind"]), str(record["cmake"]), record["asked"] is True)
     except KeyError:
@@ -50,7 +50,7 @@ def remember(request: BuildRequest) -> None:
 
 def installed(prefix: Path) -> Installed | None:
     """Return what was installed under this prefix; None where it was not by us."""
-    record = _read(prefix / NAME)
+    record = _record(prefix / NAME)
     try:
         kind, because, source, libraries, cmake = (str(record[name]) for name in Installed._fields)
         return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)))
@@ -62,7 +62,7 @@ def note(prefix: Path, made: Installed) -> None:
     _write(prefix / NAME, {**made._asdict(), "cmake": shlex.join(made.cmake)})
 
 
-def _read(place: Path) -> dict[str, object]:
+def _record(place: Path) -> dict[str, object]:
     try:
         content = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -43,7 +43,7 @@ def load(path: Path, options: Options) -> MlxModel:
         group.tell(Call.LOAD, load_request(path, options))
     model = _weights(path, options.adapter)
     division = group.divide(model, footprint.kv_heads) if group else ""
-    _read(model, path)
+    _load(model, path)
     products.tune(model)
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)
@@ -96,7 +96,7 @@ def _weights(path: Path, adapter: Path | None) -> Module:
     return model
 
 
-def _read(model: Module, path: Path) -> None:
+def _load(model: Module, path: Path) -> None:
     """Read all weights, also tables that only a definition's own thread could work out."""
     try:
         mx.eval(list(arrays_in(dict(model))))

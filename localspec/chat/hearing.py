@@ -20,7 +20,7 @@ class HeardAnswer:
     ended: Ended | None = None
     error: LocalSpecError | None = None
 
-    def take(self, event: Piece | Ended) -> None:
+    def add(self, event: Piece | Ended) -> None:
         if isinstance(event, Ended):
             self.ended = event
             return
@@ -64,7 +64,7 @@ def _follow(answer: LiveAnswer, view: View, heard: HeardAnswer) -> None:
     while heard.ended is None:
         event = answer.next(view.wait(answer.read))
         while event is not None:
-            heard.take(event)
+            heard.add(event)
             if isinstance(event, Ended):
                 return
             view.add(event)

@@ -158,7 +158,7 @@ def load(place: Path) -> Session:
             raise UsageError(f"{place} {'is no file' if place.exists() else 'is not there'}")
         if (size := place.stat().st_size) > LARGEST:
             raise UsageError(f"{place} has {size:,} bytes; at most {LARGEST:,} are read")
-        return _read(kept_json.read(place))
+        return _session_of(kept_json.read(place))
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror or error}") from error
     except KeyError as error:
@@ -167,7 +167,7 @@ def load(place: Path) -> Session:
         raise UsageError(f"{place} is no conversation that was saved here: {error}") from error
 
 
-def _read(kept: Mapping[str, object]) -> Session:
+def _session_of(kept: Mapping[str, object]) -> Session:
     if kept["version"] != VERSION:
         raise ValueError(f"it is of another version than {VERSION}")
     messages, forgotten = kept["said"], kept["forgotten"]

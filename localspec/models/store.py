@@ -85,7 +85,7 @@ def everything() -> list[PulledPair]:
     pairs = []
     for place in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            pairs.append(_read(place))
+            pairs.append(_pair_in(place))
     return pairs
 
 
@@ -110,7 +110,7 @@ def _place(name: str, weights: str, engine: str) -> Path:
     return folder() / f"{name}@{weights}@{engine}.json"
 
 
-def _read(place: Path) -> PulledPair:
+def _pair_in(place: Path) -> PulledPair:
     record = kept_json.read(place)
     draft = record["draft"] and _stored_model(record["draft"])
     return PulledPair(

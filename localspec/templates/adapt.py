@@ -47,7 +47,7 @@ def _put(message: Message, takes: Takes) -> Message:
             put["tool_call_id"] = _identity(identity, takes)
     match put.get("tool_calls"):
         case [_, *_] as calls:
-            put["tool_calls"] = [_call(call, takes) for call in calls]
+            put["tool_calls"] = [_adapted_call(call, takes) for call in calls]
             return _calling(_reasoned(put), takes)
         case []:
             del put["tool_calls"]
@@ -83,7 +83,7 @@ def _reasoned(message: Message) -> Message:
     return message
 
 
-def _call(call: Json, takes: Takes) -> Json:
+def _adapted_call(call: Json, takes: Takes) -> Json:
     if not isinstance(call, Mapping):
         return call
     readable_call = dict(call)

@@ -37,7 +37,7 @@ def thinking(talk: Talk) -> Sequence[str]:
     return *switches(talk), named_settings.AUTO
 
 
-def models(talk: Talk) -> Sequence[str]:
+def model_names(talk: Talk) -> Sequence[str]:
     return talk.source.names()
 
 
@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "The model, and how it answers": {
         "/model": Command(
-            "[NAME]", "show the models here, or change to one", settings.model, models
+            "[NAME]", "show the models here, or change to one", settings.model, model_names
         ),
         "/system": Command("[TEXT|off]", "show or set the system prompt", settings.system),
         "/set": Command(

@@ -110,7 +110,7 @@ class KeyReader:
     def __init__(self, keyboard: Input, keys: list[KeyPress]) -> None:
         self._keyboard, self._keys = keyboard, keys
         self._ended, self._end = os.pipe()
-        self._thread = threading.Thread(target=self._read, name="localspec-keys", daemon=True)
+        self._thread = threading.Thread(target=self._collect, name="localspec-keys", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
@@ -118,7 +118,7 @@ class KeyReader:
         self._thread.join()
         os.close(self._ended)
 
-    def _read(self) -> None:
+    def _collect(self) -> None:
         keyboard = self._keyboard
         while not keyboard.closed and can_read(keyboard.fileno(), None, self._ended):
             self._keys += keyboard.read_keys()
