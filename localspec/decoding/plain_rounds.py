@@ -92,6 +92,8 @@ class Steps:
     ) -> None:
         self.generations = [turn.generation for turn in turns]
         self._turns, self._quiets = turns, quiets
+        pairs = zip(self.generations, quiets, strict=True)
+        self._may_draft = [(g, quiet) for g, quiet in pairs if quiet is not ALWAYS_QUIET]
         self._most, self._hurried = most, hurried
         self._samplers = [token_sampler(g) for g in self.generations]
         self._logits: Sequence[Logits] = ()
@@ -112,8 +114,11 @@ class Steps:
         self._done += 1
         if self._done == self._most or self._hurried():
             return None
-        for g, quiet in zip(self.generations, self._quiets, strict=True):
-            if g.finish or quiet.is_over(self._done, g.tokens):
+        for g in self.generations:
+            if g.finish:
+                return None
+        for g, quiet in self._may_draft:
+            if quiet.is_over(self._done, g.tokens):
                 return None
         return tokens
 
