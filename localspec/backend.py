@@ -6,13 +6,16 @@ numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from localspec.errors import BackendError, UsageError
+from localspec.footprint import DeviceNeeds as DeviceNeeds
+from localspec.footprint import Footprint as Footprint
+from localspec.footprint import Needs as Needs
 from localspec.pays import Pays, always
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
@@ -67,47 +70,6 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
-    """A model by its headers, and by laying it out (those fields are 0 until then)."""
-
-    path: Path
-    architecture: str
-    name: str
-    quantisation: str
-    file_bytes: int
-    weight_bytes: int
-    layers: int
-    heads: int
-    kv_heads: int
-    embedding: int
-    vocabulary: int
-    context: int  # tokens the model was trained for
-    tokenizer: str
-    chat_template: str | None
-    parameters: int = 0  # in all its tensors; 0: the engine does not tell
-    positions: int = 0  # learned ones, beyond which there are none; 0: any position has one
-    experts: int = 0
-    active_experts: int = 0  # of these for each token
-    drafting_layers: int = 0  # of a head in the same file (MTP)
-    drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
-    # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
-    mask_token: int | None = None
-    uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
-    projector: Path | None = None  # a vision projector that lies beside the model
-    attention_layers: int = 0  # that keep every token
-    kv_bytes_per_token: int = 0  # 16-bit keys and values of those
-    window: int = 0  # tokens a sliding-window layer keeps; 0: there are none
-    window_layers: int = 0
-    window_bytes_per_token: int = 0  # 16-bit keys and values of those
-    recurrent_layers: int = 0
-    state_bytes: int = 0  # recurrent state of one slot; 0: attention only
-
-    @property
-    def recurrent(self) -> bool:
-        return self.state_bytes > 0
-
-
-@dataclass(frozen=True, slots=True)
 class Device:
     name: str
     kind: str  # "cpu", "gpu", "integrated gpu" (which shares the host's memory) or "accelerator"
@@ -126,44 +88,6 @@ class Build:
     unseen: tuple[str, ...] = ()  # kinds of GPUs that it was built for and sees none of
     why_unseen: str = ""  # the driver's words, if it said any
     options: tuple[str, ...] = ()  # it was built with, where that is known: another build is slower
-
-
-class DeviceNeeds(NamedTuple):
-    """The bytes that a model takes on one device."""
-
-    weights: int
-    kept: int
-    working: int
-    read: int  # of the weights, for each token
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.kept + self.working
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """The bytes that a model takes, loaded with given options."""
-
-    weights: int
-    kept: int  # keys, values and states of all slots
-    working: int  # what a forward computes in, and the logits
-    layers: int = 1  # between which weights and what is kept may be divided among devices
-    embeddings: int = 0  # the weights that stay with the host where layers go to a GPU
-    output: int = 0  # goes to a GPU with the last layer
-    tied: bool = False  # the output is a copy of embeddings, made only there
-    host: int = 0  # working memory of the host beside a GPU
-    head: int = 0  # a drafting head in a file of its own; lies where the output does
-    devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine can tell
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.kept + self.working + self.head
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Needs:
-        """Read what `asdict` wrote as JSON."""
-        return cls(**{**data, "devices": tuple(DeviceNeeds(*device) for device in data["devices"])})
 
 
 Estimate = Callable[["Options"], Needs]
@@ -248,13 +172,9 @@ def within(name: str, value: int | None, low: int, high: int) -> None:
         raise UsageError(f"{name} is {value:,}; it must be from {low:,} to {high:,}")
 
 
-class Head(Protocol):
-    """A drafting head that reads its target's hidden states, which stay inside the backend."""
-
-    proposer: str  # the name by which it drafts
-
-    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        """Draft on from what the target holds of each slot; a row is the newest token alone."""
+@runtime_checkable
+class Follower(Protocol):
+    """Something that reads along with a target, some tokens late."""
 
     def behind(self, slot: int) -> int | None:
         """Count the tokens of a slot that it has yet to read; None: it does not follow this text.
@@ -267,6 +187,15 @@ class Head(Protocol):
 
     def leave(self, slot: int) -> None:
         """Note that nothing will be drafted for the text in a slot: it may follow it no more."""
+
+
+class Head(Follower, Protocol):
+    """A drafting head that reads its target's hidden states, which stay inside the backend."""
+
+    proposer: str  # the name by which it drafts
+
+    def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
+        """Draft on from what the target holds of each slot; a row is the newest token alone."""
 
 
 class Model(Protocol):

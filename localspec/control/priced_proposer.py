@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from localspec.backend import MAX_HEAD_LAG
+from localspec.backend import MAX_HEAD_LAG, Follower
 from localspec.control.costs import Batch
 from localspec.control.depth import Candidate, Depth
 from localspec.control.offers import Offers
 from localspec.draft import Draft
-from localspec.proposer import Ask, FollowingProposer, Proposer, QuietProposer
+from localspec.proposer import Ask, Proposer, QuietProposer
 
 REACH = 8  # draft tokens by which to tell whether a proposer could ever pay
 # Tokens behind, from which on it is decided whether a head reads them.
@@ -24,7 +24,7 @@ class PricedProposer:
     ) -> None:
         self.by = by
         self.quiet = proposer.quiet if isinstance(proposer, QuietProposer) else None
-        self.head = proposer if isinstance(proposer, FollowingProposer) else None
+        self.head = proposer if isinstance(proposer, Follower) else None
         self.seconds = 0.0  # of drafting and reading in this round
         self._proposer, self._depth, self._clock = proposer, depth, clock
         self._read: dict[int, int] = {}  # tokens that it has read of each text, by slot

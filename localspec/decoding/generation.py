@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from localspec.ask import NO_HINTS, Hints
 from localspec.decoding.growing_text import GrowingText
-from localspec.proposer import NO_HINTS, Hints
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, Tokens
 
