@@ -14,6 +14,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines
+from tests.arrangements import Running
 from tests.runs import translated
 
 TEXT = [5, 3, 1, 4, 1, 5, 2, 6, 5, 3, 5, 0, 2, 3, 1, 4, 6, 2, 6, 4, 3, 3, 5, 2, 1, 0]
@@ -77,7 +78,7 @@ def model(loaded):
 @pytest.fixture
 def close():
     """Tell whether two rows of logits are the same but for the rounding of another batch shape."""
-    return lambda a, b: np.allclose(a, b, atol=6e-3, rtol=1e-3)
+    return lambda a, b: np.allclose(a, b, atol=Running.now.rounding, rtol=1e-3)
 
 
 def longer(*lengths):
