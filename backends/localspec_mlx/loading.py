@@ -17,7 +17,7 @@ from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
-from localspec_mlx.group import Call, Group, load_request
+from localspec_mlx.group import Call, Group, wish
 from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
@@ -40,7 +40,7 @@ def load(path: Path, options: Options) -> MlxModel:
     prepare()
     group = shared(options)
     if group and group.leads:
-        group.tell(Call.LOAD, load_request(path, options))
+        group.tell(Call.LOAD, wish(path, options))
     model = _weights(path, options.adapter)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _load(model, path)
@@ -70,9 +70,9 @@ def shared(options: Options) -> Group | None:
 
 def context(footprint: Footprint, options: Options) -> int:
     """Count the tokens that a slot can hold."""
-    tokens = options.context or min(footprint.context, CONTEXT)
+    found = options.context or min(footprint.context, CONTEXT)
     # Beyond what a draft model was trained for its drafts would be noise.
-    return min(tokens, footprint.context) if options.drafting else tokens
+    return min(found, footprint.context) if options.drafting else found
 
 
 def slack(options: Options) -> int:
@@ -113,11 +113,11 @@ def _report(blueprint: Blueprint) -> None:
 
 def check(options: Options) -> None:
     """Refuse options that MLX lacks."""
-    names = ("auto", *BITS)
-    if options.kv_type not in names:
+    known = ("auto", *BITS)
+    if options.kv_type not in known:
         raise UsageError(
             f"KV type {options.kv_type!r} is not for MLX, which keeps what the model computes "
-            f"(auto) or quantises it; known: {', '.join(names)}"
+            f"(auto) or quantises it; known: {', '.join(known)}"
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")

@@ -35,6 +35,11 @@ class Pace:
         self._seen: dict[int, int] = {}  # the round of the latest measurement
         self._rounds = 0
 
+    @property
+    def per_token(self) -> float:
+        """Return the seconds of a prompt token in pieces of the best size; 0: unknown."""
+        return min(self._per_token.values(), default=0.0)
+
     def allowance(self, before: int = 0) -> int:
         """Return how much of a prompt a round with replies may read, behind so many tokens."""
         if not self._per_token:

@@ -158,6 +158,7 @@ class Engine:
         tokens, seconds = sum(widths), (self._clock() - begun) / rounds
         self.slots.tidy(tokens * rounds)
         self._pace.note(read, seconds, before)
+        self.tiers.reading_seconds = self._pace.per_token
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(outcome.turn.generation.cached for outcome in outcomes)

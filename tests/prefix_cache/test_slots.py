@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Device, Saved
+from localspec.backend import Device, Row, Saved
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import OutOfMemory
@@ -49,6 +49,22 @@ def ask(running, prompt, settings=SHORT):
 def alone(prompt, settings=SHORT):
     """Return the reply of an engine that never cached anything."""
     return said(replies(scripted(), Silent(), [Want(prompt, settings)]))
+
+
+@pytest.mark.parametrize(
+    ("saving", "reading", "kept"),
+    [(0.1, 0.0, True), (0.1, 7e-3, True), (0.1, 6e-3, False), (4e-3, 1e-5, True)],
+)
+def test_texts_are_kept_in_memory_only_if_that_is_quicker_than_reading_them(saving, reading, kept):
+    times = iter([0.0, saving])
+    tiers = CacheTiers(Ram(GB), clock=lambda: next(times))
+    model = few(1)
+    held = tokens_of(text(1, 64))
+    model.forward([Row(0, held)])
+    tiers.reading_seconds = reading
+    tiers.keep(model, 0, held)  # the first one shows how long that takes
+    assert tiers.bytes > 0
+    assert tiers.has_memory is kept
 
 
 @pytest.mark.parametrize("recurrent", [False, True])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Where a configuration is silent: state and windows set no limit, whatever a definition takes;
 # of the models that keep every token, only early ones are, which were trained for this many.
-BOUNDLESS, SILENT_CONTEXT = 1 << 20, 2048
+BOUNDLESS, LEAST = 1 << 20, 2048
 MASKS = ("pard_token", "ptd_token_id")  # as AMD's PARD and vLLM name it
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
@@ -93,33 +93,33 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
 
 def mask(config: Config) -> int | None:
     """Read the token by which a draft model is asked for several tokens at once."""
-    tokens = [config.values.get(name) for name in MASKS]
-    return next((token for token in tokens if type(token) is int and token >= 0), None)
+    found = [config.values.get(name) for name in MASKS]
+    return next((each for each in found if type(each) is int and each >= 0), None)
 
 
 def context(config: Config, model: Skeleton) -> int:
     """Find the number of tokens it was trained for, as far as that is known."""
     if not model.kept.token_bytes:
         return config.number(CONTEXTS) or BOUNDLESS
-    return config.number(CONTEXTS, model.settings) or SILENT_CONTEXT
+    return config.number(CONTEXTS, model.settings) or LEAST
 
 
 def check_layers(config: Config, held: Shards) -> None:
     """Require tensors in each layer, which bounds what is laid out."""
     layers, tensors = config.number(LAYERS), len(held.sizes)
     if layers > tensors:
-        fault = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
-        refuse(config.path, f"{fault}: {AGAIN}")
+        what = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
+        refuse(config.path, f"{what}: {AGAIN}")
 
 
 def name(folder: Path, config: Config) -> str:
     """Name the folder; in a download cache, where folders are named by commit, the model."""
-    title = folder.name
-    if COMMIT.fullmatch(title):
+    found = folder.name
+    if COMMIT.fullmatch(found):
         cached = CACHED.fullmatch(folder.parent.parent.name)
         origin = config.values.get("_name_or_path")
         if cached:
-            title = cached["name"]
+            found = cached["name"]
         elif isinstance(origin, str):
-            title = origin.rstrip("/").rpartition("/")[2] or title
-    return " ".join(title.split())
+            found = origin.rstrip("/").rpartition("/")[2] or found
+    return " ".join(found.split())
