@@ -14,6 +14,7 @@ from localspec_build.choice import general
 from localspec_build.machine import NO_FP16, Tools, has_compiler
 from localspec_build.pip import compiler_advice
 from localspec_build.records import CUSTOM
+from localspec_llamacpp.building import BACKENDS
 
 WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
 # What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
@@ -36,7 +37,8 @@ def advise(
         if present and feature not in features and "Vulkan" not in features:
             state = f"{name} is here, but llama.cpp was built without {feature}"
             yield Finding("gpu", state, "localspec doctor --fix")
-    flags, kind = cpu_flags(root), made.kind if made else "cpu"
+    for_gpus = [kind for feature, kind in BACKENDS.items() if feature in features]
+    flags, kind = cpu_flags(root), made.kind if made else [*for_gpus, "cpu"][0]
     lacking = [
         name
         for name in FAST.get(platform.machine(), ())

@@ -43,6 +43,13 @@ def test_what_the_processor_could_do_faster_is_told(tmp_path, monkeypatch):
     assert list(advise(("AVX2", "AVX512"), root, tmp_path)) == []
 
 
+def test_a_build_for_a_card_is_built_anew_for_the_card(tmp_path, monkeypatch):
+    monkeypatch.setattr(advice.platform, "machine", lambda: "x86_64")
+    root = write(tmp_path, "proc/cpuinfo", "flags\t\t: avx2 avx512f\n")
+    [finding] = advise(("CUDA", "AVX2"), root, tmp_path)  # made by somebody else: not on record
+    assert finding.step == "localspec doctor --rebuild cuda --build"
+
+
 def test_a_build_with_arithmetic_in_16_bits_is_told_unless_it_was_built_without(tmp_path):
     root = write(tmp_path, "proc/cpuinfo", "flags\t\t: avx2 avx512f avx512_fp16\n")
     [finding] = advise(("AVX2", "AVX512"), root, tmp_path)
