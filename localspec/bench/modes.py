@@ -136,7 +136,7 @@ def load(
         target = Watched(loaded.pair.target)
         pair = replace(loaded.pair, target=target)
         automatic = any(kind.depth is None for kind in lineup_kinds)
-        costs = kept_calibrations.calibrated(loaded, tell).costs if automatic else Costs
+        costs = kept_calibrations.load_or_measure(loaded, tell).costs if automatic else Costs
         modes = tuple(_mode(kind, pair, costs, drafter) for kind in lineup_kinds)
         models = (target,) if pair.draft is None else (target, pair.draft)
         yield Lineup(target, models, modes, pair.match, drafter if used else ""), resolved

@@ -22,10 +22,10 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main() -> None:
     """Run the command line; commands that load a model fork, to report an engine's death."""
-    sys.exit(run(sys.argv[1:], partial(lives, fallen)))
+    sys.exit(run(sys.argv[1:], partial(lives, report_death)))
 
 
-def fallen(ending: str) -> None:
+def report_death(ending: str) -> None:
     """Report that a signal ended an engine."""
     advice = "if a graphics card or its driver failed, `--device cpu` does without"
     click.echo(f"localspec: {ending}; {advice}", err=True)

@@ -37,7 +37,7 @@ def add(context: click.Context, name: str) -> None:
     options = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    text = described_in_toml(name, options)
+    text = toml_entry(name, options)
     place = catalogue.own()
     before = place.read_text(encoding="utf-8") if place.exists() else ""
     if name in (catalogue_file.read(place) if before else {}):
@@ -54,15 +54,15 @@ def add(context: click.Context, name: str) -> None:
     click.echo(f"{name} is in {place}")
 
 
-def described_in_toml(name: str, options: AddOptions) -> str:
-    where, draft = source(options.target), quoted(options.draft)
-    table = f"{quoted(name)}.{quoted(options.format or format_of(where))}"
+def toml_entry(name: str, options: AddOptions) -> str:
+    where, draft = source(options.target), toml_text(options.draft)
+    table = f"{toml_text(name)}.{toml_text(options.format or format_of(where))}"
     drafter = f'drafter = "model"\ndraft = {draft}\n' if options.draft else 'drafter = "none"\n'
     return (
-        f"\n[{quoted(name)}]\nabout = {quoted(options.about)}\n"
+        f"\n[{toml_text(name)}]\nabout = {toml_text(options.about)}\n"
         f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
         f"[{table}.weights]\n"
-        f"as-given = {{ from = {quoted(str(where))}, size = {quoted(options.size)} }}\n"
+        f"as-given = {{ from = {toml_text(str(where))}, size = {toml_text(options.size)} }}\n"
     )
 
 
@@ -74,6 +74,6 @@ def format_of(where: Source) -> str:
     return next((name for name in formats if name in str(where).lower()), formats[0])
 
 
-def quoted(text: str) -> str:
+def toml_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

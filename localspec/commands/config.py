@@ -43,8 +43,8 @@ class ShownOption:
 
     def as_toml(self) -> str:
         if self.source == "default":
-            return f"# {self.key} = {written(self.value)}".rstrip()
-        return f"{self.key} = {written(self.value)}  # {self.where}"
+            return f"# {self.key} = {toml_value(self.value)}".rstrip()
+        return f"{self.key} = {toml_value(self.value)}  # {self.where}"
 
 
 @click.command(params=options(ConfigOptions))
@@ -66,7 +66,7 @@ def config(context: click.Context, command: str) -> None:
     file = read(root.params["config"])
     tables = {
         name: list(shown_options(name, file, root, whole=bool(command)))
-        for name in ([command] if command else mentioned(file, commands))
+        for name in ([command] if command else set_commands(file, commands))
     }
     if read_options(context, ConfigOptions).json:
         click.echo(json.dumps(as_data(file, tables), indent=2))
@@ -75,7 +75,7 @@ def config(context: click.Context, command: str) -> None:
         for name, table in tables.items():
             if table:
                 click.echo("\n".join(["", f"[{name}]", *(option.as_toml() for option in table)]))
-    for notice in strange(commands, root):
+    for notice in unused_variables(commands, root):
         click.echo(f"localspec: {notice}", err=True)
 
 
@@ -93,7 +93,7 @@ def as_data(file: Configuration, tables: Mapping[str, Sequence[ShownOption]]) ->
     }
 
 
-def mentioned(file: Configuration, commands: Collection[str]) -> Sequence[str]:
+def set_commands(file: Configuration, commands: Collection[str]) -> Sequence[str]:
     """List the commands with settings in the file or in the environment.
 
     An option's own variable, as LOCALSPEC_API_KEY, may be of any command.
@@ -151,11 +151,11 @@ def hidden(option: click.Option, value: object) -> object:
     return HIDDEN if option.hide_input else value
 
 
-def written(value: object) -> str:
+def toml_value(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def strange(commands: Mapping[str, click.Command], root: click.Context) -> Iterator[str]:
+def unused_variables(commands: Mapping[str, click.Command], root: click.Context) -> Iterator[str]:
     """List variables that begin like those of a command, and set nothing."""
     for name in commands:
         own = [key for key in environment() if key.startswith(start(name))]

@@ -50,7 +50,7 @@ def doctor(context: click.Context) -> None:
     if options.build and not (options.fix or options.rebuild):
         raise UsageError("--build says how: add --fix or --rebuild KIND")
     if options.fix or options.rebuild:
-        built(options.rebuild or "", options.build)
+        build_engines(options.rebuild or "", options.build)
     workers.use(options.workers)
     forget_devices()
     if options.json:
@@ -65,7 +65,7 @@ def doctor(context: click.Context) -> None:
     click.echo(f"\n{steps or 'no'} suggestion{'' if steps == 1 else 's'}")
 
 
-def built(kind: str, from_source: bool) -> None:
+def build_engines(kind: str, from_source: bool) -> None:
     """Build the engines for this machine; with a kind, only those that have it."""
     builders = [(name, spec.builder) for name, spec in engines.specs().items() if spec.builder]
     kinds = sorted({kind for _, builder in builders for kind in builder.kinds})

@@ -25,7 +25,7 @@ from localspec.models.entry import Entry, Offer
 from localspec.models.seen_devices import seen_devices
 from localspec.models.sources import Package
 from localspec.pulling.at_hand import with_a_way_on
-from localspec.pulling.estimate import added, fitting
+from localspec.pulling.estimate import fitting, size_of_drafter
 from localspec.pulling.pace import Pace, pace, speed_text
 
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
@@ -127,7 +127,7 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
             state, words = "fits", speed(entry, engine, weights)
         except DoesNotFit:
             state = "does not fit"
-    total, beside = offer.weights[weights].bytes, added(offer, engine)
+    total, beside = offer.weights[weights].bytes, size_of_drafter(offer, engine)
     return ListedModel(entry.name, weights, total, engine, offer.drafter, beside, state, words)
 
 
@@ -177,10 +177,10 @@ def show(context: click.Context, name: str) -> None:
         data = {"catalogue": entry and as_data(entry), "pulled": [*map(asdict, pulled)]}
         click.echo(json.dumps(data, indent=2, default=str))
         return
-    for line in described(entry) if entry else ():
+    for line in describe_entry(entry) if entry else ():
         click.echo(line)
     for pair in pulled:
-        click.echo("\n".join(shown(pair)))
+        click.echo("\n".join(describe_pulled(pair)))
 
 
 def as_data(entry: Entry) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def as_data(entry: Entry) -> dict[str, Any]:
     return data
 
 
-def described(entry: Entry) -> Iterator[str]:
+def describe_entry(entry: Entry) -> Iterator[str]:
     yield f"{entry.name}: {entry.about}"
     facts = (
         ("family", entry.family),
@@ -222,7 +222,7 @@ def drafting(offer: Offer) -> str:
     return f"drafts with {offer.draft}{kind}"
 
 
-def shown(pulled: store.PulledPair) -> Iterator[str]:
+def describe_pulled(pulled: store.PulledPair) -> Iterator[str]:
     yield f"here: {pulled.weights} for {pulled.engine}, {size(pulled.bytes)}"
     yield f"  model    {pulled.target.path}"
     if pulled.draft is None:

@@ -28,7 +28,7 @@ from localspec.memory.training import beyond_training
 from localspec.models import engines
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs
-from localspec.pulling.estimate import fitting, rough
+from localspec.pulling.estimate import fitting, rough_plan
 from localspec.runtime.loading import Loading, choose_proposers
 from localspec.runtime.pair_files import PairFiles
 from localspec.system.bandwidth import copied_bytes_a_second
@@ -58,17 +58,17 @@ def plan(context: click.Context, model: str) -> None:
     loading = replace(loading, options=replace(loading.options, slots=shown.slots))
     loading = replace(loading, limits=replace(loading.limits, supposed=True))
     try:
-        title, pair_plan = measured(model, options.draft, loading)
+        title, pair_plan = plan_by_files(model, options.draft, loading)
     except NotPulled:
-        title, pair_plan = published(model, loading)
+        title, pair_plan = plan_by_catalogue(model, loading)
     links = [link for name in specs() for link in engines.links(name)]
     if shown.json:
         click.echo(json.dumps(as_data(pair_plan, links), indent=2))
     else:
-        click.echo("\n".join((title, *lines(pair_plan), *linked(pair_plan, links))))
+        click.echo("\n".join((title, *lines(pair_plan), *link_lines(pair_plan, links))))
 
 
-def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
+def plan_by_files(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """Plan by a model's files on this machine."""
     places = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
     with places.examine() as examined:
@@ -76,23 +76,23 @@ def measured(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan
         pair_plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
         footprint = examined.target.footprint()
     title = f"{footprint.name} {footprint.quantisation}, {places.target.engine}"
-    return titled(title, pair_plan, footprint.context, options.context), pair_plan
+    return with_warning(title, pair_plan, footprint.context, options.context), pair_plan
 
 
-def published(model: str, loading: Loading) -> tuple[str, Plan]:
+def plan_by_catalogue(model: str, loading: Loading) -> tuple[str, Plan]:
     """Plan by the catalogue for files that are not here."""
     name, _, weights = model.partition(":")
     entry = find(name)
     engine = choose(entry, loading.backend, tuple(specs()))
     machine = current_machine(engine, loading.limits)
     weights = fitting(entry, engine, weights, machine)
-    pair_plan = rough(entry, engine, weights, machine, loading.options, alone=loading.alone)
+    pair_plan = rough_plan(entry, engine, weights, machine, loading.options, alone=loading.alone)
     note = "" if entry.shape else "; its context is not known before it is pulled"
     title = f"{entry.name} {weights}, {engine}, by published sizes{note}"
-    return titled(title, pair_plan, entry.context, loading.options.context), pair_plan
+    return with_warning(title, pair_plan, entry.context, loading.options.context), pair_plan
 
 
-def titled(title: str, plan: Plan, trained: int, asked: int | None) -> str:
+def with_warning(title: str, plan: Plan, trained: int, asked: int | None) -> str:
     """Put a warning under a title, where the context is beyond what a model was trained for."""
     note = beyond_training(plan.options, trained, asked)
     return f"{title}\n{note}" if note else title
@@ -106,16 +106,16 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
     for pool in plan.pools:
         yield ""
-        yield from account(plan, pool)
+        yield from pool_lines(plan, pool)
     if plan.host_read:
         yield ""
-        yield from expected(plan)
+        yield from speed_lines(plan)
     for concession in plan.concessions:
         yield ""
         yield f"conceded: {concession.what} ({concession.why})"
 
 
-def linked(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
+def link_lines(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
     """Describe the links to workers, and which are not needed."""
     used = {pool.worker for pool in plan.pools}
     if links:
@@ -124,7 +124,7 @@ def linked(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
         yield link_line(link) + ("" if link.worker in used else "; it is not needed")
 
 
-def expected(plan: Plan) -> Iterator[str]:
+def speed_lines(plan: Plan) -> Iterator[str]:
     """Bound the speed by what each token reads in host memory, for both ways to place experts."""
     rate = copied_bytes_a_second()
     yield f"host memory is read at about {rate / 1e9:.0f} GB/s"
@@ -135,7 +135,7 @@ def expected(plan: Plan) -> Iterator[str]:
         yield f"  {subject} reads {size(count)} there: at most {rate / max(count, 1):,.0f} tokens/s"
 
 
-def account(plan: Plan, pool: Pool) -> Iterator[str]:
+def pool_lines(plan: Plan, pool: Pool) -> Iterator[str]:
     others = max(pool.total - pool.free, 0)
     free = pool.free - plan.taken(pool)
     reserve = min(pool.reserve, free)

@@ -13,22 +13,22 @@ from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import specs
 from localspec.pulling import pull
-from localspec.pulling.estimate import added, fitting
-from localspec.pulling.resolve import PullPlan, order
+from localspec.pulling.estimate import fitting, size_of_drafter
+from localspec.pulling.resolve import PullPlan, pull_plan
 
 SOURCE = "/"  # in what names a source, and no model of the catalogue
 
 
 def fetch(name: str, backend: str, draft: str = "", *, dry_run: bool = False) -> None:
     try:
-        plan = order(name, backend, draft)
+        plan = pull_plan(name, backend, draft)
     except HubUnreachable as error:
         if not dry_run or SOURCE in name:
             raise
-        click.echo("\n".join(by_catalogue(name, backend, draft)))
+        click.echo("\n".join(catalogue_lines(name, backend, draft)))
         click.echo(f"localspec: these are sizes of the catalogue: {error}", err=True)
         return
-    for line in announced(plan):
+    for line in plan_lines(plan):
         click.echo(line)
     if dry_run:
         pull.require_disk_space(plan)
@@ -38,14 +38,14 @@ def fetch(name: str, backend: str, draft: str = "", *, dry_run: bool = False) ->
     click.echo(f"{pair.name} is here: localspec chat {pair.name}")
 
 
-def by_catalogue(full_name: str, backend: str, draft: str) -> Iterator[str]:
+def catalogue_lines(full_name: str, backend: str, draft: str) -> Iterator[str]:
     """Describe the download by the catalogue's sizes."""
     name, _, weights = full_name.partition(":")
     entry = find(name)
     engine = choose(entry, backend, tuple(specs()))
     weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
     offer = offer_for(entry, engine)
-    model, beside = offer.weights[weights], 0 if draft else added(offer, engine)
+    model, beside = offer.weights[weights], 0 if draft else size_of_drafter(offer, engine)
     yield f"{name}, {weights} for {engine}"
     yield f"  {'model':<8} {model.source}  (about {size(model.bytes)})"
     if draft or offer.draft:
@@ -54,7 +54,7 @@ def by_catalogue(full_name: str, backend: str, draft: str) -> Iterator[str]:
     yield f"  about {size(model.bytes + beside)} to download, less what is here"
 
 
-def announced(plan: PullPlan) -> Iterator[str]:
+def plan_lines(plan: PullPlan) -> Iterator[str]:
     yield f"{plan.name}, {plan.weights} for {plan.engine}"
     for part, role in zip(plan.parts, ("model", plan.drafter), strict=False):
         amount = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"

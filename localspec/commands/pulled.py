@@ -106,11 +106,13 @@ def forget(pairs: Sequence[store.PulledPair]) -> int:
     for pulled in pairs:
         for model in pulled.models:
             if model.source.startswith(("hf:", "http")):
-                freed += sum(removed(file.path) for file in model.files if file.path not in used)
+                freed += sum(
+                    remove_file(file.path) for file in model.files if file.path not in used
+                )
     return freed
 
 
-def removed(path: Path) -> int:
+def remove_file(path: Path) -> int:
     """Remove a file, and its blob in the hub's cache; return the bytes freed."""
     if not os.path.lexists(path):
         return 0

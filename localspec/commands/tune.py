@@ -42,7 +42,7 @@ def tune(context: click.Context, model: str) -> None:
         engine_options = loading.with_long_drafts(request, examined.target.footprint)
         resolved = resolve_pair(examined, engine_options, request.limits, insists=True)
     with load_models(resolved, insists=True) as loaded:
-        key = kept_calibrations.place(loaded)
+        key = kept_calibrations.key_of(loaded)
         sizes = range(1, loaded.pair.target.tentative + 2)
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds, sizes)
     for line in lines(calibration):
@@ -55,7 +55,7 @@ def tune(context: click.Context, model: str) -> None:
     click.echo("")
     for line in draft_advice.describe(calibration):
         click.echo(line)
-    kept_calibrations.keep(key, calibration, kept_calibrations.title(loaded))
+    kept_calibrations.keep(key, calibration, kept_calibrations.pair_title(loaded))
 
 
 def lines(calibration: Calibration) -> Iterator[str]:

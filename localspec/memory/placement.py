@@ -56,13 +56,15 @@ def place(
     """Place layers on GPUs: as many as asked for, by default all."""
     layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
     if not machine.gpus or not layers:
-        items = list(in_one(machine.host.name, target, draft_needs))
+        items = list(items_in_pool(machine.host.name, target, draft_needs))
     else:
-        way, items = divided(way, target, draft_needs, min(layers, target.layers + 1), machine)
-    return judged(Placement(way, tuple(items), target.layers), machine)
+        way, items = divide_layers(
+            way, target, draft_needs, min(layers, target.layers + 1), machine
+        )
+    return with_shortage(Placement(way, tuple(items), target.layers), machine)
 
 
-def judged(fit: Placement, machine: Machine) -> Placement:
+def with_shortage(fit: Placement, machine: Machine) -> Placement:
     """Find the pool with the largest shortage."""
     short, where = 0, ""
     for pool in (*machine.gpus, machine.host):
@@ -74,10 +76,10 @@ def judged(fit: Placement, machine: Machine) -> Placement:
 
 def on_gpus(fit: Placement, machine: Machine) -> Placement:
     """Judge a placement by its GPUs alone."""
-    return judged(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
+    return with_shortage(fit, replace(machine, host=replace(machine.host, free=1 << 62, reserve=0)))
 
 
-def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item]:
+def items_in_pool(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item]:
     yield Item(pool, "weights", target.weights)
     yield Item(pool, "context", target.kept)
     if draft_needs:
@@ -87,20 +89,22 @@ def in_one(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item
     yield Item(pool, "buffers", target.working + (draft_needs.working if draft_needs else 0))
 
 
-def divided(
+def divide_layers(
     way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
     """Put the last layers on the GPUs, by their room or as split; the draft model at home."""
     gpus, home = machine.gpus, machine.home
     helper = draft_needs.total if draft_needs else 0
     shares = way.options.split or rooms(target, layers, machine, helper)
-    counts = apportioned(layers, [share / max(sum(shares), 1e-9) for share in shares])
-    items = on_each(target, layers, gpus, counts)
+    counts = apportion(layers, [share / max(sum(shares), 1e-9) for share in shares])
+    items = items_on_gpus(target, layers, gpus, counts)
     if draft_needs:
         own = machine.host.name if home is None else gpus[home].name
         items.append(Item(own, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
         items.append(Item(own, "buffers", draft_needs.working))
-    items += on_host(target, layers, machine.host.name, draft_needs.host if draft_needs else 0)
+    items += items_on_host(
+        target, layers, machine.host.name, draft_needs.host if draft_needs else 0
+    )
     if len(gpus) > 1:
         alone = tuple(float(at == home) for at in range(len(gpus)))
         drafting = way.drafting and replace(way.drafting, split=alone)
@@ -109,7 +113,7 @@ def divided(
     return way, items
 
 
-def inner(target: Needs) -> int:
+def layer_weights(target: Needs) -> int:
     """Count the bytes of the layers, without embeddings and output."""
     return target.weights - target.embeddings - (0 if target.tied else target.output)
 
@@ -123,7 +127,7 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     spaces = [max(gpu.available - target.working, 0) for gpu in machine.gpus]
     if machine.home is not None:
         spaces[machine.home] = max(spaces[machine.home] - helper, 0)
-    whole = (inner(target) + target.kept) * min(layers, target.layers) // target.layers
+    whole = (layer_weights(target) + target.kept) * min(layers, target.layers) // target.layers
     whole += target.output + (target.head if layers > target.layers else 0)
     if machine.main is not None and spaces[machine.main] >= whole:
         return only(machine.main, spaces)
@@ -134,14 +138,14 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
         return only(best, spaces)
     if sum(local) >= whole or local == spaces:
         return local
-    return filled(spaces, local, whole)
+    return fill_gpus(spaces, local, whole)
 
 
 def only(one: int, rooms: Sequence[int]) -> list[int]:
     return [space if at == one else 0 for at, space in enumerate(rooms)]
 
 
-def filled(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
+def fill_gpus(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
     """Fill this machine's GPUs, then as few of the workers' GPUs as hold the rest."""
     taken, left = [0] * len(rooms), whole
     for at in sorted(range(len(rooms)), key=lambda at: (not local[at], -rooms[at])):
@@ -150,7 +154,9 @@ def filled(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
     return taken
 
 
-def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[int]) -> list[Item]:
+def items_on_gpus(
+    target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[int]
+) -> list[Item]:
     """List the bytes per GPU for `counts` layers; output and head go with the last layer."""
     items = []
     for at, (gpu, count) in enumerate(zip(gpus, counts, strict=True)):
@@ -158,7 +164,7 @@ def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[i
             continue
         has_output = layers > target.layers and not any(counts[at + 1 :])
         own = count - has_output
-        weights = inner(target) * own // target.layers + target.output * has_output
+        weights = layer_weights(target) * own // target.layers + target.output * has_output
         items.append(Item(gpu.name, "weights", weights))
         items.append(Item(gpu.name, "context", target.kept * own // target.layers))
         items.append(Item(gpu.name, "buffers", target.working))
@@ -167,11 +173,11 @@ def on_each(target: Needs, layers: int, gpus: Sequence[Pool], counts: Sequence[i
     return items
 
 
-def on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
+def items_on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
     """List what stays in host memory when `layers` layers are on GPUs."""
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
-    weights = inner(target) * left // target.layers + target.embeddings + output
+    weights = layer_weights(target) * left // target.layers + target.embeddings + output
     items = [Item(host, "weights", weights)]
     items.append(Item(host, "context", target.kept * left // target.layers))
     if target.head and layers <= target.layers:
@@ -179,7 +185,7 @@ def on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
     return [*items, Item(host, "buffers", target.host + helper)]
 
 
-def apportioned(layers: int, shares: Sequence[float]) -> list[int]:
+def apportion(layers: int, shares: Sequence[float]) -> list[int]:
     """Split layers by shares; those left over go to the largest remainders."""
     counts = [int(layers * share) for share in shares]
     order = sorted(range(len(shares)), key=lambda at: counts[at] - layers * shares[at])

@@ -101,7 +101,7 @@ class Plan:
 def plan(request: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     fit, concessions = concede(request, machine)
-    before, fit = fit, settled(request, fit, machine)
+    before, fit = fit, settle_placement(request, fit, machine)
     if fit.short:
         raise DoesNotFit(refusal(request, machine, fit))
     way = fit.way
@@ -126,7 +126,7 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
     concessions: list[Concession] = []
     way = PairOptions(request.options, request.drafting if request.draft else None)
     way = with_context(way, request.options.context or request.context)
-    fit = fitted(request, sharing(request, way, machine), machine)
+    fit = place_pair(request, sharing(request, way, machine), machine)
     for step in STEPS:
         if not fit.short:
             break
@@ -143,17 +143,17 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
     return fit, concessions
 
 
-def settled(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
+def settle_placement(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
     """Correct a placement by the engine's own count for each device."""
     if not machine.gpus or fit.way.options.gpu_layers == 0:
         return fit
     options = request.options
     return Settling(
-        machine, partial(asked, request), not options.split, options.gpu_layers is None
+        machine, partial(ask_needs, request), not options.split, options.gpu_layers is None
     ).settled(fit)
 
 
-def asked(request: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
+def ask_needs(request: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | None]:
     """Ask the engines for the needs of both models with these options."""
     draft = None
     if way.drafting is not None and request.draft is not None:
@@ -169,10 +169,10 @@ def sharing(request: PlanRequest, way: PairOptions, machine: Machine) -> PairOpt
     if way.options.slots == 1 or way.options.shared is not None:
         return way
     own, one = (with_cache(way, shared=shared) for shared in (False, True))
-    if fitted(request, own, machine).items == fitted(request, one, machine).items:
+    if place_pair(request, own, machine).items == place_pair(request, one, machine).items:
         return way  # the engine has no choice
     own = with_context(own, min(way.options.context or request.context, request.trained))
-    own_fit = fitted(request, own, machine)
+    own_fit = place_pair(request, own, machine)
     kept = sum(item.bytes for item in own_fit.items if item.what == "context")
     return own if not own_fit.short and kept <= machine.available // 2 else one
 
@@ -185,7 +185,7 @@ def smaller_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Con
     if drafting is None or drafting.kv_type != "auto":
         return None
     way = replace(fit.way, drafting=replace(drafting, kv_type=EIGHT_BITS))
-    return SMALL_DRAFT, fitted(request, way, machine)
+    return SMALL_DRAFT, place_pair(request, way, machine)
 
 
 def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
@@ -194,14 +194,14 @@ def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded
     if (fit.way.drafting is None and options.head is None) or request.insists:
         return None
     change = NO_HEAD if options.head else NO_DRAFT
-    return change, fitted(request, PairOptions(replace(options, head=None), None), machine)
+    return change, place_pair(request, PairOptions(replace(options, head=None), None), machine)
 
 
 def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     if fit.way.options.kv_type != "auto":
         return None
     way = replace(fit.way, options=replace(fit.way.options, kv_type=EIGHT_BITS))
-    return "KV cache in 8 bits", fitted(request, way, machine)
+    return "KV cache in 8 bits", place_pair(request, way, machine)
 
 
 def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
@@ -210,7 +210,7 @@ def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: M
         return None
 
     def attempt(tokens: int) -> Placement:
-        return fitted(request, with_context(fit.way, tokens), machine)
+        return place_pair(request, with_context(fit.way, tokens), machine)
 
     tokens = largest(least, most, CONTEXT_STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
@@ -223,7 +223,7 @@ def experts_on_host(request: PlanRequest, fit: Placement, machine: Machine) -> C
 
     def attempt(layers: int) -> Placement:
         options = replace(fit.way.options, cpu_moe=layers)
-        return fitted(request, replace(fit.way, options=options), machine)
+        return place_pair(request, replace(fit.way, options=options), machine)
 
     if attempt(fit.layers).items == fit.items:
         return None
@@ -242,7 +242,7 @@ def alternative(request: PlanRequest, fit: Placement, machine: Machine) -> Alter
     if fewer is None:
         return None
     change, other = fewer
-    other = settled(request, other, machine)
+    other = settle_placement(request, other, machine)
     return None if other.short else Alternative(change, other.host_read)
 
 
@@ -252,7 +252,7 @@ def fewer_layers(request: PlanRequest, fit: Placement, machine: Machine) -> Conc
 
     def attempt(layers: int) -> Placement:
         options = replace(fit.way.options, gpu_layers=layers)
-        return fitted(request, replace(fit.way, options=options), machine)
+        return place_pair(request, replace(fit.way, options=options), machine)
 
     count = largest(0, fit.layers, 1, lambda layers: not on_gpus(attempt(layers), machine).short)
     return f"{count} of {fit.layers + 1} layers on GPUs", attempt(count)
@@ -282,10 +282,10 @@ def largest(least: int, most: int, step: int, fits: Callable[[int], bool]) -> in
     return least + low * step
 
 
-def fitted(request: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
+def place_pair(request: PlanRequest, way: PairOptions, machine: Machine) -> Placement:
     """Place a pair; how layers were split for another placement does not matter."""
     way = replace(way, options=replace(way.options, split=request.options.split))
-    return place(way, *asked(request, way), machine)
+    return place(way, *ask_needs(request, way), machine)
 
 
 def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:

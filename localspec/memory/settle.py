@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from localspec.backend import DeviceNeeds, Needs
 from localspec.memory.machine import Machine
-from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL, Item, PairOptions, Placement, judged
+from localspec.memory.placement import (
+    DRAFT_HEAD,
+    DRAFT_MODEL,
+    Item,
+    PairOptions,
+    Placement,
+    with_shortage,
+)
 
 MAX_MOVES = 16  # layers that are moved at most
 
@@ -39,7 +46,7 @@ class Settling:
     def _counted(self, fit: Placement, target: Needs, draft: Needs | None) -> Placement:
         items = list(self._items(target, draft, fit))
         read = target.devices[0].read
-        return judged(replace(fit, items=tuple(items), host_read=read), self.machine)
+        return with_shortage(replace(fit, items=tuple(items), host_read=read), self.machine)
 
     def _items(self, target: Needs, draft: Needs | None, fit: Placement) -> Iterator[Item]:
         pools = [self.machine.host.name, *(gpu.name for gpu in self.machine.gpus)]

@@ -34,10 +34,10 @@ def in_order(offered: Mapping[str, BackendSpec | str]) -> dict[str, BackendSpec]
 
 @cache
 def _offered() -> Mapping[str, BackendSpec | str]:
-    return asked(entry_points(group=GROUP))
+    return load_specs(entry_points(group=GROUP))
 
 
-def asked(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
+def load_specs(entries: Iterable[EntryPoint]) -> Mapping[str, BackendSpec | str]:
     """Load each entry point; map its name to its spec, or to its fault in words."""
     offers: dict[str, BackendSpec | str] = {}
     for entry in {(point.name, point.value): point for point in entries}.values():

@@ -13,7 +13,7 @@ from localspec.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.models import engines
 from localspec.models.engines import AUTO, EngineHere, backend
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.trial_child import room_for, tried, uses_gpu
+from localspec.models.trial_child import trial_context, trial_options, uses_gpu
 from localspec.models.trial_process import TrialProcess
 from localspec.models.trial_record import Record
 from localspec.pairing.vocabulary import Match, match
@@ -85,7 +85,7 @@ class Examined:
         if options.members > 1:
             return ""  # no process can try it alone
         driven = uses_gpu(self.engine.devices, options)
-        small = replace(tried(options, room_for(options, driven)), threads=None)
+        small = replace(trial_options(options, trial_context(options, driven)), threads=None)
         verdict = self._record.verdict(small)
         if verdict is None:
             if self.needs(small).total > free_bytes:

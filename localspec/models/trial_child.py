@@ -67,7 +67,9 @@ class Trial:
         most = self.footprint().positions or CELLS
         self.close()
         driven = driven or uses_gpu(self._engine.probe(), options)
-        model = self._engine.load(self._path, tried(options, min(room_for(options, driven), most)))
+        model = self._engine.load(
+            self._path, trial_options(options, min(trial_context(options, driven), most))
+        )
         try:
             if driven:
                 widen(model, tell)
@@ -91,12 +93,12 @@ def uses_gpu(devices: Sequence[Device], options: Options) -> bool:
     return options.gpu_layers != 0 and any("gpu" in device.kind for device in devices)
 
 
-def room_for(options: Options, driven: bool) -> int:
+def trial_context(options: Options, driven: bool) -> int:
     """Choose the context to try a model in: on a GPU the widest batch is tried as well."""
     return TRIAL_CONTEXT + options.batch if driven else TRIAL_CONTEXT
 
 
-def tried(options: Options, context: int) -> Options:
+def trial_options(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
     tentative = min(MAX_TENTATIVE, options.batch - 2)
     split = tuple(float(share > 0) for share in options.split)
@@ -155,13 +157,13 @@ def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> o
         case "footprint":
             return asdict(trial.footprint())
         case "needs":
-            return asdict(trial.needs(decoded(request["options"])))
+            return asdict(trial.needs(options_from_json(request["options"])))
         case _:
-            trial.run(decoded(request["options"]), tell)
+            trial.run(options_from_json(request["options"]), tell)
             return None
 
 
-def decoded(options: dict[str, Any]) -> Options:
+def options_from_json(options: dict[str, Any]) -> Options:
     paths = {key: options[key] and Path(options[key]) for key in ("adapter", "head")}
     return Options(**options | paths | {"split": tuple(options["split"])})
 

@@ -93,7 +93,7 @@ class TrialProcess:
         finally:
             answered.set()
         if "error" in reply:
-            raise reported(reply["error"], reply["message"])
+            raise error_of(reply["error"], reply["message"])
         return reply["answer"]
 
     def _exchange(self, request: str) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def footprint(data: dict[str, Any]) -> Footprint:
     return Footprint(**data | paths)
 
 
-def reported(name: str, message: str) -> LocalSpecError:
+def error_of(name: str, message: str) -> LocalSpecError:
     kinds = {kind.__name__: kind for kind in (UsageError, ModelFileError, DeviceError, OutOfMemory)}
     return kinds.get(name, BackendError)(message)
 

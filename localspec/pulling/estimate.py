@@ -26,7 +26,7 @@ def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
         return weights
     for name in offered:
         with suppress(DoesNotFit):
-            rough(entry, engine, name, machine)
+            rough_plan(entry, engine, name, machine)
             return name
     least = min(offered.values(), key=lambda quantisation: quantisation.bytes)
     raise DoesNotFit(
@@ -36,7 +36,7 @@ def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
     )
 
 
-def rough(
+def rough_plan(
     entry: Entry,
     engine: str,
     weights: str,
@@ -48,21 +48,21 @@ def rough(
     """Plan by the catalogue's sizes, before any file is here."""
     offer = offer_for(entry, engine)
     require_known(entry.name, weights, offer.weights)
-    draft = drafts(offer, engine) if offer.drafter == "model" and not alone else None
+    draft = find_draft(offer, engine) if offer.drafter == "model" and not alone else None
     options = options or Options()
     if offer.draft_bytes and not alone:
         options = replace(options, head=Path(offer.draft))
     request = PlanRequest(
-        guessed(offer.weights[weights], shape_of(entry, offer), offer.draft_bytes),
+        estimate_needs(offer.weights[weights], shape_of(entry, offer), offer.draft_bytes),
         options,
         min(entry.context or CONTEXT, CONTEXT),
-        guessed(draft[1], draft[0].shape) if draft else None,
+        estimate_needs(draft[1], draft[0].shape) if draft else None,
         replace(options, drafting=True),
     )
     return plan.plan(request, machine)
 
 
-def drafts(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
+def find_draft(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
     """Find the entry that an offer drafts with, if it names one."""
     name, _, weights = offer.draft.partition(":")
     other = entries().get(name)
@@ -79,13 +79,13 @@ def shape_of(entry: Entry, offer: Offer) -> Shape | None:
     return replace(entry.shape, layers=entry.shape.layers + 1)
 
 
-def added(offer: Offer, engine: str) -> int:
+def size_of_drafter(offer: Offer, engine: str) -> int:
     """Return the bytes of a model's drafter; 0 if there is none or its size is unknown."""
-    draft = drafts(offer, engine) if offer.drafter == "model" else None
+    draft = find_draft(offer, engine) if offer.drafter == "model" else None
     return draft[1].bytes if draft else offer.draft_bytes
 
 
-def guessed(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
+def estimate_needs(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
     """Estimate the needs by published sizes; of an unknown shape, the weights alone."""
 
     def needs(options: Options) -> Needs:

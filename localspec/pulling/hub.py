@@ -75,19 +75,21 @@ def missing(listing: Listing, files: Sequence[Remote]) -> int:
 def fetch(listing: Listing, file: Remote, count: Count) -> Path:
     """Get a file whole and right; what was there of it is not downloaded again."""
     path = cached(listing, file)
-    if path is not None and right(path, file):
+    if path is not None and is_right(path, file):
         count(file.size)
         return path
     place = part(listing, file)
     with translate_errors(listing.repository), locked(place, file.name):
         blob = place.with_suffix("")
-        if right(blob, file):
+        if is_right(blob, file):
             count(file.size)
         else:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
-            go_on(url, place, file.size, build_hf_headers(library_name="localspec"), count)
-            if not right(place, file):
-                raise wrong(place, f"{file.name} of {listing.repository}")
+            resume_download(
+                url, place, file.size, build_hf_headers(library_name="localspec"), count
+            )
+            if not is_right(place, file):
+                raise wrong_file(place, f"{file.name} of {listing.repository}")
             place.replace(blob)
         if path is not None:  # a broken one may be in its place
             path.unlink()
@@ -104,11 +106,11 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
     if path.exists():
         return path
     with suppress(PullError):
-        return place if begin(listing, file, place, most) else None
+        return place if fetch_start(listing, file, place, most) else None
     return None
 
 
-def begin(listing: Listing, file: Remote, place: Path, most: int) -> bool:
+def fetch_start(listing: Listing, file: Remote, place: Path, most: int) -> bool:
     """Fetch the rest of the first `most` bytes; False if the server sends no ranges."""
     end = min(most, file.size)
     with translate_errors(listing.repository), locked(place, file.name):
@@ -152,13 +154,13 @@ def fetch_address(source: Address, folder: Path, count: Count) -> Path:
     place = whole.with_name(f"{source.name}.localspec")
     with translate_errors(source.address), locked(place, source.name):
         if not place.exists() or digest(place, large=True) != source.sha256:
-            go_on(source.address, place, None, {}, count)
+            resume_download(source.address, place, None, {}, count)
         if digest(place, large=True) != source.sha256:
-            raise wrong(place, source.address)
+            raise wrong_file(place, source.address)
         return place.replace(whole)
 
 
-def wrong(place: Path, name: str) -> PullError:
+def wrong_file(place: Path, name: str) -> PullError:
     place.unlink()
     return PullError(
         f"{name} is not what was promised: its sum is another one; what came was thrown away, so "
@@ -166,7 +168,9 @@ def wrong(place: Path, name: str) -> PullError:
     )
 
 
-def go_on(url: str, place: Path, total: int | None, headers: dict[str, str], count: Count) -> None:
+def resume_download(
+    url: str, place: Path, total: int | None, headers: dict[str, str], count: Count
+) -> None:
     """Download what is missing of a file."""
     place.parent.mkdir(parents=True, exist_ok=True)
     begun = _size(place)
@@ -213,7 +217,7 @@ class Counted:
         return self._file.truncate()
 
 
-def right(path: Path, file: Remote) -> bool:
+def is_right(path: Path, file: Remote) -> bool:
     """Whether a file has the size and the checksum of the hub's listing."""
     return _size(path) == file.size and file.sum in (digest(path, file.large), "")
 

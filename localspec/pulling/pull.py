@@ -91,13 +91,13 @@ def stored_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredM
     if part.listing is None:
         return _here(part.source)
     listing = part.listing
-    paths = together(part.files, lambda file, count: hub.fetch(listing, file, count), count)
+    paths = fetch_all(part.files, lambda file, count: hub.fetch(listing, file, count), count)
     files = tuple(_files(paths, part.files))
     main = paths[0].parent if spec(engine).folder else paths[0]
     return store.StoredModel(str(part.source), main, files)
 
 
-def together(
+def fetch_all(
     files: Sequence[Remote], fetch: Callable[[Remote, hub.Count], Path], count: hub.Count
 ) -> list[Path]:
     """Run several at once; where one fails, or on Ctrl-C, the others stop too."""

@@ -12,7 +12,7 @@ from localspec.models.engines import AUTO, spec, specs, taker
 from localspec.models.entry import Weights
 from localspec.models.sources import Address, Hub, Package, Source, source
 from localspec.pulling import hub, listing
-from localspec.pulling.estimate import drafts, fitting
+from localspec.pulling.estimate import find_draft, fitting
 from localspec.pulling.listing import Listing, Remote
 
 
@@ -53,7 +53,7 @@ class PullPlan:
         return sum(part.missing for part in self.parts)
 
 
-def order(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
+def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     """Resolve a name, or a source; asks the hub which files that are."""
     if name_or_source.startswith(("hf:", "https:", "http:")):
         return _unnamed(name_or_source, engine, draft)
@@ -63,11 +63,11 @@ def order(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
     own = choose(entry, engine, tuple(specs()))
     weights = fitting(entry, own, weights, current_machine(own, Limits()))
     offer = offer_for(entry, own)
-    target = listed(offer.weights[weights], own, weights)
+    target = listed_part(offer.weights[weights], own, weights)
     if draft:
         return PullPlan(name, weights, own, target, "model", _given(draft, own))
-    if offer.drafter == "model" and (listed_draft := drafts(offer, own)):
-        helper = listed(listed_draft[1], own, offer.draft.partition(":")[2])
+    if offer.drafter == "model" and (listed_draft := find_draft(offer, own)):
+        helper = listed_part(listed_draft[1], own, offer.draft.partition(":")[2])
         return PullPlan(name, weights, own, target, "model", helper)
     if offer.draft:
         return PullPlan(
@@ -117,11 +117,11 @@ def _given(draft: str, engine: str) -> PullPart:
         offered = offer_for(entry, choose(entry, engine, ())).weights
         weights = weights or next(iter(offered))
         require_known(name, weights, offered)
-        return listed(offered[weights], engine, weights)
+        return listed_part(offered[weights], engine, weights)
     return part(source(draft), engine, "")
 
 
-def listed(weights: Weights, engine: str, name: str) -> PullPart:
+def listed_part(weights: Weights, engine: str, name: str) -> PullPart:
     """Find the catalogue's files; where it knows checksums, they must match."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")

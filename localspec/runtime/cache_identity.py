@@ -22,12 +22,12 @@ def identity(loaded_pair: LoadedPair) -> str:
         options, threads=None, mmap=False, batch=512, tentative=8, verbose=False, head=None
     )
     files = [*weight_files(name, path), *(weight_files(name, options.head) if options.head else ())]
-    weights = [sampled(file) for file in files]
+    weights = [sample_digest(file) for file in files]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*ways, *weights])
 
 
-def sampled(file: Path) -> str:
+def sample_digest(file: Path) -> str:
     """A sum of parts from all over a file, and when it was written last."""
     info = file.stat()
     made = hashlib.sha256(f"{info.st_size} {info.st_mtime_ns}".encode())

@@ -21,31 +21,31 @@ from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 
-def calibrated(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
+def load_or_measure(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
-    key = place(loaded_pair)
+    key = key_of(loaded_pair)
     calibration = find(key)
     if calibration is None:
         tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
-        calibration = apart(loaded_pair)
+        calibration = measure_apart(loaded_pair)
         if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
-        keep(key, calibration, title(loaded_pair))
+        keep(key, calibration, pair_title(loaded_pair))
     return calibration
 
 
-def title(loaded_pair: LoadedPair) -> str:
+def pair_title(loaded_pair: LoadedPair) -> str:
     """Name the files of a pair."""
     return " with ".join(model.files.path.name for model in loaded_pair.models)
 
 
-def apart(loaded_pair: LoadedPair) -> Calibration:
+def measure_apart(loaded_pair: LoadedPair) -> Calibration:
     """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(calibrate, loaded_pair.pair.target, loaded_pair.pair.draft).result()
 
 
-def place(loaded_pair: LoadedPair) -> str:
+def key_of(loaded_pair: LoadedPair) -> str:
     """Return the key of a pair's measurements: weights, options, device, versions."""
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan

@@ -157,7 +157,7 @@ def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard
     target, proposers = loaded.pair.target, loaded.resolved.proposers
     parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
     if loading.depth is None and proposers:
-        costs = kept_calibrations.calibrated(loaded, tell).costs()
+        costs = kept_calibrations.load_or_measure(loaded, tell).costs()
         depth = Depth(costs, even=loaded.plan.options.shared is False)
         parts, max_depth = replace(parts, costs=depth.costs), target.tentative
     make_proposer = ProposerFactory(proposers, depth)

@@ -18,14 +18,14 @@ def as_messages(conversation: object) -> Sequence[Message]:
     if isinstance(conversation, str):
         return [{"role": "user", "content": conversation}]
     if isinstance(conversation, Mapping):
-        return [checked(1, conversation)]
+        return [require_message(1, conversation)]
     if not isinstance(conversation, Sequence) or not conversation:
         fault = f"a conversation is {shortened(conversation)}"
         raise UsageError(f"{fault}; it must be a text, or messages like {FORM}")
-    return [checked(number, message) for number, message in enumerate(conversation, 1)]
+    return [require_message(number, message) for number, message in enumerate(conversation, 1)]
 
 
-def checked(number: int, message: object) -> Message:
+def require_message(number: int, message: object) -> Message:
     """Require a role and a content; a call of tools needs no content."""
     if not isinstance(message, Mapping):
         raise UsageError(f"message {number} is {shortened(message)}; it must be like {FORM}")

@@ -68,10 +68,10 @@ class PulledLibrary:
 
     def pull(self, name: str, download: Download) -> str:
         from localspec.pulling.pull import pull  # the hub's client takes a third of a start
-        from localspec.pulling.resolve import order
+        from localspec.pulling.resolve import pull_plan
 
         short_name = pullable(name)
-        plan = order(short_name, self.engine)
+        plan = pull_plan(short_name, self.engine)
         download.name, download.total = plan.name, sum(part.bytes for part in plan.parts)
         download.count(0)
         download.phase = f"pulling {plan.name}"

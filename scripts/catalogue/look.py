@@ -87,13 +87,13 @@ class Looks:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()  # there is nothing to fetch of an empty file
         if file.name.endswith((".gguf", ".safetensors")):
-            if not hub.begin(listing, file, place, most):
+            if not hub.fetch_start(listing, file, place, most):
                 raise PullError(f"{listing.repository} sends no parts of {file.name}")
         else:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             headers = build_hf_headers(library_name="localspec")
             with hub.translate_errors(listing.repository):
-                hub.go_on(url, place, file.size, headers, lambda _: None)
+                hub.resume_download(url, place, file.size, headers, lambda _: None)
         return place
 
 

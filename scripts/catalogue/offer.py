@@ -10,8 +10,8 @@ from localspec.errors import LocalSpecError
 from localspec.models.catalogue import offer_for
 from localspec.models.entry import Entry, Offer, Weights
 from localspec.models.sources import source
-from localspec.pulling.estimate import drafts
-from localspec.pulling.resolve import PullPart, listed, part
+from localspec.pulling.estimate import find_draft
+from localspec.pulling.resolve import PullPart, listed_part, part
 from localspec.templates.renderer import SHARED
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
@@ -58,7 +58,7 @@ class OfferFinding:
 
 def check(claim: Claim, headers: Looks) -> OfferFinding:
     try:
-        listing = listed(claim.weights, claim.engine, claim.name)
+        listing = listed_part(claim.weights, claim.engine, claim.name)
     except LocalSpecError as error:
         return OfferFinding(claim, None, "not found", (str(error),))
     size = tuple(sizes(claim, listing))
@@ -138,10 +138,10 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
 
 def drafting(offer: Offer, engine: str) -> PullPart:
     """Find the draft model of an offer, by its name in the catalogue or by its source."""
-    named = drafts(offer, engine)
+    named = find_draft(offer, engine)
     if named is None:
         return part(source(offer.draft), engine, "")
-    return listed(named[1], engine, offer.draft.partition(":")[2])
+    return listed_part(named[1], engine, offer.draft.partition(":")[2])
 
 
 def vocabularies(offer: Offer, target: Look, draft: Look) -> Iterator[str]:

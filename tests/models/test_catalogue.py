@@ -21,7 +21,7 @@ from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import Address, Hub, LocalFiles, Package, source
 from localspec.pulling import resolve
-from localspec.pulling.estimate import fitting, rough
+from localspec.pulling.estimate import fitting, rough_plan
 from localspec.pulling.listing import Remote
 from localspec.pulling.resolve import PullPart
 from tests.machines import GB, MACHINES, cpu
@@ -172,7 +172,7 @@ def test_every_pair_is_planned_on_every_machine(machine):
             except DoesNotFit:
                 continue
             fit += 1
-            found = rough(entry, engine, weights, place)
+            found = rough_plan(entry, engine, weights, place)
             assert all(found.taken(pool) <= pool.available for pool in found.pools)
     assert fit >= 8
 
@@ -306,8 +306,8 @@ def test_what_was_checked_is_written_where_it_belongs():
 
 def test_a_draft_model_is_planned_for_unless_one_goes_without():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
-    whole = rough(entry, "llamacpp", "q4_k_m", place)
-    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(entry, "llamacpp", "q4_k_m", place)
+    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
     assert [item.what for item in whole.items] == ["weights", "context", "draft model", "buffers"]
     assert [item.what for item in alone.items] == ["weights", "context", "buffers"]
 
@@ -316,8 +316,8 @@ def test_a_head_of_a_known_size_is_planned_for_unless_one_goes_without():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
     headed = replace(entry.offers["gguf"], drafter="eagle3", draft="hf:a/b", draft_bytes=10**9)
     entry = replace(entry, offers={"gguf": headed})
-    whole = rough(entry, "llamacpp", "q4_k_m", place)
-    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(entry, "llamacpp", "q4_k_m", place)
+    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
     taken = {item.what: item.bytes for item in whole.items}
     assert taken["drafting head"] == 10**9
     assert "drafting head" not in {item.what for item in alone.items}
@@ -326,8 +326,8 @@ def test_a_head_of_a_known_size_is_planned_for_unless_one_goes_without():
 def test_a_block_that_drafts_inside_has_keys_and_values_too():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
     inside = replace(entry.offers["gguf"], drafter="mtp-inside", draft="")
-    whole = rough(replace(entry, offers={"gguf": inside}), "llamacpp", "q4_k_m", place)
-    alone = rough(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(replace(entry, offers={"gguf": inside}), "llamacpp", "q4_k_m", place)
+    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
     kept = [
         next(item.bytes for item in plan.items if item.what == "context") for plan in (whole, alone)
     ]
@@ -338,6 +338,6 @@ def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
     file = Remote("one.gguf", 10, "ab" * 32, True)
     monkeypatch.setattr(resolve, "part", lambda *_: PullPart(Hub("people/one"), None, (file,)))
     checked = Weights(Hub("people/one"), 10, sums=("ab" * 32,))
-    assert resolve.listed(checked, "llamacpp", "q8_0").files == (file,)
+    assert resolve.listed_part(checked, "llamacpp", "q8_0").files == (file,)
     with pytest.raises(PullError, match="is not what was checked for the catalogue"):
-        resolve.listed(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")
+        resolve.listed_part(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")

@@ -12,7 +12,7 @@ import pytest
 
 from localspec.errors import BackendError, UsageError
 from localspec.models import engines
-from localspec.models.engines import asked, backend, check, spec, taker
+from localspec.models.engines import backend, check, load_specs, spec, taker
 from localspec.models.sources import Hub
 from localspec.pulling import resolve
 from localspec.pulling.listing import Listing, Remote
@@ -26,11 +26,13 @@ def entry(name, value):
 
 def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
     good = entry("good", "localspec_mlx")
-    found = asked([entry("gone", "no_such_module"), entry("other", "json"), good, good])
+    found = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
     assert found["good"] is MLX
     assert "No module named 'no_such_module'" in found["gone"]
     assert "no attribute 'SPEC'" in found["other"]
-    assert asked([good, entry("good", "localspec_llamacpp")])["good"].startswith("two packages")
+    assert load_specs([good, entry("good", "localspec_llamacpp")])["good"].startswith(
+        "two packages"
+    )
 
 
 def test_the_preferred_engine_comes_first_and_then_they_go_by_name():
