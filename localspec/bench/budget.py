@@ -19,7 +19,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run does with each prompt."""
+    """The work of a run per prompt."""
 
     pace: Pace
     readings: int  # of the prompt

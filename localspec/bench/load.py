@@ -1,4 +1,4 @@
-"""What other programs took of the processors while something was measured."""
+"""The processor time of other programs during a measurement."""
 
 from __future__ import annotations
 

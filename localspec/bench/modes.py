@@ -1,4 +1,4 @@
-"""The ways to decode that are compared, all over the same loaded models.
+"""The compared ways to decode, all over the same loaded models.
 
 This is the one place in `bench` that knows how models are loaded and engines are put together.
 """

@@ -111,7 +111,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much speeds vary that should be the same."""
+    """The variance of speeds that should be equal."""
 
     variance: float  # of the logarithm of a speed, for a reply of one token
     unsteady: float

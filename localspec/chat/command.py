@@ -113,7 +113,7 @@ def model_and_question(
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a chat at a terminal begins with."""
+    """The state in which a chat at a terminal begins."""
 
     model: str
     session: Session
@@ -153,12 +153,12 @@ def begin(talk: Talk, beginning: Beginning, other: str) -> None:
 
 
 def model_source(options: ChatCommandOptions, loading: Loading) -> LocalModels | AttachedServer:
-    wished, set_by_user = settings(options.reply), sampled(options.chosen)
+    requested, set_by_user = settings(options.reply), sampled(options.chosen)
     if not options.chat.attach:
-        return LocalModels(loading, options.load.draft, wished, set_by_user)
+        return LocalModels(loading, options.load.draft, requested, set_by_user)
 
     def usual(name: str) -> Settings:
-        return with_sampling(name, wished, set_by_user, Sampling(temperature=1.0))
+        return with_sampling(name, requested, set_by_user, Sampling(temperature=1.0))
 
     return AttachedServer(options.chat.attach, options.chat.key or "", usual)
 

@@ -1,4 +1,4 @@
-"""What speculation brings where the model's layers are on another machine, by the link's latency.
+"""The gain of speculation with the model's layers on another machine, by the link's latency.
 
 `scripts/bench links [--delays MS...] [--tokens N]`: the starter in Q8_0, all its layers on a worker
 on this machine, behind a proxy that delays everything each way. The text is code to be edited,

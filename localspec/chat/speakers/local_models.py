@@ -26,8 +26,8 @@ class LocalModels:
 
     loading: Loading
     draft: str | None
-    settings: Settings  # as the command line wishes them
-    set_by_user: frozenset[str]  # of the ways to draw, those that it set
+    settings: Settings  # of the command line
+    set_by_user: frozenset[str]  # fields of sampling that the command line sets
     checked: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
 
     def names(self) -> Sequence[str]:
@@ -60,12 +60,14 @@ class LocalModels:
 
 
 def with_sampling(
-    name: str, wished: Settings, set_by_user: frozenset[str], usual: Sampling
+    name: str, requested: Settings, set_by_user: frozenset[str], usual: Sampling
 ) -> Settings:
-    """Combine the wished settings with the sampling that the model's makers recommend."""
+    """Combine the requested settings with the sampling that the model's makers recommend."""
     sampling = advised(name, usual)
-    sampling = replace(sampling, **{name: getattr(wished.sampling, name) for name in set_by_user})
-    return replace(wished, sampling=sampling)
+    sampling = replace(
+        sampling, **{name: getattr(requested.sampling, name) for name in set_by_user}
+    )
+    return replace(requested, sampling=sampling)
 
 
 def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
