@@ -14,17 +14,17 @@ from math import exp, log, sqrt
 
 from localspec.sampling.sampler import Sampler
 
-EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)  # of confidence, told apart
+EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)  # between classes of confidence
 MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985)
-POSITIONS = 8  # told apart; those beyond are like the last
+POSITIONS = 8  # with odds of their own; those beyond share the last
 FIRST = 0.6  # chance of a token before anything is known
-DRIFT, MOST = 0.002, 2.0  # variance that each draft adds to a mood, which may change; and at most
+DRIFT, MAX_VARIANCE = 0.002, 2.0  # of a mood; each draft adds some, as moods may change
 RECENT = 0.15  # weight of the latest token in the surprise
 CHANCE = 0.3  # the part of a surprise that is put down to chance; the rest adds to the variance
 HOPE = 0.5  # standard deviations added to a mood before anything is drafted
-CAUTION = 0.8  # and taken from it for a draft that cost nothing and teaches even if not verified
+CAUTION = 0.8  # and taken from it for a draft that cost nothing: it teaches even if not verified
 USUAL = 0.3  # the part of a text's mood that the next is expected to share
-WARM = (0.0, 0.5, 0.9)  # upper bounds of temperatures that are told apart
+WARM = (0.0, 0.5, 0.9)  # upper bounds of the classes of temperature
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def learn(kinds: Sequence[Odds], mood: Mood, right: int) -> None:
         surprise += RECENT * (missed - surprise)
         if abs(surprise) > CHANCE:
             variance += abs(surprise) - CHANCE
-    mood.mean, mood.variance, mood.surprise = mean, min(variance + DRIFT, MOST), surprise
+    mood.mean, mood.variance, mood.surprise = mean, min(variance + DRIFT, MAX_VARIANCE), surprise
 
 
 def logit(p: float) -> float:
@@ -101,7 +101,7 @@ class Acceptance:
     def forget(self, rounds: int) -> None:
         """Trust what was learned less: so many rounds went by without a draft."""
         for mood in (self.stated, self.placed):
-            mood.variance = min(mood.variance + DRIFT * rounds, MOST)
+            mood.variance = min(mood.variance + DRIFT * rounds, MAX_VARIANCE)
 
     def weigh(
         self, confidences: Sequence[float], caution: float = 0.0
@@ -142,7 +142,7 @@ class Acceptances:
         self._records: dict[tuple[str, int, bool], ProposerRecord] = {}
         self._texts: dict[tuple[str, int], Acceptance] = {}
 
-    def of(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
+    def of_text(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
         """Return the acceptance for the text in a slot; `bound` by a grammar or not."""
         text = self._texts.get((by, slot))
         if text is None:

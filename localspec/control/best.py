@@ -92,7 +92,7 @@ class Best:
         if stale:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
-        learns = stale and self._looks.known  # else there were prompts to read
+        learns = stale and self._looks.all_seen  # else there were prompts to read
         for proposer in proposers:
             if proposer.by in cheap:
                 proposer.look_up(asks, offers, learns=learns)

@@ -168,7 +168,7 @@ class Costs:
         self._target = {1: Curve(target)}
         self._attention = attention
         self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
-        self._reading = {by: Curve({1: each, 2: 2 * each}) for by, each in (reading or {}).items()}
+        self._reading = {by: Curve({1: cost, 2: 2 * cost}) for by, cost in (reading or {}).items()}
 
     def at(self, batch: Batch, tokens: int) -> float:
         """Return the seconds of a round without drafting, by the tokens of its rows together."""
@@ -196,7 +196,7 @@ class Costs:
         if without < expected and 0 < seconds < math.inf:
             surprise = min(max(seconds / expected, 1 / CLAMP), CLAMP)
             factor = surprise ** (GAIN * (1 - without / expected))
-            self._attention = Attention(*(factor * each for each in self._attention))
+            self._attention = Attention(*(factor * part for part in self._attention))
         curve.note(tokens, seconds * without / expected)
 
     def dearness(self, batch: Batch) -> float:
@@ -207,7 +207,7 @@ class Costs:
         """Return the seconds of a round by its tokens, if nothing was held and nothing drafted."""
         key = _about(rows)
         if key not in self._target:
-            nearest = max(known for known in self._target if known < key)
+            nearest = max(rows for rows in self._target if rows < key)
             self._target[key] = Curve(self._target[nearest].points())
         return self._target[key]
 
@@ -215,7 +215,7 @@ class Costs:
         """Return the seconds of drafting for so many rows, by depth; None if never measured."""
         key = _about(rows)
         if (by, key) not in self._drafting:
-            near = [known for name, known in self._drafting if name == by and known < key]
+            near = [rows for name, rows in self._drafting if name == by and rows < key]
             if not near:
                 return None
             self._drafting[by, key] = Curve(self._drafting[by, max(near)].points())

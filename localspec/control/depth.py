@@ -19,8 +19,8 @@ from localspec.control.draft_length import (
 from localspec.control.exploration import (
     ALLOWANCE,
     HORIZON,
+    MAX_RISK,
     MIN_WAIT,
-    SHARE,
     Budget,
     TrackRecord,
     TrackRecords,
@@ -31,9 +31,9 @@ from localspec.proposer import Ask, RoundCost
 
 CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
-TRYING = 0.014  # plain rounds of each round that trying a draft model may take
+TRIES_SHARE = 0.014  # of the time, which trying a draft model may take
 BEFORE = 5  # earlier drafts of a head, at most, that a try is weighed against
-PLAIN = 64  # rounds with drafts, times the gain, after which one goes without, to measure that
+PLAIN_EVERY = 64  # rounds, times the gain: one goes without drafts, to measure that
 ALONE = Batch(1)
 
 
@@ -93,7 +93,7 @@ class Depth:
     def acceptance(self, by: str, ask: Ask) -> Acceptance:
         """Return what is known of a proposer's drafts for one text."""
         bound = ask.hints.forced is not None
-        return self.acceptances.of(by, ask.slot, ask.sampler, bound=bound)
+        return self.acceptances.of_text(by, ask.slot, ask.sampler, bound=bound)
 
     def prices(self, batch: Batch) -> Prices:
         return Prices(self.costs, batch, self.budget.gain, self.even)
@@ -160,7 +160,7 @@ class Depth:
             if self._round < record.next_try or candidate.rival > 0:
                 return NO_DRAFT
             return self._try(record, candidate, prices, reading)
-        max_risk = SHARE * (self.budget.worth - reading)
+        max_risk = MAX_RISK * (self.budget.worth - reading)
         limit = longest_affordable(prices.total, prices.least, ask.limit, max_risk)
         if not limit:
             return self._wait(record)
@@ -177,10 +177,10 @@ class Depth:
         most = min(max(best, prices.least), ask.limit)
         # The text judges drafts with the target's dice, whether they are verified or not.
         lost = prices.drafting if ask.sampler.shares_dice else prices.total
-        limit = longest_affordable(lost, prices.least, most, SHARE * budget - reading)
+        limit = longest_affordable(lost, prices.least, most, MAX_RISK * budget - reading)
         if not limit:
             return self._wait(record)
-        share = max(budget, MARGIN) / HORIZON if candidate.head else self.budget.gain * TRYING
+        share = max(budget, MARGIN) / HORIZON if candidate.head else self.budget.gain * TRIES_SHARE
         record.postpone(self._round, int((lost[limit] + reading) / share))
         record.asked = min(record.asked, BEFORE) if candidate.head else 1
         record.break_even = break_even(prices.total)
@@ -213,7 +213,7 @@ class Depth:
             self._plain = self._round
         if not cost.reads:
             self._account(cost._replace(seconds=cost.seconds - looking), drafting, allowance)
-        self._abstains = self._round - self._plain >= PLAIN * self.budget.gain
+        self._abstains = self._round - self._plain >= PLAIN_EVERY * self.budget.gain
 
     def _account(self, cost: RoundCost, drafting: float, allowance: float) -> None:
         batch = Batch(cost.rows, cost.held, self._seen(cost.rows, cost.held))

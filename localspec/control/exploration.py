@@ -8,7 +8,7 @@ from localspec.control.prices import MARGIN
 
 START = 6.0  # plain rounds in the budget at first
 FULL = 12.0  # and later at most, times what rounds take of late
-SHARE = 0.5  # of the budget, which one round may lose
+MAX_RISK = 0.5  # of the budget, which one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to the budget
 HEAD_ALLOWANCE = 0.003  # the same beside a head
 HORIZON = 1000  # rounds for which the budget must suffice, if tries of a head and its reading go on
@@ -39,7 +39,7 @@ class Budget:
 
     def max_risk(self, rows: int) -> float:
         """Return the tokens that a round may lose."""
-        return self.gain * rows * SHARE * self.left
+        return self.gain * rows * MAX_RISK * self.left
 
     def note(self, tokens: float, time: float, rounds: int, allowance: float) -> None:
         """Account for rounds that brought so many tokens each, in the time of plain rounds."""

@@ -1,4 +1,4 @@
-"""When to look for drafts of a text: a look takes time also where it finds none."""
+"""When to look for drafts of a text: a look takes time even if it finds none."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from localspec.tokens import Tokens
 
 Watch = Callable[[Tokens], bool]  # whether to look for a draft of the text, which has grown
 
-IDLE = 8  # rounds after a draft in which each has a look for another
-LATER, SELDOM = 4, 8  # rounds between two looks then; half as many where a text is watched
-RARE = 20  # rounds without a draft after which looks are seldom
+BUSY_ROUNDS = 8  # after a good draft, in each of which there is a look for another
+WAIT, LONG_WAIT = 4, 8  # rounds between two looks after that; half as many in a watched text
+IDLE_ROUNDS = 20  # without a good draft, after which the wait is long
 # A draft token takes so much of a plain round, or more: few drafts pay, and looks take more than
 # they find. Texts are watched then, for a draft whose first token is right with such a chance: one
 # behind two tokens that occurred before or, where it takes still more, three.
 DEAR, DEARER = 0.2, 0.3
 PROMISING, SURE = likely(0.4), likely(0.6)
-STALE = 16  # rounds after which what depends on costs is decided anew
+STALE_ROUNDS = 16  # after which decisions by costs are made anew
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Looks:
 
     depth: Depth
     rounds: int = 0
-    known: bool = False  # whether there were looks before at all texts of this round
+    all_seen: bool = False  # whether there were looks before at all texts of this round
     _pays: Pays | None = None  # `pays`; None: to be found out
     _busy: dict[int, int] = field(default_factory=dict)  # round of the latest good draft, by slot
     _looked: dict[int, int] = field(default_factory=dict)  # round of the latest look, by slot
@@ -51,7 +51,7 @@ class Looks:
         due = [ask for ask in asks if self._is_due(ask, len(asks), watches.get(ask.slot))]
         if self._jointly(len(asks)) and len(due) < len(asks):
             return ()
-        self.known = all(ask.slot in self._looked for ask in due)
+        self.all_seen = all(ask.slot in self._looked for ask in due)
         for ask in due:
             self._looked[ask.slot] = self.rounds
         return due
@@ -63,7 +63,7 @@ class Looks:
         return [max(waits)] * rows if self._jointly(rows) else waits
 
     def drafted(self, slot: int) -> None:
-        """Look at a text often, since a draft for it was good."""
+        """Look at a text in each round for a while: a draft for it was good."""
         self._busy[slot] = self.rounds
 
     def release(self, slot: int) -> None:
@@ -71,9 +71,9 @@ class Looks:
         self._looked.pop(slot, None)
 
     def note(self, rounds: int) -> bool:
-        """Count rounds; tell whether what depends on costs is to be decided anew."""
+        """Count rounds; return whether to decide anew what depends on costs."""
         before, self.rounds = self.rounds, self.rounds + rounds
-        stale = before // STALE < self.rounds // STALE
+        stale = before // STALE_ROUNDS < self.rounds // STALE_ROUNDS
         if stale:
             self._pays = None
         return stale
@@ -91,9 +91,9 @@ class Looks:
         """
         slot = ask.slot
         idle = self.rounds - self._busy.setdefault(slot, self.rounds)
-        if idle <= IDLE or ask.hints.forced is not None:
+        if idle <= BUSY_ROUNDS or ask.hints.forced is not None:
             return self.rounds
-        wait = LATER if idle <= RARE else SELDOM
+        wait = WAIT if idle <= IDLE_ROUNDS else LONG_WAIT
         if watched:
             wait //= 2
         elif self._jointly(rows):

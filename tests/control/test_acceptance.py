@@ -21,7 +21,7 @@ def sampler(temperature=0.0):
 
 
 def fresh(known=None, slot=0, temperature=0.0):
-    return (known or Acceptances()).of("who", slot, sampler(temperature), bound=False)
+    return (known or Acceptances()).of_text("who", slot, sampler(temperature), bound=False)
 
 
 def teach(acceptance, rate, drafts=200, length=4, confidence=0.6, seed=0):

@@ -421,7 +421,7 @@ def test_an_unchecked_draft_that_was_drawn_teaches_nothing():
     """The target might have drawn another token; so what follows does not tell."""
     distribution = Distribution(tokens_of([1]), np.ones(1))
     drawn = Draft(tokens_of([7, 8]), "drawn", (distribution, distribution), (0.5, 0.5))
-    acceptance = Acceptances().of("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
+    acceptance = Acceptances().of_text("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
     kinds, survivals = acceptance.weigh([0.5, 0.5])
     before = [(kind.mean, kind.variance) for kind in kinds]
     unchecked = DraftOffer("drawn", drawn, acceptance, kinds, survivals, 0.0)

@@ -51,7 +51,7 @@ def trimmed(made, guesses):
 
 def candidate(made, by="draft", slot=0, limit=8, missed=0, rival=0.0, head=False):
     sampler = Sampler(GREEDY, 0, HISTORY)
-    acceptance = made.acceptances.of(by, slot, sampler, bound=False)
+    acceptance = made.acceptances.of_text(by, slot, sampler, bound=False)
     return Candidate(Ask(slot, HISTORY, limit, sampler), acceptance, missed, rival, head)
 
 
