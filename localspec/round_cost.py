@@ -18,4 +18,3 @@ class RoundCost(NamedTuple):
     reads: bool
     held: int = 0  # tokens that the rows hold, together
     rounds: int = 1  # that took so much each, without drafts
-    widest: int = 0  # tokens of the longest row; 0: all had as many

@@ -49,7 +49,8 @@ class Best:
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
         reading = [ask for ask in asks if not ask.limit]
         drafting = [ask for ask in asks if ask.limit]
-        batch = self.depth.batch(drafting or reading)
+        rows, beside = drafting or reading, asks[0].beside
+        batch = self.depth.batch(len(rows), sum(len(ask.history) for ask in rows), beside)
         watches = self._watches(drafting, self._looks.pays(batch))
         due = self._looks.due(drafting, watches)
         for ask in due:

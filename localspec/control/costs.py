@@ -146,11 +146,6 @@ class Batch(NamedTuple):
     seen: float = 0.0  # tokens that each new token is compared with, on average
     beside: int = 0  # tokens of prompts that are read in the same batch
 
-    @property
-    def one_row(self) -> Batch:
-        """Describe a batch of one of these rows."""
-        return Batch(1, self.held // self.rows, self.seen)
-
 
 NO_ATTENTION = Attention()
 

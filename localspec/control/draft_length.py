@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
 
 from localspec.control.acceptance import Acceptance
-from localspec.control.prices import MARGIN, Prices
+from localspec.control.prices import MARGIN, DraftPrices
 from localspec.pays import Pays
 
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
@@ -41,10 +40,10 @@ def worthiest_to_make(
     return worths.index(worth) + 1, worth
 
 
-def longest_affordable(lost: Sequence[float], least: int, most: int, max_risk: float) -> int:
+def longest_affordable(prices: DraftPrices, most: int, max_risk: float) -> int:
     """Choose how many tokens to draft, so that all of them may be lost; 0: not even the least."""
-    lengths = range(most, least - 1, -1)
-    return next((length for length in lengths if lost[length] <= max_risk), 0)
+    lengths = range(most, prices.least - 1, -1)
+    return next((length for length in lengths if prices.total[length] <= max_risk), 0)
 
 
 def draft_on(acceptance: Acceptance, prices: Sequence[float], limit: int) -> Pays:
@@ -65,51 +64,21 @@ def draft_on(acceptance: Acceptance, prices: Sequence[float], limit: int) -> Pay
     return pays
 
 
-def within(max_risk: float, prices: Sequence[float]) -> Sequence[float]:
-    """Cut prices where a round would lose too much, if all its draft tokens were wrong.
-
-    So what is new to a text is first verified a little way, where width is dear.
-    """
-    return prices[: bisect_right(prices, max_risk)]
-
-
-def trim(drafts: Sequence[Survivals], prices: Prices, max_risk: float) -> list[int]:
-    """Choose how many tokens of each row's draft to verify."""
-    if prices.apart:
-        return _trim_apart(drafts, prices, max_risk)
-    if prices.even:
-        return _trim_evenly(drafts, prices, max_risk)[0]
+def trim(drafts: Sequence[Survivals], prices: Sequence[float]) -> list[int]:
+    """Choose how many tokens of each draft to verify: the likeliest of all."""
     alive = np.array(list(chain.from_iterable(drafts)))
     likeliest = (-alive).argsort(kind="stable")
-    affordable = within(max_risk, prices.verifying(len(alive)))
     won = np.zeros(len(alive) + 1)
     alive[likeliest].cumsum(out=won[1:])
-    count = int((won[: len(affordable)] - affordable).argmax())
+    count = int((won[: len(prices)] - prices).argmax())
     rows = np.repeat(np.arange(len(drafts)), [len(draft) for draft in drafts])
     kept: list[int] = np.bincount(rows[likeliest[:count]], minlength=len(drafts)).tolist()
     return kept
 
 
-def _trim_apart(drafts: Sequence[Survivals], prices: Prices, max_risk: float) -> list[int]:
-    """Verify as many tokens of each row as pay in a batch of its own, or as many of both."""
-    parting = prices.parting()
-    affordable = within(max_risk, prices.verifying(max(map(len, drafts))))
-    alone = [0.0, *[price - parting for price in affordable[1:]]]
-    separate = [worthiest(draft, alone) for draft in drafts]
-    together, worth = _trim_evenly(drafts, prices, max_risk)
-    if sum(won for _, won in separate) - parting > worth:
-        return [length for length, _ in separate]
-    return together
-
-
-def _trim_evenly(
-    drafts: Sequence[Survivals], prices: Prices, max_risk: float
-) -> tuple[list[int], float]:
-    """Choose as many tokens of every row, or none, and return what that is worth."""
-    rows = prices.batch.rows
-    most = min(map(len, drafts)) if len(drafts) == rows else 0
-    affordable = within(max_risk, prices.verifying_together(rows * most))[::rows]
-    alive = np.array([draft[:most] for draft in drafts]).sum(axis=0)
-    worth = np.append(0.0, np.cumsum(alive))[: len(affordable)] - affordable
-    best = int(np.argmax(worth))
-    return [best] * len(drafts), float(worth[best])
+def trim_evenly(drafts: Sequence[Survivals], prices: Sequence[float]) -> int:
+    """Choose how many tokens to verify of each draft, equally many; prices are of all of them."""
+    prices = prices[:: len(drafts)]
+    alive = np.array([draft[: len(prices) - 1] for draft in drafts]).sum(axis=0)
+    worth = np.append(0.0, np.cumsum(alive)) - prices
+    return int(np.argmax(worth))

@@ -79,10 +79,10 @@ class TrackRecord:
         self.asked += 1
         self.value += max(1 / self.asked, VALUE) * (worth - self.value)
 
-    def note_right(self, right: int, now: int) -> None:
+    def note_right(self, right: int) -> None:
         """Let it be tried again at once if enough of a draft was right to pay."""
         if right >= self.break_even > 0:
-            self.next_try, self.wait = now, MIN_WAIT
+            self.next_try, self.wait = 0, MIN_WAIT
 
 
 class TrackRecords:

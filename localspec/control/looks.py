@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from localspec.control.costs import Batch
 from localspec.control.depth import Depth
-from localspec.control.prices import ROWS_APART
 from localspec.pays import Pays, always, likely
 from localspec.proposer import Ask
 from localspec.tokens import Tokens
@@ -102,4 +101,4 @@ class Looks:
 
     def _jointly(self, rows: int) -> bool:
         """Whether all of several rows are drafted for equally far, or none."""
-        return self.depth.even and rows > ROWS_APART
+        return self.depth.even and rows > 1

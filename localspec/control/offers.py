@@ -89,9 +89,8 @@ class Offers:
 
     def drafts(self) -> dict[int, Draft]:
         """Return the best draft of each slot, cut to what is to be verified."""
-        rows_apart = self.batch.rows == 1 or self.depth.prices(self.batch).apart
         trimmed = [offer for offer in self._best.values() if not offer.tries]
-        if trimmed and (len(self._best) > 1 or (self.depth.even and not rows_apart)):
+        if trimmed and (len(self._best) > 1 or (self.depth.even and self.batch.rows > 1)):
             lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed])
             for offer, length in zip(trimmed, lengths, strict=True):
                 offer.pays = length

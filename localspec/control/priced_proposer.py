@@ -72,12 +72,12 @@ class PricedProposer:
                 tries = bool(plan.rates and draft.sources)  # the text alone would not judge it
                 offer = offers.add(self.by, ask, draft, costly=True, tries=tries)
                 survivals, worth = offer.survivals, offer.worth
-            self._depth.note_worth(self.by, ask.slot, plan.value(survivals, worth))
+            self._depth.record(self.by, ask.slot).note_worth(plan.value(survivals, worth))
 
     def note_right(self, slot: int, right: int) -> None:
         """Learn how many tokens of a draft were right: it has read these."""
         self._read[slot] += right
-        self._depth.note_right(self.by, slot, right)
+        self._depth.record(self.by, slot).note_right(right)
 
     def concerned(self, slot: int) -> bool:
         """Whether its drafts could pay, or it follows the text until it is left."""
@@ -107,9 +107,8 @@ class PricedProposer:
         return self.head is None or self.head.behind(slot) is not None
 
     def _candidate(self, ask: Ask, offers: Offers) -> Candidate:
-        acceptance, missed = self._depth.acceptance(self.by, ask), self._missed(ask)
-        rival = offers.best_worth(ask.slot)
-        return Candidate(ask, acceptance, missed, rival, self.head is not None)
+        acceptance, rival = self._depth.acceptance(self.by, ask), offers.best_worth(ask.slot)
+        return Candidate(ask, acceptance, self._missed(ask), rival, self.head is not None)
 
     def _keep_up(self, candidates: Sequence[Candidate], batch: Batch) -> None:
         """Let a head read what it is far behind with; let it leave a text where that is too dear.

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from localspec.control.costs import Batch, Costs
 
 MARGIN = 0.03  # tokens that asking must promise beyond its price, after it did not pay
-ROWS_APART = 2  # that may be drafted for unequally far, where rows of unequal widths run in turn
 
 
 class DraftPrices(NamedTuple):
@@ -30,32 +29,14 @@ class Prices(NamedTuple):
     costs: Costs
     batch: Batch
     gain: float  # the speed of late, plain decoding being 1
-    even: bool = False  # rows of one width are run at once, others one after the other
 
     @property
     def rate(self) -> float:
         """Return the tokens that a second brings of late."""
         return self.gain * self.batch.rows / self.costs.at(self.batch, self.batch.rows)
 
-    @property
-    def apart(self) -> bool:
-        """Whether a row with a draft is run on its own, and the other one after it.
-
-        Of three rows, those without drafts might not be neighbours, and be run in turn as well.
-        """
-        return self.even and self.batch.rows == ROWS_APART and not self.batch.beside
-
     def verifying(self, most: int) -> list[float]:
-        """Return the prices of verifying 0, 1, ... draft tokens in a round."""
-        if not self.apart:
-            return self.verifying_together(most)
-        plain = self.costs.at(self.batch, 2)
-        alone, *wider = self.costs.stretch(self.batch.one_row, 1, 1 + most)
-        rate = self.gain * self.batch.rows / plain
-        return [0.0, *[rate * (alone + seconds - plain) for seconds in wider]]
-
-    def verifying_together(self, most: int) -> list[float]:
-        """Return the prices of verifying 0, 1, ... draft tokens, all rows in one batch.
+        """Return the prices of verifying 0, 1, ... draft tokens in a round.
 
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
         wide that each token takes its time, a wrong draft token holds a prompt up.
@@ -64,11 +45,6 @@ class Prices(NamedTuple):
         seconds = self.costs.stretch(self.batch, width, width + most)
         rate = self.gain * width / seconds[0]
         return [rate * (wide - seconds[0]) for wide in seconds]
-
-    def parting(self) -> float:
-        """Return the price of running two rows without drafts one after the other."""
-        both = self.costs.at(self.batch, 2)
-        return self.gain * 2 / both * (2 * self.costs.at(self.batch.one_row, 1) - both)
 
     def drafting(self, by: str, sharers: int, most: int) -> DraftPrices:
         """Return the prices of drafts by a proposer that drafts for several sequences at once."""

@@ -162,8 +162,7 @@ class Engine:
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(outcome.turn.generation.cached for outcome in outcomes)
-            reads, widest = read > 0, max(widths)
-            cost = RoundCost(len(widths), tokens, emitted, seconds, reads, held, rounds, widest)
+            cost = RoundCost(len(widths), tokens, emitted, seconds, read > 0, held, rounds)
             for note in self._notes:
                 note(cost)
 

@@ -685,24 +685,19 @@ def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
     assert asked_of_rows(best, free, 8, 100, length=300) > 2 * resting
 
 
-@pytest.mark.parametrize(("rows", "drafted"), [(2, True), (3, False)])
-def test_one_of_two_rows_that_share_a_length_is_drafted_for(rows, drafted):
+def test_no_row_is_drafted_for_alone_where_rows_share_a_length():
     class Half(Counter):
-        """Is right for the first row and has nothing for the others."""
+        """Is right for the first row and has nothing for the other."""
 
         def propose(self, asks):
             found = super().propose(asks)
             return [d if each.slot == 0 else EMPTY for d, each in zip(found, asks, strict=True)]
 
     clock = Clock()
-    costs = Costs({1: 0.008, 2: 0.017, 3: 0.019, 9: 0.032})
-    best = Best({"counter": Half(clock, 1e-5, 1)}, Depth(costs, even=True), clock)
-    lengths, at = [], 10
-    for _ in range(40):
-        drafts = best.propose([ask(at, slot=slot) for slot in range(rows)])
-        tokens = rows + sum(map(len, drafts))
-        at += 1 + len(drafts[0])
-        best.note(RoundCost(rows, tokens, tokens, 0.02, reads=False, widest=1 + len(drafts[0])))
-        lengths.append([len(draft) for draft in drafts])
-    assert (lengths[-1][0] > 2) is drafted
-    assert not any(length for _, *others in lengths for length in others)
+    proposer = Half(clock, 1e-5, 1)
+    best = Best({"counter": proposer}, Depth(Costs(FLAT), even=True), clock)
+    for at in range(10, 50):
+        drafts = best.propose([ask(at, slot=slot) for slot in range(2)])
+        best.note(RoundCost(2, 2, 2, 0.02, reads=False))
+        assert not any(map(len, drafts))
+    assert proposer.asked

@@ -52,7 +52,7 @@ def test_a_proposer_is_told_the_cost_of_every_round_once(way):
     engine = Engine(scripted(), THROUGH[way](learner), 2, clock=lambda: float(next(now)))
     results = converse(engine, WANTS)
     first, *later = learner.costs
-    assert first == RoundCost(2, 6, emitted=2, seconds=first.seconds, reads=True, held=6, widest=4)
+    assert first == RoundCost(2, 6, emitted=2, seconds=first.seconds, reads=True, held=6)
     assert not any(cost.reads for cost in later)
     assert sum(cost.emitted for cost in learner.costs) == 12
     assert sum(cost.rows for cost in learner.costs) == sum(r.speculation.rounds for r in results)
