@@ -70,6 +70,25 @@ def test_a_pair_is_measured_as_it_is_and_left_empty():
     assert 1.0 <= clock.now < 2.0
 
 
+class Recorded(Timed):
+    """A model of which a forward takes longer unless the two before it were as wide."""
+
+    _widths = (0, 0)
+
+    def forward(self, rows):
+        width = sum(len(row.tokens) for row in rows)
+        if self._widths != (width, width):
+            self._clock.now += 0.003
+        self._widths = (self._widths[1], width)
+        return super().forward(rows)
+
+
+def test_plain_forwards_are_timed_in_a_row_and_wider_ones_in_turns():
+    clock = Clock()
+    times = calibrate(Recorded(clock, 0.01, 0.002), seconds=1.0, clock=clock).target
+    assert times == pytest.approx({1: 0.01, 2: 0.015, 3: 0.017, 5: 0.021, 9: 0.029, 17: 0.045})
+
+
 class LateHead:
     """A head that has read the first tokens of its model, and reads the others each time."""
 
