@@ -26,8 +26,8 @@ from localspec.server.options import ServingOptions
 def serve(context: click.Context, names: Sequence[str]) -> None:
     """Answer over HTTP, in the APIs of OpenAI and others.
 
-    The others are those of Anthropic, Ollama, llama.cpp and LM Studio. Of several models the first
-    is loaded at once, the others when a request asks for them.
+    The others are those of Anthropic, Ollama, llama.cpp and LM Studio (REST). Of several models the
+    first is loaded at once, the others when a request asks for them.
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 

@@ -92,15 +92,12 @@ class RequestHandler:
             self.ignored.note(request, fields)
 
     def note_ignored(self, request: Request, fields: Sequence[str]) -> None:
-        self.refuse_if_strict(fields)
-        if fields:
-            self.ignored.note(request, fields)
-
-    def refuse_if_strict(self, fields: Sequence[str]) -> None:
-        """Reject fields that have no effect, if the server is strict."""
+        """Report fields that have no effect, or reject them if the server is strict."""
         if fields and self.strict:
             field = safe(fields[0])
             raise refused(f"{field}: this server is strict and takes no such field or value", field)
+        if fields:
+            self.ignored.note(request, fields)
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Do slow work off the event loop, unless the client leaves."""

@@ -29,13 +29,10 @@ class Preparing:
         self._large = ThreadPoolExecutor(1, "large-requests")
         self._waiting = 0
 
-    def check_room(self) -> None:
+    def admit(self, request: Request) -> None:
+        """Queue a request with the other large ones, or refuse it if too many wait."""
         if self._waiting >= MAX_WAITING:
             raise overloaded(f"{self._waiting} large requests wait to be read; {MAX_WAITING} may")
-
-    def admit(self, request: Request) -> None:
-        """Queue a request with the other large ones."""
-        self.check_room()
         request.scope[LARGE] = True
 
     def run(self, work: Callable[[], T], *, large: bool = False) -> asyncio.Future[T]:
