@@ -22,7 +22,7 @@ PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
 
 
 class WithRest(SectionedCommand):
-    """Keeps what follows -- for another program."""
+    """Keeps the arguments after -- for another program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)

@@ -71,7 +71,7 @@ def zed(server: Endpoint) -> Connection:
 
 
 def zed_predictions(server: Endpoint) -> dict[str, Json]:
-    """Write the settings by which Zed completes as one types, if the model can do that."""
+    """Write the settings of Zed's edit predictions, if the model can fill in the middle."""
     if not server.fill_in_format:
         return {}
     api: Json = {

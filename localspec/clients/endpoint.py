@@ -1,4 +1,4 @@
-"""A server that answers, and the model that a client asks it for."""
+"""A running server, and the model that a client asks it for."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from localspec.runtime.pair_files import PairFiles
 from localspec.server.options import FOR_AGENTS, ServingOptions
 from localspec.system.signals import handled, leaving
 
-LARGE = 65_536  # tokens of context, by which an agent need not summarise so soon
+LARGE_CONTEXT = 65_536  # tokens of context, by which an agent need not summarise so soon
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRequest:
-    """The server that an agent is to have."""
+    """The server to find or to start for an agent."""
 
     model: str  # empty: any
     attach: str | None
@@ -47,7 +47,7 @@ class ServerRequest:
 
 
 def run_agent(agent: Agent, arguments: Sequence[str], request: ServerRequest) -> int:
-    """Run an agent in the foreground, with a server for as long as it takes; its exit code."""
+    """Run an agent in the foreground, with its server; return its exit code."""
     program = shutil.which(agent.program)
     if program is None:
         raise UsageError(f"{agent.program} is not installed: {agent.install}")
@@ -93,19 +93,19 @@ def report(server: Endpoint, how: str, request: ServerRequest) -> None:
 
 
 def plan_start(request: ServerRequest) -> Start:
-    """Choose the model that is named, or else was used last, and its context."""
+    """Choose the named model, else the one used last, and its context."""
     name = request.model or choice.without_asking(request.loading)
     if not name:
         raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
     locate_or_pull(name, request.loading)
     requested = request.loading.options.context
     context = requested or choose_context(name, request)
-    larger = ("--context", str(context)) if not requested and context == LARGE else ()
+    larger = ("--context", str(context)) if not requested and context == LARGE_CONTEXT else ()
     return Start(name, (*request.arguments, *larger), context, free_port())
 
 
-def choose_context(name: str, request: ServerRequest, large: int = LARGE) -> int:
-    """Choose a large context if it takes no concession, else what is planned by default."""
+def choose_context(name: str, request: ServerRequest, large: int = LARGE_CONTEXT) -> int:
+    """Choose a large context if the plan needs no concession for it, else the default."""
     loading = replace(request.loading, options=replace(request.loading.options, slots=SLOTS))
     files = PairFiles.locate(name, request.draft, loading.backend, alone=loading.alone)
     with files.examine() as examined:
@@ -144,7 +144,7 @@ def environment(setup: Setup) -> dict[str, str]:
 
 
 def shell_lines(agent: Agent, arguments: Sequence[str], request: ServerRequest) -> Iterator[str]:
-    """Write what would be run as lines of a shell."""
+    """Write the commands that `launch` would run, as lines of a shell."""
     server = running_endpoint(request)
     if server is None:
         start = plan_start(request)

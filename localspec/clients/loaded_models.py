@@ -1,4 +1,4 @@
-"""The commands `localspec ps` and `localspec stop`: the models that a running server has loaded."""
+"""The commands `localspec ps` and `localspec stop`: the loaded models of a running server."""
 
 from __future__ import annotations
 

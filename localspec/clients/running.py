@@ -1,4 +1,4 @@
-"""Servers that run already: which are LocalSpec, and what they serve."""
+"""Running servers: whether they are LocalSpec, and the models they serve."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and 
 
 
 def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
-    """Find a model at an address, one that is loaded if none is named; or raise."""
+    """Find a model at an address, by default a loaded one; or raise."""
     if socket_path(address):
         raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
     wire = Wire(address, key)
@@ -51,7 +51,7 @@ def models_of(wire: Wire) -> dict[str, Object]:
 
 
 def running_server(attach: str | None, key: str, serving: ServingOptions) -> Wire:
-    """Connect to the server that is named, or to the one that is configured; or raise."""
+    """Connect to the named server, else to the configured one; or raise."""
     usual = f"unix:{serving.unix}" if serving.unix is not None else usual_address(serving)
     keys = keys_of(serving.api_key, serving.api_key_file) if attach is None else ()
     if not (attach or usual):
@@ -65,7 +65,7 @@ def running_server(attach: str | None, key: str, serving: ServingOptions) -> Wir
 
 
 def usual_address(serving: ServingOptions) -> str:
-    """Say where `localspec serve` answers as it is configured, if clients can reach it there."""
+    """Return the configured address of `localspec serve`; empty if clients cannot reach it."""
     if serving.unix is not None or not serving.port:
         return ""
     host = ANYWHERE.get(serving.host, serving.host)
@@ -75,7 +75,7 @@ def usual_address(serving: ServingOptions) -> str:
 
 
 def configured_endpoint(serving: ServingOptions, key: str, model: str) -> Endpoint | None:
-    """Find the server that is configured, if it runs and serves the model."""
+    """Find the configured server, if it runs and serves the model."""
     address = usual_address(serving)
     key = key or next(iter(keys_of(serving.api_key, serving.api_key_file)), "")
     try:
@@ -85,7 +85,7 @@ def configured_endpoint(serving: ServingOptions, key: str, model: str) -> Endpoi
 
 
 def with_fill_in(server: Endpoint) -> Endpoint:
-    """Ask a server whether its model fills in middles, and by which tokens."""
+    """Ask a server whether its model can fill in the middle, and by which tokens."""
     wire = Wire(server.address, server.key)
     with suppress(LocalSpecError):
         able = wire.ask("/api/show", {"model": server.model}).get("capabilities")

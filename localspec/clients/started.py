@@ -25,7 +25,7 @@ MAX_LOG_LINES = 8  # of its log, where it failed
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The command and options that a server is started with."""
+    """The model, options and port of a server to start."""
 
     model: str
     options: tuple[str, ...]
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 @contextmanager
 def run_server(start: Start, folder: Path) -> Iterator[Endpoint]:
-    """Run a server that only this client has the key of, and end it."""
+    """Run a server with a key that only this client has, and end it."""
     key, log = secrets.token_urlsafe(24), folder / "server.log"
     # What is configured for `serve` is for other servers, with other addresses and keys.
     none = folder / "no-options.toml"
@@ -75,7 +75,7 @@ def run_server(start: Start, folder: Path) -> Iterator[Endpoint]:
 def wait_until_ready(
     process: subprocess.Popen[bytes], address: str, key: str, log: Path
 ) -> Endpoint:
-    """Wait until it answers, which takes as long as its model takes to load."""
+    """Wait until the server answers, once its model is loaded."""
     wire = Wire(address, key)
     while process.poll() is None:
         with suppress(LocalSpecError):

@@ -1,4 +1,4 @@
-"""A pair as another engine shall run it: weights, drafter, and the settings that carry over."""
+"""A pair for another engine: weights, drafter, and the settings that carry over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExportedModel:
     source: Source  # of the weights that LocalSpec runs
     weights: str = ""  # their quantisation
     original: str = ""  # ORG/REPOSITORY of the weights as their makers published them
-    vocabulary: int = 0  # 0: not known
+    vocabulary: int = 0  # 0: unknown
     drafts_as: str = "model"  # or the kind of head that it is
 
     @property
@@ -66,14 +66,14 @@ class Deployment:
         return self.depth > 0
 
     def without_draft(self, depth: int | None = None) -> Deployment:
-        """The same with prompt lookup, or with another depth."""
+        """Replace the drafter by prompt lookup, with the same depth or another."""
         depth = self.depth if depth is None else depth
         settings = replace(self.settings, depth=depth)
         return replace(self, drafter=LOOKUP, draft=None, settings=settings)
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether target and draft have vocabularies of one size, as far as they are known."""
+        """Whether target and draft have vocabularies of one size, where both sizes are known."""
         sizes = {
             model.vocabulary for model in (self.target, self.draft) if model and model.vocabulary
         }

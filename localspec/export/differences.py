@@ -1,4 +1,4 @@
-"""What differs elsewhere, in sentences, and the weights that engines without GGUF and MLX run."""
+"""Sentences on what other engines do differently, and weights for those without GGUF and MLX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALONE = "prompt lookup beside the drafter: this engine runs one method at a time
 
 
 def notes_on(deployment: Deployment, *differences: str) -> list[str]:
-    """List all that does not carry over."""
+    """List the differences as notes, the depth first."""
     notes = list(differences)
     if deployment.drafts:
         notes.insert(0, "the depth, which LocalSpec chooses anew each round: here it is fixed")
@@ -19,7 +19,7 @@ def notes_on(deployment: Deployment, *differences: str) -> list[str]:
 
 
 def of_original(deployment: Deployment) -> list[str]:
-    """Tell what is lost with engines that run the weights as published."""
+    """List the losses with engines that run the weights as published."""
     notes = []
     if deployment.target.weights:
         notes.append(
@@ -34,7 +34,7 @@ def of_original(deployment: Deployment) -> list[str]:
 def with_lookup_if_unknown(
     deployment: Deployment, methods: Container[str]
 ) -> tuple[Deployment, list[str]]:
-    """Have prompt lookup in place of a drafter that an engine has no method for."""
+    """Replace a drafter that an engine has no method for by prompt lookup."""
     if not deployment.drafts or deployment.drafter in methods:
         return deployment, []
     lost = f"drafts by {deployment.drafter}, for which no option of this engine is known"
@@ -42,7 +42,7 @@ def with_lookup_if_unknown(
 
 
 def quantised(deployment: Deployment) -> bool:
-    """Whether keys and values shall take less than 16 bits."""
+    """Tell whether keys and values take less than 16 bits."""
     return deployment.settings.kv_type not in ("auto", "f16")
 
 
@@ -51,15 +51,15 @@ def original(deployment: Deployment) -> str:
 
 
 def draft_original(deployment: Deployment) -> str:
-    """Name the drafter's weights; nothing where those of the target hold it."""
+    """Name the drafter's weights; empty where the target's weights hold it."""
     return _original(deployment.draft, "--draft-original") if deployment.draft else ""
 
 
 def _original(model: ExportedModel, option: str) -> str:
     if not model.original:
         raise UsageError(
-            "this engine runs weights as their makers published them, and nothing tells where "
-            f"those of {model.name} are: say it by {option} ORG/REPOSITORY"
+            "this engine runs weights as their makers published them, and none are "
+            f"known for {model.name}: name them by {option} ORG/REPOSITORY"
         )
     return model.original
 

@@ -108,7 +108,7 @@ class MessagesAnswer:
                 return {"type": "tool_use", "id": id, "name": block.name, "input": {}}
 
     def _frame(self, block: Block) -> Frame:
-        """Encode the event around the text that changes."""
+        """Encode the event once, with a gap for the text."""
         if self._grown is None or self._grown[0] is not block:
             kind, name = DELTAS[block.kind]
             data = {"index": block.index, "delta": {"type": kind, name: MARK}}
@@ -128,7 +128,7 @@ class MessagesAnswer:
                 return empty | {"input": call_input(block)}
 
     def _signature(self, block: Block) -> str:
-        """Make the signature of a thought, which holds its text where that is not shown."""
+        """Make the signature of a thought; it holds the text of a hidden one."""
         return SEAL + (block.text if self.hides_thoughts else "")
 
     def _message(self, content: list[Data], usage: Data) -> Data:

@@ -38,7 +38,7 @@ class SearchResult(RequestPart):
 
 
 class ToolReference(RequestPart):
-    """A reference to a tool that a search found; the model is told of all tools in any case."""
+    """A reference to a tool that a search found; the model reads all tools in any case."""
 
     type: Literal["tool_reference"]
     tool_name: str

@@ -23,7 +23,7 @@ TEXT = Frame.split(event({"index": 0, "content": MARK, "stop": False}))
 
 @dataclass(slots=True, eq=False)
 class Continuation:
-    """The text of one reply, up to where nothing more of it is wanted."""
+    """The text of one reply, up to where its request cuts it."""
 
     request: CompletionFields
     reply: Reply
@@ -101,7 +101,7 @@ class Completion:
     def _tokens(
         self, tokens: Sequence[int], logprobs: Sequence[EmittedLogprob] | None
     ) -> dict[str, object]:
-        """List tokens and their log-probabilities, where they are wanted and anything is said."""
+        """List tokens and their log-probabilities, as far as the request asks for them."""
         listed: dict[str, object] = {}
         if self.request.most and self.request.return_tokens and tokens:
             listed["tokens"] = tokens
@@ -165,7 +165,7 @@ def paces(result: Result) -> dict[str, object]:
 
 
 def select(body: Mapping[str, object], paths: Sequence[str]) -> dict[str, object]:
-    """Select what these paths lead to, each under its path as it is written."""
+    """Select the values at these paths, each under its path as written."""
     selected: dict[str, object] = {}
     for path in paths:
         value: object = body

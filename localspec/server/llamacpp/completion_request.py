@@ -41,7 +41,7 @@ class CompletionFields(FormatFields, TextRequest):
     stream: bool = False
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
-    n_probs: Logprobs = 0  # the likeliest at each token, whose log-probabilities are told
+    n_probs: Logprobs = 0  # tokens with their log-probabilities, at each place the likeliest
     return_tokens: bool = False
     image_data: list[JsonValue] = Field(default_factory=list)
 
@@ -96,7 +96,7 @@ class InfillRequest(CompletionFields):
 
     def prepare(self, served: Served) -> list[Prepared]:
         context = served.runtime.context
-        half = context // 2  # of it for the reply, whatever is wished
+        half = context // 2  # the most that a reply may take
         reply_tokens = half if self.most < 0 else min(max(self.most, 1), half)
         prompt = middle(
             served.runtime.tokenizer,

@@ -8,7 +8,7 @@ PIECES = re.compile(r"\s+|\S+")
 
 
 class IndentedBlock:
-    """Passes text on up to the first line after its first that is indented by less."""
+    """Passes on the lines of a text until one is indented by less; the first is free."""
 
     def __init__(self, indent: int) -> None:
         self._indent = indent
@@ -16,7 +16,7 @@ class IndentedBlock:
         self.left = False
 
     def take(self, text: str) -> str:
-        """Take text; return what certainly belongs to the block."""
+        """Take text; return the part that certainly belongs to the block."""
         if not self._indent:
             return text
         kept: list[str] = []

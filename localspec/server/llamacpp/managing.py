@@ -37,7 +37,7 @@ class SlotAction(NamedTuple):
     filename: str
 
     def run(self, slots: Slots) -> tuple[int, int]:
-        """Do it between two rounds; return how many tokens and bytes it moved."""
+        """Run between two rounds; return the number of tokens and of bytes moved."""
         match self.kind:
             case "save":
                 return slots.save(self.slot, self.filename)
@@ -89,7 +89,7 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.post("/slots/{id}", dependencies=allowed)
     async def act(id: int, action: Action, body: NamedFile | None = None) -> Object:
-        """Save what a slot holds to a file of the cache folder, get it back, or forget it."""
+        """Save a slot's text to a file of the cache folder, restore it, or erase it."""
         file, begun = body or NamedFile(), time.perf_counter()
         slot_action = SlotAction(id, action, file.filename)
         async with handler.host.lease(file.model) as served:

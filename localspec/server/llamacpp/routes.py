@@ -66,7 +66,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
 
 
 def reading(routes: APIRouter, handler: RequestHandler) -> None:
-    """Add what is told of texts, without answering them."""
+    """Add the paths that tokenise, render and count texts."""
 
     async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
         await handler.report_ignored(request, body)
@@ -97,7 +97,7 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
 
 
 def describing(routes: APIRouter, handler: RequestHandler) -> None:
-    """Add what is told of the server."""
+    """Add the paths that describe the server."""
 
     @routes.get("/lora-adapters")
     async def adapters() -> list[Object]:
@@ -106,7 +106,7 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.post("/lora-adapters", include_in_schema=False)
     async def scale(body: list[JsonValue]) -> Object:
-        """Scale no adapter, which is all that can be done."""
+        """Accept an empty list of adapters; refuse any other."""
         if body:
             raise Refused(Fault(501, "adapters are given when the server starts: --adapter"))
         return {"success": True}

@@ -15,17 +15,17 @@ from localspec.server.requests.fields import Id
 from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
 
-PART = 10_000  # tokens, which are written in some milliseconds
-LONGEST = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way
+TOKENS_PER_PART = 10_000  # tokens, which are written in some milliseconds
+MAX_LENGTH = 1 << 20  # letters or tokens; each takes hundreds of bytes of memory on its way
 
 
 class TokenizeRequest(RequestPart):
-    entries: ClassVar[Mapping[str, int]] = {**RequestPart.entries, "content": LONGEST}
+    entries: ClassVar[Mapping[str, int]] = {**RequestPart.entries, "content": MAX_LENGTH}
     model: str = ""
     content: Annotated[
-        str | Annotated[list[str | Id], Field(fail_fast=True)], Field(max_length=LONGEST)
+        str | Annotated[list[str | Id], Field(fail_fast=True)], Field(max_length=MAX_LENGTH)
     ] = ""
-    prompt: str = Field("", max_length=LONGEST)  # as vLLM calls it
+    prompt: str = Field("", max_length=MAX_LENGTH)  # as vLLM calls it
     add_special: bool = False  # the start token, where the model wants one
     parse_special: bool = True  # whether texts of control tokens stand for those
     with_pieces: bool = False
@@ -34,9 +34,9 @@ class TokenizeRequest(RequestPart):
         """Write the answer, a part at a time: in one call no other thread would run."""
         tokens = self._tokens(runtime)
         parts = []
-        for at in range(0, len(tokens), PART):
+        for at in range(0, len(tokens), TOKENS_PER_PART):
             check_patience()
-            part = tokens[at : at + PART]
+            part = tokens[at : at + TOKENS_PER_PART]
             entries: Sequence[object] = part
             if self.with_pieces:
                 entries = [{"id": token, "piece": piece(runtime, token)} for token in part]
@@ -46,8 +46,8 @@ class TokenizeRequest(RequestPart):
     def _tokens(self, runtime: Runtime) -> list[int]:
         content = self.content or self.prompt
         parts = [content] if isinstance(content, str) else content
-        if sum(len(part) for part in parts if isinstance(part, str)) > LONGEST:
-            raise refused(f"there is room for {LONGEST:,} letters", "content")
+        if sum(len(part) for part in parts if isinstance(part, str)) > MAX_LENGTH:
+            raise refused(f"there is room for {MAX_LENGTH:,} letters", "content")
         tokens: list[int] = []
         for at, part in enumerate(parts):
             if isinstance(part, int):
@@ -61,7 +61,7 @@ class TokenizeRequest(RequestPart):
 class DetokenizeRequest(RequestPart):
     model: str = ""
     tokens: Annotated[list[Id], Field(fail_fast=True)] = Field(
-        default_factory=list, max_length=LONGEST
+        default_factory=list, max_length=MAX_LENGTH
     )
 
     def answer(self, runtime: Runtime) -> bytes:

@@ -22,7 +22,7 @@ def model_v0(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         "compatibility_type": offer.format,
         "quantization": offer.quantisation,
         "state": "loaded" if served else "not-loaded",
-        "max_context_length": trained(offer),
+        "max_context_length": trained_context(offer),
         "capabilities": ["tool_use"] if facts.calls else [],
     }
     return fields | ({"loaded_context_length": served.runtime.context} if served else {})
@@ -40,7 +40,7 @@ def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         "size_bytes": offer.bytes,
         "params_string": offer.parameters or None,
         "loaded_instances": [instance(served)] if served else [],
-        "max_context_length": trained(offer),
+        "max_context_length": trained_context(offer),
         "format": offer.format if offer.format in FORMATS else None,
         "capabilities": {"vision": False, "trained_for_tool_use": facts.calls},
         "description": None,
@@ -55,6 +55,6 @@ def config(served: Served) -> Object:
     return {"context_length": served.runtime.context}
 
 
-def trained(offer: ServedOffer) -> int:
-    """Read the context that the model was made for, where its files say that."""
+def trained_context(offer: ServedOffer) -> int:
+    """Return the trained context if the files have it, else the served one."""
     return offer.footprint.context if offer.footprint else offer.context

@@ -12,7 +12,7 @@ from localspec.server.model_host import Served
 from localspec.server.requests.fields import MAX_TOKENS, Stops
 from localspec.server.requests.sampling import SamplingFields, as_whole
 
-# How a model is loaded, which the server was told when it started.
+# Options of loading, which the server got when it started.
 LOADING = frozenset(
     {
         *("num_batch", "num_gpu", "main_gpu", "num_thread", "num_keep", "numa", "low_vram"),

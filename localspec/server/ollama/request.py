@@ -33,14 +33,14 @@ from localspec.server.requests.validators import as_object
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
 
-CALLS = 128  # most in a message
+MAX_CALLS = 128  # in a message
 NO_TIME = re.compile(r"0+(\.0*)?[a-zµ]*")  # with or without a unit
 FORMS = {"": "", "text": "", "json": "json", "json_object": "json"}
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
 
 
 def as_form(value: object) -> object:
-    """Read a schema that is a text, and what other servers know."""
+    """Read a format: a schema, also as text, or a word or object of other servers."""
     if isinstance(value, str) and not value.startswith("{"):
         return FORMS.get(value.lower(), value)
     form = as_object(value)
@@ -63,7 +63,7 @@ class OllamaRequest(RequestPart):
 
     @property
     def unloads(self) -> bool:
-        """Tell whether the model is to be kept no longer."""
+        """Tell whether the request unloads the model."""
         return bool(NO_TIME.fullmatch(str(self.keep_alive)))
 
     @property
@@ -112,7 +112,7 @@ class OllamaMessage(RequestPart):
     content: Parts = Field(default_factory=list)
     thinking: str | None = None
     images: list[JsonValue] | None = None
-    tool_calls: list[OllamaCall] | None = Field(None, max_length=CALLS)
+    tool_calls: list[OllamaCall] | None = Field(None, max_length=MAX_CALLS)
     tool_name: str | None = None
     name: str | None = None  # the same, as OpenAI calls it
     tool_call_id: str | None = None
