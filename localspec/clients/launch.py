@@ -64,13 +64,13 @@ def run_agent(agent: Agent, arguments: Sequence[str], request: ServerRequest) ->
 def agent_server(request: ServerRequest, folder: Path) -> Iterator[Endpoint]:
     server = running_endpoint(request)
     if server is not None:
-        report(server, "that runs already", request)
+        report(server, "already running", request)
         yield server
         return
     start = plan_start(request)
     click.echo(f"localspec: loading {start.model}", err=True)
     with run_server(start, folder) as server:
-        report(server, "for as long as this takes", request)
+        report(server, "until the agent ends", request)
         yield server
 
 
@@ -85,8 +85,8 @@ def report(server: Endpoint, how: str, request: ServerRequest) -> None:
     click.echo(f"localspec: {model} at {server.address}, {how}", err=True)
     context = request.loading.options.context or 0
     if context > server.context:
-        have = f"--context {context} asks for more than that server has"
-        click.echo(f"localspec: {have}: {server.context:,} tokens", err=True)
+        limit = f"it has {server.context:,} tokens of context, fewer than --context {context}"
+        click.echo(f"localspec: {limit}", err=True)
     if server.context < FOR_AGENTS:
         few = f"agents send 8,000 to 20,000 tokens with a first request, and need {FOR_AGENTS:,}"
         click.echo(f"localspec: {few} of context and more", err=True)
@@ -96,7 +96,7 @@ def plan_start(request: ServerRequest) -> Start:
     """Choose the named model, else the one used last, and its context."""
     name = request.model or choice.without_asking(request.loading)
     if not name:
-        raise UsageError("there is no model here yet: name one; `localspec list` tells of some")
+        raise UsageError("no model is installed yet: name one of `localspec list`")
     locate_or_pull(name, request.loading)
     requested = request.loading.options.context
     context = requested or choose_context(name, request)

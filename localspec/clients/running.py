@@ -46,7 +46,7 @@ def models_of(wire: Wire) -> dict[str, Object]:
     listed = wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
     models = [objects(model) for model in listed] if isinstance(listed, list) else []
     if not models or any(model.get("owned_by") != OURS for model in models):
-        raise UsageError(f"what answers at {wire.address} is not LocalSpec")
+        raise UsageError(f"the server at {wire.address} is not LocalSpec")
     return {str(model.get("id")): model for model in models}
 
 
