@@ -32,7 +32,7 @@ from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
-from localspec.server.prefix import checked
+from localspec.server.prefix import check_prefix
 from localspec.server.safety import LOCAL, Rules, is_local
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 
@@ -144,7 +144,7 @@ def terms_of(options: ServingOptions) -> Terms:
         docs=options.docs,
         manage=alone if options.manage is None else options.manage,
         quotes=options.log_prompts,
-        prefix=checked(options.prefix),
+        prefix=check_prefix(options.prefix),
         strict=options.strict,
         responses=options.response_store,
         cache_dir=options.cache_dir,

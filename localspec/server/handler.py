@@ -61,7 +61,7 @@ class ApiRequest:
 
     body: TextBody
     answer: Callable[[Choices], Answer]
-    failing: Callable[[Fault], bytes]  # encodes the end of a stream that cannot go on
+    stream_error: Callable[[Fault], bytes]  # encodes the end of a stream that cannot go on
     prompts: int = 1
     copies: int = 1  # replies to each
     media_type: str = SSE
@@ -119,11 +119,11 @@ class RequestHandler:
             answer = api_request.answer(choices)
             response: Response
             if body.stream:
-                kept, failing = leases.pop_all(), api_request.failing
-                response = Streaming(answer, choices, kept, failing, api_request.media_type)
+                kept, stream_error = leases.pop_all(), api_request.stream_error
+                response = Streaming(answer, choices, kept, stream_error, api_request.media_type)
             else:
                 response = JSONResponse(await while_listening(request.receive, answer.whole()))
-            if hint := beginning(prompts):
+            if hint := prefix_hash(prompts):
                 response.headers[PREFIX] = hint
             return response
 
@@ -135,7 +135,7 @@ class RequestHandler:
             return len(prepared.tokens)
 
 
-def beginning(prompts: Sequence[Prepared]) -> str:
+def prefix_hash(prompts: Sequence[Prepared]) -> str:
     """Hash the beginning of a prompt: by it a balancer finds the server that holds such texts."""
     tokens = prompts[0].tokens[:PREFIX_TOKENS] if prompts else ()
     if len(tokens) < PREFIX_TOKENS:

@@ -26,13 +26,13 @@ def listening(options: ServingOptions) -> Iterator[socket.socket]:
     """Bind before the model is loaded; a unix socket is removed at the end, also by a signal."""
     check_certificate(options.tls_cert, options.tls_key)
     if options.unix is None:
-        yield bound(options.host, options.port)
+        yield bind(options.host, options.port)
         return
-    with bound_to_path(options.unix) as listener, removed_at_end(options.unix):
+    with bind_path(options.unix) as listener, removed_at_end(options.unix):
         yield listener
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
@@ -45,7 +45,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def bound_to_path(path: Path) -> socket.socket:
+def bind_path(path: Path) -> socket.socket:
     """Listen at once, since a socket that does not listen looks like one left behind."""
     if sys.platform == "win32":
         raise UsageError("this system has no unix sockets: give --host and --port")

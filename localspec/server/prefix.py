@@ -41,7 +41,7 @@ class Prefix:
         return {**scope, "path": path, "root_path": root}
 
 
-def checked(prefix: str) -> str:
+def check_prefix(prefix: str) -> str:
     """Check that a prefix is a path; an empty one, or a slash, is no prefix."""
     if not PREFIX.fullmatch(prefix):
         raise UsageError(f"--prefix {prefix!r} is no path: write one as /llm")

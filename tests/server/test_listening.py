@@ -24,7 +24,7 @@ from localspec.errors import UsageError
 from localspec.server.app import Terms
 from localspec.server.listening import check_certificate, listening
 from localspec.server.options import ServingOptions
-from localspec.server.prefix import checked
+from localspec.server.prefix import check_prefix
 from tests import engines
 from tests.server.scripted import Server
 
@@ -182,10 +182,10 @@ def test_the_description_under_the_prefix_names_its_own_address(prefixed):
     ("prefix", "taken"), [("", ""), ("/", ""), ("/llm/", "/llm"), ("/a/b", "/a/b")]
 )
 def test_a_prefix_is_a_path(prefix, taken):
-    assert checked(prefix) == taken
+    assert check_prefix(prefix) == taken
 
 
 @pytest.mark.parametrize("prefix", ["llm", "//", "/a b", "/a?b", "http://x"])
 def test_what_is_no_path_is_no_prefix(prefix):
     with pytest.raises(UsageError, match="write one as /llm"):
-        checked(prefix)
+        check_prefix(prefix)

@@ -35,7 +35,7 @@ def error_body(fault: Fault) -> Mapping[str, object]:
     return {"type": "error", "error": {"type": fault.kind, "message": fault.message}}
 
 
-def failing(fault: Fault) -> bytes:
+def stream_error(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
     return event("error", error_body(fault))
 

@@ -12,9 +12,16 @@ from pydantic import BeforeValidator, Field, Tag, model_validator
 from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object
-from localspec.server.requests.files import as_words
+from localspec.server.requests.files import as_file_text
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import OTHER, as_object, as_texts, readable, tagged, typed
+from localspec.server.requests.validators import (
+    OTHER,
+    as_object,
+    as_texts,
+    by_type,
+    check_readable,
+    default_type,
+)
 from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more
@@ -57,7 +64,7 @@ class Source(RequestPart):
     @classmethod
     def decoded(cls, value: object) -> object:
         if isinstance(value, dict) and value.get("type") == "base64":
-            return {**value, "data": as_words(value.get("data"))}
+            return {**value, "data": as_file_text(value.get("data"))}
         return value
 
     @property
@@ -91,9 +98,9 @@ Texts = Annotated[
             | Annotated[ToolReference, Tag("tool_reference")]
             | Annotated[DocumentBlock, Tag("document")]
             | Annotated[LeftOut, Tag(OTHER)],
-            tagged(*WORDS),
-            BeforeValidator(readable),
-            typed("text"),
+            by_type(*WORDS),
+            BeforeValidator(check_readable),
+            default_type("text"),
         ]
     ],
     BeforeValidator(as_texts),
@@ -151,9 +158,9 @@ class UserMessage(RequestPart):
                 | Annotated[DocumentBlock, Tag("document")]
                 | Annotated[ToolResultBlock, Tag("tool_result")]
                 | Annotated[LeftOut, Tag(OTHER)],
-                tagged(*WORDS, "tool_result"),
-                BeforeValidator(readable),
-                typed("text"),
+                by_type(*WORDS, "tool_result"),
+                BeforeValidator(check_readable),
+                default_type("text"),
             ]
         ],
         BeforeValidator(as_texts),
@@ -169,8 +176,8 @@ class AssistantMessage(RequestPart):
                 | Annotated[ThinkingBlock, Tag("thinking")]
                 | Annotated[ToolUseBlock, Tag("tool_use")]
                 | Annotated[LeftOut, Tag(OTHER)],
-                tagged("text", "thinking", "tool_use"),
-                typed("text"),
+                by_type("text", "thinking", "tool_use"),
+                default_type("text"),
             ]
         ],
         BeforeValidator(as_texts),

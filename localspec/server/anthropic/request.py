@@ -17,7 +17,7 @@ from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.server.requests.tools import Name
-from localspec.server.requests.validators import OTHER, as_type, tagged, typed
+from localspec.server.requests.validators import OTHER, as_type, by_type, default_type
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
@@ -42,8 +42,8 @@ class AnthropicTool(RequestPart):
 
 ToolField = Annotated[
     Annotated[AnthropicTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
-    tagged("custom"),
-    typed("custom"),
+    by_type("custom"),
+    default_type("custom"),
 ]
 
 

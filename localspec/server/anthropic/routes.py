@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from localspec.server.anthropic.answer import MessagesAnswer, error_body, failing
+from localspec.server.anthropic.answer import MessagesAnswer, error_body, stream_error
 from localspec.server.anthropic.request import CountRequest, MessagesRequest
 from localspec.server.api import Api
 from localspec.server.handler import ApiRequest, RequestHandler
@@ -33,7 +33,7 @@ def anthropic(handler: RequestHandler) -> APIRouter:
         if body.thread is not None:
             return JSONResponse(UNTHREADED, 400)
         answer = partial(MessagesAnswer.of, body)
-        return await handler.serve(request, ApiRequest(body, answer, failing))
+        return await handler.serve(request, ApiRequest(body, answer, stream_error))
 
     @routes.post("/count_tokens")
     async def count(request: Request, body: CountRequest) -> dict[str, int]:

@@ -20,7 +20,7 @@ from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import MaxTokens, TextRequest
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
-from localspec.server.requests.validators import OTHER, readable, tagged
+from localspec.server.requests.validators import OTHER, by_type, check_readable
 from localspec.templates.message import Message
 
 KINDS: Mapping[Kind, str] = {"text": "message", "thought": "reasoning", "call": "message"}
@@ -36,8 +36,8 @@ Input = Annotated[
     Annotated[TextInput, Tag("text")]
     | Annotated[TextInput, Tag("message")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged("text", "message"),
-    BeforeValidator(readable),
+    by_type("text", "message"),
+    BeforeValidator(check_readable),
 ]
 
 
@@ -92,7 +92,7 @@ def event(kind: str, data: Mapping[str, object]) -> bytes:
     return f"event: {kind}\ndata: {body}\n\n".encode()
 
 
-def failing(fault: Fault) -> bytes:
+def stream_error(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
     return event("error", openai_error(fault))
 

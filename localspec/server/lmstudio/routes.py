@@ -13,7 +13,7 @@ from starlette.responses import Response
 from localspec.server.api import Api
 from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
-from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, failing
+from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, stream_error
 from localspec.server.lmstudio.downloading import downloading
 from localspec.server.lmstudio.listing import config, model_v0, model_v1
 from localspec.server.model_facts import ModelFacts
@@ -55,7 +55,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
         """Answer one text."""
-        return await handler.serve(request, ApiRequest(body, LmStudioAnswer, failing))
+        return await handler.serve(request, ApiRequest(body, LmStudioAnswer, stream_error))
 
     @routes.get("/api/v1/models")
     async def keys() -> Object:

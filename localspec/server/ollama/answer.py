@@ -31,7 +31,7 @@ def error_body(fault: Fault) -> Mapping[str, object]:
     return {"error": fault.message}
 
 
-def failing(fault: Fault) -> bytes:
+def stream_error(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
     return line(error_body(fault))
 

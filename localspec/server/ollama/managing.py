@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from localspec.server.faults import refused
 from localspec.server.handler import RequestHandler
 from localspec.server.model_library import Download
-from localspec.server.ollama.answer import failing, line
+from localspec.server.ollama.answer import line, stream_error
 from localspec.server.replies.streaming import LINES, logged_fault, while_listening
 from localspec.server.requests.leniency import RequestPart
 
@@ -85,7 +85,7 @@ async def pull_lines(downloading: AsyncGenerator[Download]) -> AsyncIterator[byt
         yield line({"status": "writing manifest"})
         yield line(SUCCESS)
     except Exception as error:
-        yield failing(logged_fault(error))
+        yield stream_error(logged_fault(error))
 
 
 def pull_status(download: Download) -> dict[str, object]:

@@ -17,8 +17,8 @@ from localspec.server.ollama.answer import (
     OllamaAnswer,
     OllamaFormat,
     error_body,
-    failing,
     line,
+    stream_error,
 )
 from localspec.server.ollama.listing import model_details, running, tags
 from localspec.server.ollama.managing import NamedModel, managing
@@ -58,7 +58,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         api_request = ApiRequest(
             body,
             partial(OllamaAnswer, reply_format, begun),
-            failing,
+            stream_error,
             media_type=LINES,
             also_ignored=ignored_context(handler.host, body),
         )

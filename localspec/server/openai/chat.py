@@ -20,7 +20,7 @@ from localspec.server.requests.chat_request import ChatRequest
 DONE = b"data: [DONE]\n\n"
 
 
-def failing(fault: Fault) -> bytes:
+def stream_error(fault: Fault) -> bytes:
     """Encode the end of a stream that cannot go on."""
     return event(openai_error(fault)) + DONE
 

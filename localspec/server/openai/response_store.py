@@ -250,7 +250,7 @@ def read(data: bytes) -> StoredResponse:
     return stored
 
 
-def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[Object]:
+def with_identifiers(items: Sequence[Mapping[str, object]], response: str) -> Iterator[Object]:
     """List items of a request with an identifier, a status and kinds of parts."""
     for at, item in enumerate(items):
         kind = KINDS.get(str(item.get("type")), "item")
@@ -260,7 +260,7 @@ def numbered(items: Sequence[Mapping[str, object]], response: str) -> Iterator[O
         for name in ("content", "output"):
             parts = item.get(name)
             if isinstance(parts, list):
-                entry[name] = [typed(part, spoken) for part in parts]
+                entry[name] = [typed_part(part, spoken) for part in parts]
         yield entry
 
 
@@ -272,7 +272,7 @@ KINDS = {
 }
 
 
-def typed(part: Mapping[str, object], spoken: str) -> Object:
+def typed_part(part: Mapping[str, object], spoken: str) -> Object:
     if part.get("type") not in ("text", "input_text", "output_text"):
         return dict(part)
     return {**part, "type": spoken, **({"annotations": []} if spoken == "output_text" else {})}

@@ -11,7 +11,7 @@ from itertools import count
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.faults import Fault
 from localspec.server.openai.response_store import item_id
-from localspec.server.openai.responses_calls import CalledItem, called
+from localspec.server.openai.responses_calls import CalledItem, call_item
 from localspec.server.openai.responses_request import LOGPROBS, SEALED, ResponsesRequest
 from localspec.server.openai.responses_tools import ModelTool
 from localspec.server.replies.blocks import (
@@ -49,7 +49,7 @@ class Numbered:
         body = {"type": kind, "sequence_number": next(self.numbers), **data}
         return f"event: {kind}\ndata: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
 
-    def failing(self, fault: Fault) -> bytes:
+    def stream_error(self, fault: Fault) -> bytes:
         """Encode the end of a stream that cannot go on."""
         error = {"code": fault.code or fault.kind, "message": fault.message, "param": fault.param}
         return self.event("error", error)
@@ -108,12 +108,12 @@ class ResponsesAnswer:
                     part = {"part": self._part(block)}
                     yield event("response.content_part.added", place | part)
             case Grown(_, text, logprobs):
-                if block.kind != "call" or self._called(block).streams:
+                if block.kind != "call" or self._call_item(block).streams:
                     logged = self._logged(block, logprobs)
                     yield event(f"{name}.delta", place | {"delta": text} | logged)
             case Closed():
                 if block.kind == "call":
-                    for kind, more in self._called(block).ends(block.text):
+                    for kind, more in self._call_item(block).ends(block.text):
                         yield event(kind, place | more)
                 else:
                     logged = self._logged(block, block.logprobs)
@@ -122,8 +122,8 @@ class ResponsesAnswer:
                     yield event("response.content_part.done", place | part)
                 yield event("response.output_item.done", item | {"item": self._item(block)})
 
-    def _called(self, block: Block) -> CalledItem:
-        return called(self.tools.get(block.name), block.name)
+    def _call_item(self, block: Block) -> CalledItem:
+        return call_item(self.tools.get(block.name), block.name)
 
     def _id(self, block: Block) -> str:
         kind = {"text": "msg", "thought": "rs", "call": "fc"}[block.kind]
@@ -140,7 +140,7 @@ class ResponsesAnswer:
                 thought = {"type": "reasoning", "summary": [], "content": parts}
                 return {**item, **thought, "encrypted_content": sealed}
             case "call":
-                call = self._called(block).item(block.text)
+                call = self._call_item(block).item(block.text)
                 return {**item, "call_id": f"call_{block.id}", **call}
 
     def _part(self, block: Block) -> Data:

@@ -52,7 +52,7 @@ class CalledItem:
                 return {"type": "tool_search_call", **search}
 
 
-def called(tool: ModelTool | None, name: str) -> CalledItem:
+def call_item(tool: ModelTool | None, name: str) -> CalledItem:
     """Return the item of a call; a tool that the model made up is a function."""
     return CalledItem(tool.kind, tool.called, tool.space) if tool else CalledItem("function", name)
 

@@ -14,7 +14,7 @@ from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.chat_messages import Parts, Role, texts_of
 from localspec.server.requests.fields import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import OTHER, tagged, typed
+from localspec.server.requests.validators import OTHER, by_type, default_type
 from localspec.templates.message import Json, Message
 
 
@@ -119,8 +119,8 @@ Item = Annotated[
     | Annotated[ToolsItem, Tag("additional_tools")]
     | Annotated[ReferenceItem, Tag("item_reference")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged(*ITEMS, *TOOL_ITEMS, *OUTPUTS),
-    typed("message"),
+    by_type(*ITEMS, *TOOL_ITEMS, *OUTPUTS),
+    default_type("message"),
 ]
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from localspec.server.faults import Fault, Refused, refused
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import Served
-from localspec.server.openai.response_store import ResponseStore, StoredResponse, numbered
+from localspec.server.openai.response_store import ResponseStore, StoredResponse, with_identifiers
 from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
 from localspec.server.openai.responses_input import Item, ReferenceItem
 from localspec.server.openai.responses_request import ResponsesRequest
@@ -69,15 +69,18 @@ def add_answering(routes: APIRouter, handler: RequestHandler, store: ResponseSto
             body = body.model_copy(update={"store": False})
         recalled = await recall(request, body)
 
+        def store_response(response: Data) -> None:
+            store.add(stored_response(body, owner(request), response))
+
         async def keep(response: Data) -> None:
             if body.store is not False:
-                await asyncio.to_thread(lambda: store.add(stored(body, owner(request), response)))
+                await asyncio.to_thread(store_response, response)
 
         events = Numbered()
         api_request = ApiRequest(
             recalled,
             partial(ResponsesAnswer, body, body.model_tools(recalled.items), keep, events),
-            events.failing,
+            events.stream_error,
         )
         return await handler.serve(request, api_request)
 
@@ -92,7 +95,7 @@ def add_stored(routes: APIRouter, store: ResponseStore) -> None:
     async def find_response(request: Request, id: str) -> StoredResponse:
         response = await asyncio.to_thread(store.get, id, owner(request))
         if response is None:
-            raise Refused(missing(id))
+            raise Refused(not_found(id))
         return response
 
     @routes.get("/responses/{id}")
@@ -105,7 +108,7 @@ def add_stored(routes: APIRouter, store: ResponseStore) -> None:
     @routes.delete("/responses/{id}")
     async def delete(request: Request, id: str) -> Data:
         if not await asyncio.to_thread(store.delete, id, owner(request)):
-            raise Refused(missing(id))
+            raise Refused(not_found(id))
         return {"id": id, "object": "response", "deleted": True}
 
     @routes.post("/responses/{id}/cancel")
@@ -124,14 +127,14 @@ def add_stored(routes: APIRouter, store: ResponseStore) -> None:
         """List the items that a response was made from, a page at a time."""
         chain = await asyncio.to_thread(store.chain, id, owner(request))
         if not chain:
-            raise Refused(missing(id))
+            raise Refused(not_found(id))
         before = [item for response in chain[:-1] for item in response.items]
         return page([*before, *chain[-1].input], limit, order == "desc", after)
 
 
-def stored(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
+def stored_response(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
     dumped = [item.model_dump(by_alias=True, exclude_unset=True) for item in body.input]
-    items = list(numbered(dumped, str(response["id"])))
+    items = list(with_identifiers(dumped, str(response["id"])))
     return StoredResponse(owner, body.previous_response_id, items, response)
 
 
@@ -142,7 +145,7 @@ def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[I
         chain = store.chain(body.previous_response_id, owner)
         earlier = items_of_record(item for response in chain for item in response.items)
         if not earlier:
-            raise Refused(gone(body.previous_response_id, kept=store.most > 0))
+            raise Refused(previous_gone(body.previous_response_id, kept=store.most > 0))
     own_items: list[Item] = []
     for item in body.input:
         if not isinstance(item, ReferenceItem):
@@ -165,7 +168,7 @@ def items_of_record(items: Iterable[Mapping[str, object]]) -> list[Item]:
         return []
 
 
-def gone(id: str, *, kept: bool) -> Fault:
+def previous_gone(id: str, *, kept: bool) -> Fault:
     """Return the error after which clients send the whole conversation."""
     why = "send all items as input"
     if not kept:
@@ -174,7 +177,7 @@ def gone(id: str, *, kept: bool) -> Fault:
     return Fault(400, message, "previous_response_id", "previous_response_not_found")
 
 
-def missing(id: str) -> Fault:
+def not_found(id: str) -> Fault:
     return Fault(404, f"Response with id {id[:80]!r} not found")
 
 

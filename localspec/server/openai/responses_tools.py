@@ -14,7 +14,7 @@ from localspec.dialects.patterns import pattern_of
 from localspec.server.requests.forms import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Function, Name
-from localspec.server.requests.validators import OTHER, tagged, typed
+from localspec.server.requests.validators import OTHER, by_type, default_type
 from localspec.templates.message import Json, Tool
 
 Kind = Literal["function", "custom", "local_shell", "tool_search"]
@@ -149,8 +149,8 @@ Member = Annotated[
     Annotated[FunctionDefinition, Tag("function")]
     | Annotated[CustomTool, Tag("custom")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged("function", "custom"),
-    typed("function"),
+    by_type("function", "custom"),
+    default_type("function"),
 ]
 
 
@@ -170,8 +170,8 @@ ToolField = Annotated[
     | Annotated[SearchTool, Tag("tool_search")]
     | Annotated[Namespace, Tag("namespace")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged("function", "custom", "local_shell", "tool_search", "namespace"),
-    typed("function"),
+    by_type("function", "custom", "local_shell", "tool_search", "namespace"),
+    default_type("function"),
     BeforeValidator(as_flat_function),
 ]
 Tools = list[ToolField]

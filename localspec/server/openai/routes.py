@@ -15,7 +15,7 @@ from localspec.server.api import Api
 from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.model_host import ServedOffer
-from localspec.server.openai.chat import ChatAnswer, failing
+from localspec.server.openai.chat import ChatAnswer, stream_error
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest, MiddleRequest
 from localspec.server.replies.reply import Choices
@@ -37,7 +37,7 @@ def openai(handler: RequestHandler) -> APIRouter:
         api_request = ApiRequest(
             body,
             partial(ChatAnswer.to, body),
-            failing,
+            stream_error,
             copies=body.n,
             limit=limit if body.return_progress else None,
         )
@@ -74,7 +74,7 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
     return ApiRequest(
         body,
         answer,
-        failing,
+        stream_error,
         prompts=count(body.prompt, body.n),
         copies=body.n,
     )

@@ -52,7 +52,7 @@ class Streaming(Response):
         answer: Answer,
         choices: Choices,
         leases: AsyncExitStack,
-        failing: Callable[[Fault], bytes],
+        stream_error: Callable[[Fault], bytes],
         media_type: str = SSE,
     ) -> None:
         super().__init__(media_type=media_type, headers={"Cache-Control": "no-store"})
@@ -60,7 +60,7 @@ class Streaming(Response):
         self._answer = answer
         self._choices = choices
         self._leases = leases
-        self._failing = failing
+        self._stream_error = stream_error
         self._keep_alive = KEEP_ALIVE if media_type == SSE else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,11 +79,12 @@ class Streaming(Response):
             except Gone:
                 pass
             except asyncio.CancelledError:  # the server shuts down
+                ending = self._stream_error(Fault(503, "the server is shutting down"))
                 with suppress(Exception):
-                    await put(self._failing(Fault(503, "the server is shutting down")), more=False)
+                    await put(ending, more=False)
                 raise
             except Exception as error:
-                await put(self._failing(logged_fault(error)), more=False)
+                await put(self._stream_error(logged_fault(error)), more=False)
 
     async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> bytes:
         """Send pieces as they come; return the last, which is sent with the end of the response."""

@@ -13,7 +13,13 @@ from localspec.server.requests.fields import Object, TextPart
 from localspec.server.requests.files import FilePart
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import OTHER, as_texts, readable, tagged, typed
+from localspec.server.requests.validators import (
+    OTHER,
+    as_texts,
+    by_type,
+    check_readable,
+    default_type,
+)
 from localspec.templates.message import Json, Message
 
 TEXTS = ("text", "input_text", "output_text")
@@ -37,9 +43,9 @@ Part = Annotated[
     | Annotated[FilePart, Tag("file")]
     | Annotated[FilePart, Tag("input_file")]
     | Annotated[LeftOut, Tag(OTHER)],
-    tagged(*TEXTS, "refusal", *FILES),
-    BeforeValidator(readable),
-    typed("text"),
+    by_type(*TEXTS, "refusal", *FILES),
+    BeforeValidator(check_readable),
+    default_type("text"),
 ]
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 

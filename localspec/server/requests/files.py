@@ -16,12 +16,12 @@ DATA = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>[^,]*),", re.IGNORECASE)
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
-def as_words(value: object) -> object:
+def as_file_text(value: object) -> object:
     """Decode base64 or a data URL."""
-    return words(value) if isinstance(value, str) else value
+    return decode_file(value) if isinstance(value, str) else value
 
 
-def words(data: str) -> str:
+def decode_file(data: str) -> str:
     """Decode a file of text, given in base64 or as a data URL."""
     header = DATA.match(data)
     body = data[header.end() :] if header else data
@@ -30,7 +30,7 @@ def words(data: str) -> str:
     try:
         return as_text(b64decode("".join(body.split()) + "=" * (-len(body) % 4), altchars=b"-_"))
     except ValueError as error:
-        raise unread("its data is neither base64 nor a data URL") from error
+        raise unreadable("its data is neither base64 nor a data URL") from error
 
 
 def as_text(data: bytes) -> str:
@@ -41,20 +41,20 @@ def as_text(data: bytes) -> str:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise unread("it is no text") from error
+        raise unreadable("it is no text") from error
     if "\0" in text or data.startswith(b"%PDF-"):
-        raise unread("it is no text")
+        raise unreadable("it is no text")
     return text
 
 
-def unread(why: str) -> PydanticCustomError:
+def unreadable(why: str) -> PydanticCustomError:
     message = "a file cannot be read: {why}; models here read text only, so send its words"
     return PydanticCustomError("unread", message, {"why": why})
 
 
 class FileData(RequestPart):
     filename: str = ""
-    file_data: Annotated[str, BeforeValidator(as_words)] = ""
+    file_data: Annotated[str, BeforeValidator(as_file_text)] = ""
 
     @property
     def text(self) -> str:
@@ -75,5 +75,5 @@ class FilePart(FileData):
         flat = {**part, **within} if isinstance(within, dict) else dict(part)
         flat.pop("file", None)
         if not isinstance(flat.get("file_data"), str):
-            raise unread("its data is not in the request")
+            raise unreadable("its data is not in the request")
         return flat

@@ -44,8 +44,8 @@ class BoundedRoute(APIRoute):
         if field is None:
             return handler
 
-        def checked(body: bytes) -> object:
-            parsed, errors = field.validate(loaded(body), {}, loc=("body",))
+        def parse_body(body: bytes) -> object:
+            parsed, errors = field.validate(parse_json(body), {}, loc=("body",))
             if errors:
                 raise RequestValidationError(errors)
             return parsed
@@ -59,10 +59,10 @@ class BoundedRoute(APIRoute):
             if not body:
                 return await handler(request)
             if len(body) <= LARGE_BYTES and not is_large(text_of(body)):
-                return await handler(ReadRequest(request, checked(body)))
+                return await handler(ReadRequest(request, parse_body(body)))
             preparing: Preparing = request.app.state.preparing
             preparing.admit(request)
-            parsed = await preparing.run_for(request, partial(checked, body))
+            parsed = await preparing.run_for(request, partial(parse_body, body))
             return await handler(ReadRequest(request, parsed))
 
         return read
@@ -73,7 +73,7 @@ def is_large(text: str) -> bool:
     return len(text) > LARGE_BYTES or check_size(text).values > LARGE_VALUES
 
 
-def loaded(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """Parse JSON that is within the bounds."""
     text = text_of(body)
     check_size(text)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
 
 from localspec.runtime.prompting import Choice
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import OTHER, as_object, tagged
+from localspec.server.requests.validators import OTHER, as_object, by_type
 from localspec.templates.message import Tool
 
 Object = dict[str, JsonValue]
@@ -75,7 +75,7 @@ def as_function_tool(tool: object) -> object:
 
 ToolField = Annotated[
     Annotated[FunctionTool, Tag("function")] | Annotated[LeftOut, Tag(OTHER)],
-    tagged("function"),
+    by_type("function"),
     BeforeValidator(as_function_tool),
 ]
 

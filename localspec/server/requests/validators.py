@@ -14,7 +14,7 @@ UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is
 READ = ("file", "input_file")  # their data shows whether they are text
 
 
-def typed(first: str) -> BeforeValidator:
+def default_type(first: str) -> BeforeValidator:
     """Give an object without a type the first one."""
 
     def check(value: object) -> object:
@@ -24,20 +24,20 @@ def typed(first: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def readable(part: object) -> object:
+def check_readable(part: object) -> object:
     """Refuse images, sounds and other parts that are no text."""
     kind = part.get("type") if isinstance(part, dict) else None
     if isinstance(kind, str) and kind not in READ and any(word in kind for word in UNREAD):
-        raise unread(kind)
+        raise unreadable(kind)
     return part
 
 
-def unread(kind: str) -> PydanticCustomError:
+def unreadable(kind: str) -> PydanticCustomError:
     message = "a part of type {kind} cannot be read: models here read text only; leave it out"
     return PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
 
 
-def tagged(*types: str) -> Discriminator:
+def by_type(*types: str) -> Discriminator:
     """Discriminate a union by the types of its members; an object of any other type is `OTHER`."""
 
     def tag(value: object) -> str:
