@@ -191,10 +191,10 @@ def options_for(tokens: Tokens) -> Options:
 
 def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
-    places = PairFiles.locate(files.path, out, files.engine)
+    pair = PairFiles.locate(files.path, out, files.engine)
     drafting = f"{trial.footprint(out, files.engine).drafter or DRAFT}:{depth}"
     seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
-    with modes.load(places, Loading(backend=files.engine), [drafting]) as (lineup, _):
+    with modes.load(pair, Loading(backend=files.engine), [drafting]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)
         step = max((len(tokens) - PROMPT) // REPLIES, 1)
         settings = Settings(max_tokens=REPLY, ignore_end=True)

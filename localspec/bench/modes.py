@@ -116,7 +116,7 @@ def _kind(name: str, drafter: str) -> Kind:
 
 @contextmanager
 def load(
-    places: PairFiles,
+    files: PairFiles,
     request: Loading,
     names: Sequence[str],
     tell: TellPhase = unheard,
@@ -124,7 +124,7 @@ def load(
     details: bool = False,
 ) -> Iterator[tuple[Lineup, ResolvedPair]]:
     """Load a model, and what drafts for it if there is such a thing, for all these modes."""
-    with places.examine(tell) as examined:
+    with files.examine(tell) as examined:
         drafter = examined.drafter
         lineup_kinds = kinds(names, drafter, details=details)
         options = loading.with_long_drafts(request, examined.target.footprint)

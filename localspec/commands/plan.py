@@ -70,12 +70,12 @@ def plan(context: click.Context, model: str) -> None:
 
 def plan_by_files(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """Plan by a model's files on this machine."""
-    places = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
-    with places.examine() as examined:
+    files = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
+    with files.examine() as examined:
         _, options = choose_proposers(examined, loading)
         pair_plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
         footprint = examined.target.footprint()
-    title = f"{footprint.name} {footprint.quantisation}, {places.target.engine}"
+    title = f"{footprint.name} {footprint.quantisation}, {files.target.engine}"
     return with_warning(title, pair_plan, footprint.context, options.context), pair_plan
 
 

@@ -51,8 +51,8 @@ class LocalModels:
     def open(self, name: str) -> LocalSpeaker:
         engine, alone = self.loading.backend, self.loading.alone
         files = self.checked.pop(name, None) or locate(name, engine)
-        places = PairFiles.for_target(files, self.draft, engine, alone=alone)
-        runtime = load_and_report(name, places, self.loading)
+        pair = PairFiles.for_target(files, self.draft, engine, alone=alone)
+        runtime = load_and_report(name, pair, self.loading)
         return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
