@@ -86,4 +86,4 @@ def words(phase: Phase) -> str:
             share = "" if phase.share is None else f", {phase.share:.0%}"
             return f"reading {phase.file}{share}"
         case "measuring":
-            return f"measuring {phase.file}: what checking drafts costs here {ONCE}"
+            return f"measuring {phase.file}: the cost of drafts here {ONCE}"

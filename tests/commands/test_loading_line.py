@@ -56,7 +56,7 @@ def test_a_terminal_has_one_line_that_changes_and_is_gone_in_the_end(monkeypatch
         "trying one.gguf in a process of its own (the first time only)",
         "reading one.gguf",
         "reading one.gguf, 50%",
-        "measuring one.gguf: what checking drafts costs here (the first time only)\033[0m" + CLEAR,
+        "measuring one.gguf: the cost of drafts here (the first time only)\033[0m" + CLEAR,
     ]
 
 
@@ -82,5 +82,5 @@ def test_elsewhere_only_what_takes_long_is_told(out, monkeypatch):
         timers[-1].call()
     assert not timers[-1].runs
     assert out.getvalue() == (
-        "localspec: measuring one.gguf: what checking drafts costs here (the first time only)\n"
+        "localspec: measuring one.gguf: the cost of drafts here (the first time only)\n"
     )
