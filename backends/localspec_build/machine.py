@@ -15,7 +15,7 @@ from pathlib import Path
 
 Version = tuple[int, ...]
 
-SECONDS = 20  # for a tool to answer: a card that sleeps takes some
+ANSWER_SECONDS = 20  # for a tool to answer: a card that sleeps takes some
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sysfs tells them
 CONTROLLERS = "sys/class/drm/card*/device/vendor"
 MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew", "winget")
@@ -107,7 +107,7 @@ class Tools:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=SECONDS,
+                timeout=ANSWER_SECONDS,
                 env=dict(self.environment),
                 check=False,
             )

@@ -64,8 +64,8 @@ def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint 
     """Build with ours, `slack` cells beyond each window; None if a cache has no counterpart."""
     caches = make_prompt_cache(model)
     parts = [list(cache.caches) if type(cache) is CacheList else [cache] for cache in caches]
-    flat = [part for each in parts for part in each]
-    if not all(map(known, flat)):
+    flat = [part for inner in parts for part in inner]
+    if not all(map(has_counterpart, flat)):
         return None
     sizes = {part.max_size for part in flat if type(part) is RotatingKVCache}
     return Blueprint(
@@ -78,7 +78,7 @@ def own(model: Module, slack: int, packing: Packing | None = None) -> Blueprint 
     )
 
 
-def known(cache: Any) -> bool:
+def has_counterpart(cache: Any) -> bool:
     kind = type(cache)
     return kind in (KVCache, ArraysCache) or (kind is RotatingKVCache and cache.keep == 0)
 

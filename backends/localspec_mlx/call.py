@@ -55,10 +55,10 @@ class RowSpans:
 
     def view(self, cells: int, window: int) -> CellView:
         """Return what layers with so many cells and such a window share."""
-        found = self._views.get((cells, window))
-        if found is None:
-            found = self._views[cells, window] = CellView(self, cells, window)
-        return found
+        view = self._views.get((cells, window))
+        if view is None:
+            view = self._views[cells, window] = CellView(self, cells, window)
+        return view
 
 
 IDLE = RowSpans((0,), (0,))

@@ -32,8 +32,8 @@ def probe() -> list[Device]:
 
 
 def build() -> Build:
-    there = {"Metal": mx.metal.is_available(), "CUDA": mx.cuda.is_available(), "CPU": True}
-    features = tuple(name for name, found in there.items() if found)
+    devices = {"Metal": mx.metal.is_available(), "CUDA": mx.cuda.is_available(), "CPU": True}
+    features = tuple(name for name, available in devices.items() if available)
     return Build(f"{version('mlx')}, mlx-lm {version('mlx-lm')}", features)
 
 
@@ -41,10 +41,10 @@ def prepare() -> None:
     """Refuse an MLX that is too slow to speculate with; keep weights where the GPU reaches them."""
     if not mx.metal.is_available():
         return
-    found = version("mlx")
-    if tuple(map(int, found.split(".")[:2])) < LEAST_ON_METAL:
+    installed = version("mlx")
+    if tuple(map(int, installed.split(".")[:2])) < LEAST_ON_METAL:
         raise BackendError(
-            f"mlx {found} takes 5 times as long for 7 tokens as for one where weights are "
+            f"mlx {installed} takes 5 times as long for 7 tokens as for one where weights are "
             "quantised, so drafting would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
         )
     mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
@@ -70,6 +70,6 @@ def short_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or bool(SHORTAGE.search(str(error)))
 
 
-def failure(what: str, error: Exception) -> BackendError:
+def failure(failed: str, error: Exception) -> BackendError:
     """Make an error of what MLX could not do, and its reason."""
-    return (OutOfMemory if short_of_memory(error) else BackendError)(f"{what}: {error}")
+    return (OutOfMemory if short_of_memory(error) else BackendError)(f"{failed}: {error}")

@@ -111,14 +111,14 @@ def unpacked(numbers: Sequence[int]) -> list[Row]:
     return rows
 
 
-def wish(path: Path, options: Options) -> list[int]:
+def load_request(path: Path, options: Options) -> list[int]:
     """Write what is to be loaded as numbers."""
     text = json.dumps([os.fspath(path), asdict(options)], default=os.fspath)
     return list(text.encode())
 
 
-def wished(numbers: Sequence[int]) -> tuple[Path, Options]:
-    """Read what `wish` wrote."""
-    path, known = json.loads(bytes(numbers))
-    paths = {key: known[key] and Path(known[key]) for key in ("adapter", "head")}
-    return Path(path), Options(**known | paths | {"split": tuple(known["split"])})
+def read_request(numbers: Sequence[int]) -> tuple[Path, Options]:
+    """Read what `load_request` wrote."""
+    path, fields = json.loads(bytes(numbers))
+    paths = {key: fields[key] and Path(fields[key]) for key in ("adapter", "head")}
+    return Path(path), Options(**fields | paths | {"split": tuple(fields["split"])})

@@ -74,19 +74,19 @@ class Keys:
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
         new = self.packing.pack(keys, values) if self.packing else (keys, values)
         if not self.parts:
-            self.parts = [grown(each[..., :0, :], self.cells) for each in new]
+            self.parts = [grown(part[..., :0, :], self.cells) for part in new]
         if self.view.straight:
             for part, added in zip(self.parts, new, strict=True):
                 part[self.view.write] = added
-            found = [part[self.view.read] for part in self.parts]
+            readable = [part[self.view.read] for part in self.parts]
         else:
-            found = self.parts = [
+            readable = self.parts = [
                 mx.put_along_axis(part, self.view.index, added, axis=2)
                 for part, added in zip(self.parts, new, strict=True)
             ]
         if not self.packing:
-            return found[0], found[1]
-        return tuple(found[: len(found) // 2]), tuple(found[len(found) // 2 :])
+            return readable[0], readable[1]
+        return tuple(readable[: len(readable) // 2]), tuple(readable[len(readable) // 2 :])
 
     def arrays(self) -> Iterator[mx.array]:
         yield from self.parts
@@ -124,8 +124,8 @@ class Packing:
     def pack(self, keys: mx.array, values: mx.array) -> list[mx.array]:
         return [
             part
-            for each in (keys, values)
-            for part in mx.quantize(each, group_size=self.group_size, bits=self.bits)
+            for array in (keys, values)
+            for part in mx.quantize(array, group_size=self.group_size, bits=self.bits)
         ]
 
     def unpack(self, parts: Sequence[mx.array]) -> list[mx.array]:
@@ -166,10 +166,10 @@ class States:
         """Do nothing: lengths are set anew for each run."""
 
     def arrays(self) -> Iterator[mx.array]:
-        yield from (each for each in self.held if each is not None)
+        yield from (array for array in self.held if array is not None)
 
     def row(self, at: int, length: int) -> States:
-        return self._of([None if each is None else taken(each, at) for each in self.held])
+        return self._of([None if array is None else taken(array, at) for array in self.held])
 
     def join(self, others: Sequence[States]) -> States:
         rows = zip(*(row.held for row in (self, *others)), strict=True)
@@ -220,13 +220,13 @@ class Foreign:
 
 
 def arrays_in(tree: object) -> Iterator[mx.array]:
-    found: Any = tree_flatten(tree)
-    yield from (each for _, each in found if isinstance(each, mx.array))
+    leaves: Any = tree_flatten(tree)
+    yield from (leaf for _, leaf in leaves if isinstance(leaf, mx.array))
 
 
 def apart(state: Memo) -> Memo:
     """Copy lists, with the same arrays: mlx-lm writes into those it has."""
-    return tree_map(lambda each: mx.array(each) if isinstance(each, mx.array) else each, state)
+    return tree_map(lambda leaf: mx.array(leaf) if isinstance(leaf, mx.array) else leaf, state)
 
 
 def grown(part: mx.array, cells: int) -> mx.array:
@@ -234,8 +234,8 @@ def grown(part: mx.array, cells: int) -> mx.array:
     missing = cells - part.shape[2]
     if missing <= 0:
         return part
-    room = mx.zeros((*part.shape[:2], missing, *part.shape[3:]), part.dtype)
-    return mx.concatenate([part, room], axis=2)
+    padding = mx.zeros((*part.shape[:2], missing, *part.shape[3:]), part.dtype)
+    return mx.concatenate([part, padding], axis=2)
 
 
 def taken(part: mx.array, at: int) -> mx.array:
@@ -245,7 +245,7 @@ def taken(part: mx.array, at: int) -> mx.array:
 
 def joined(rows: Sequence[mx.array | None]) -> mx.array | None:
     """Join rows as one; a state that has not begun is all zeros."""
-    known = next((row for row in rows if row is not None), None)
-    if known is None:
+    begun = next((row for row in rows if row is not None), None)
+    if begun is None:
         return None
-    return mx.concatenate([mx.zeros_like(known) if row is None else row for row in rows])
+    return mx.concatenate([mx.zeros_like(begun) if row is None else row for row in rows])

@@ -17,7 +17,7 @@ from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
-from localspec_mlx.group import Call, Group, wish
+from localspec_mlx.group import Call, Group, load_request
 from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
@@ -40,10 +40,10 @@ def load(path: Path, options: Options) -> MlxModel:
     prepare()
     group = shared(options)
     if group and group.leads:
-        group.tell(Call.LOAD, wish(path, options))
+        group.tell(Call.LOAD, load_request(path, options))
     model = _weights(path, options.adapter)
     division = group.divide(model, footprint.kv_heads) if group else ""
-    _load(model, path)
+    _read_weights(model, path)
     products.tune(model)
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)
@@ -70,9 +70,9 @@ def shared(options: Options) -> Group | None:
 
 def context(footprint: Footprint, options: Options) -> int:
     """Count the tokens that a slot can hold."""
-    found = options.context or min(footprint.context, CONTEXT)
+    tokens = options.context or min(footprint.context, CONTEXT)
     # Beyond what a draft model was trained for its drafts would be noise.
-    return min(found, footprint.context) if options.drafting else found
+    return min(tokens, footprint.context) if options.drafting else tokens
 
 
 def slack(options: Options) -> int:
@@ -96,7 +96,7 @@ def _weights(path: Path, adapter: Path | None) -> Module:
     return model
 
 
-def _load(model: Module, path: Path) -> None:
+def _read_weights(model: Module, path: Path) -> None:
     """Read all weights, also tables that only a definition's own thread could work out."""
     try:
         mx.eval(list(arrays_in(dict(model))))
@@ -113,11 +113,11 @@ def _report(blueprint: Blueprint) -> None:
 
 def check(options: Options) -> None:
     """Refuse options that MLX lacks."""
-    known = ("auto", *BITS)
-    if options.kv_type not in known:
+    names = ("auto", *BITS)
+    if options.kv_type not in names:
         raise UsageError(
             f"KV type {options.kv_type!r} is not for MLX, which keeps what the model computes "
-            f"(auto) or quantises it; known: {', '.join(known)}"
+            f"(auto) or quantises it; known: {', '.join(names)}"
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")

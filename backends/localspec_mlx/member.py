@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 
 from localspec_mlx import loading
-from localspec_mlx.group import Call, Group, unpacked, wished
+from localspec_mlx.group import Call, Group, read_request, unpacked
 from localspec_mlx.model import MlxModel
 from localspec_mlx.watch import watch
 
@@ -33,7 +33,7 @@ class Member:
             if call is Call.END:
                 return self._unwatched()
             if call is Call.LOAD:
-                model = loading.load(*wished(numbers))
+                model = loading.load(*read_request(numbers))
             elif model is not None:
                 obey(model, call, numbers)
 

@@ -70,11 +70,11 @@ class MlxModel:
             check(self, rows, lengths)
             logits = self._run(runner, rows, lengths)
             self._go_ahead(runner, rows, logits)
-            found = self.host.read(logits)
+            copied = self.host.read(logits)
             if any(map(lead, rows)):
                 mx.clear_cache()
         ends = itertools.accumulate((row.outputs for row in rows), initial=0)
-        return [found[start:end] for start, end in itertools.pairwise(ends)]
+        return [copied[start:end] for start, end in itertools.pairwise(ends)]
 
     def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> mx.array:
         """Begin to compute the logits of rows, unless that was begun ahead."""

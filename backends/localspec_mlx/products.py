@@ -20,7 +20,7 @@ from mlx.nn.layers.quantized import QuantizedEmbedding, QuantizedLinear
 
 ROWS = (1, 2, 4, 8, 16, 32)  # at which ways are timed; more rows are computed as the most are
 PADDED = 32  # rows, from which on MLX uses the kernels for many
-MOST = 1 << 24  # numbers of a matrix that may be unpacked: 32 MiB, within what plans leave
+MAX_UNPACKED = 1 << 24  # numbers of a matrix that may be unpacked: 32 MiB, within what plans leave
 TIMED = 1 << 20  # numbers of the matrix that is timed, on a processor
 TIMES = 3
 BETTER = 0.8  # of the time of MLX's own way, at most: near ties must not change what is said
@@ -69,16 +69,16 @@ def own(x: mx.array, weights: Weights) -> mx.array:
 def padded(x: mx.array, weights: Weights) -> mx.array:
     """Multiply by more rows than there are."""
     rows = x.reshape(-1, x.shape[-1])
-    found = own(mx.pad(rows, [(0, max(PADDED - len(rows), 0)), (0, 0)]), weights)
-    return found[: len(rows)].reshape(*x.shape[:-1], -1)
+    products = own(mx.pad(rows, [(0, max(PADDED - len(rows), 0)), (0, 0)]), weights)
+    return products[: len(rows)].reshape(*x.shape[:-1], -1)
 
 
 def wide(x: mx.array, weights: Weights) -> mx.array:
     """Multiply in 32 bits."""
     numbers, scales, biases, how = weights
     biases = None if biases is None else biases.astype(mx.float32)
-    found = own(x.astype(mx.float32), Weights(numbers, scales.astype(mx.float32), biases, how))
-    return found.astype(x.dtype)
+    product = own(x.astype(mx.float32), Weights(numbers, scales.astype(mx.float32), biases, how))
+    return product.astype(x.dtype)
 
 
 def unpacked(x: mx.array, weights: Weights) -> mx.array:
@@ -101,7 +101,7 @@ class Ways:
         rows = math.prod(x.shape[:-1])
         at = min(bisect_left(self._rows, rows), len(self._rows) - 1)
         name = self.chosen[self._rows[at]]
-        if name == "unpacked" and weights.size > MOST:
+        if name == "unpacked" and weights.size > MAX_UNPACKED:
             name = "wide" if "wide" in self.chosen.values() else OWN
         return WAYS[name](x, weights)
 
@@ -112,12 +112,12 @@ def choose(
     """Choose a way for each number of rows by the seconds that each takes."""
     chosen, left = {}, list(names)
     for count in rows:
-        found = {name: seconds(name, count) for name in left}
-        best = min(found, key=found.__getitem__)
-        if found[best] > BETTER * found.get(OWN, math.inf):
+        seconds_of = {name: seconds(name, count) for name in left}
+        best = min(seconds_of, key=seconds_of.__getitem__)
+        if seconds_of[best] > BETTER * seconds_of.get(OWN, math.inf):
             best = OWN
         chosen[count] = best
-        left = [name for name in left if found[name] < HOPELESS * found[best]]
+        left = [name for name in left if seconds_of[name] < HOPELESS * seconds_of[best]]
     return chosen
 
 
@@ -125,26 +125,26 @@ def timed(name: str, rows: int, weights: Weights, clock: Clock) -> float:
     """Time a way, at least of some tries."""
     inputs = weights.scales.shape[-1] * int(weights.how["group_size"])
     x = mx.ones((1, rows, inputs), weights.numbers_type)
-    found = []
+    durations = []
     for _ in range(TIMES):
         begun = clock()
         mx.eval(WAYS[name](x, weights))
-        found.append(clock() - begun)
-    return min(found)
+        durations.append(clock() - begun)
+    return min(durations)
 
 
 MEASURED: dict[Kind, Ways] = {}  # in this process
 
 
 def tune(
-    model: Module, found: dict[Kind, Ways] = MEASURED, clock: Clock = time.perf_counter
+    model: Module, ways_of: dict[Kind, Ways] = MEASURED, clock: Clock = time.perf_counter
 ) -> None:
     """Let a model multiply in the fastest ways, which are measured unless they were found."""
-    for module in sorted(products(model), key=lambda each: -Weights.of(each).size):
+    for module in sorted(products(model), key=lambda product: -Weights.of(product).size):
         weights = Weights.of(module)
-        if weights.kind not in found:
-            found[weights.kind] = measured(weights, clock)
-        ways = found[weights.kind]
+        if weights.kind not in ways_of:
+            ways_of[weights.kind] = measured(weights, clock)
+        ways = ways_of[weights.kind]
         if set(ways.chosen.values()) != {OWN}:
             apply(module, ways)
 
@@ -173,8 +173,8 @@ def apply(module: Any, ways: Ways) -> None:
     kind = type(module)
 
     def multiply(self: Any, x: mx.array) -> mx.array:
-        found = ways.multiply(x, Weights.of(self))
-        return found + self["bias"] if "bias" in self else found
+        product = ways.multiply(x, Weights.of(self))
+        return product + self["bias"] if "bias" in self else product
 
     place = "as_linear" if kind is QuantizedEmbedding else "__call__"
     module.__class__ = type(kind.__name__, (kind,), {place: multiply, "__module__": __name__})

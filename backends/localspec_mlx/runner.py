@@ -36,13 +36,15 @@ class Runner:
             if first := lead(row):
                 self._feed([row.slot], self._batch([row.tokens[:first]]), [first])
                 self.slots.anchor(row.slot)
-        rest = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
-        rest = [row for row in rest if len(row.tokens)]
-        self.slots.mark([row.slot for row in rest if row.tentative])
-        found = {slot: logits for call in self._calls(rest) for slot, logits in self._call(call)}
-        if not found:
+        following = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
+        following = [row for row in following if len(row.tokens)]
+        self.slots.mark([row.slot for row in following if row.tentative])
+        logits_of = {
+            slot: logits for call in self._calls(following) for slot, logits in self._call(call)
+        }
+        if not logits_of:
             return mx.zeros((0, self._vocabulary))
-        return mx.concatenate([found[row.slot] for row in rest]).astype(mx.float32)
+        return mx.concatenate([logits_of[row.slot] for row in following]).astype(mx.float32)
 
     def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
         """Group the rows that may share a run."""
@@ -67,8 +69,8 @@ class Runner:
         if self._sharing != "alone" or len(at) == 1:
             logits = self._feed(at, tokens[:, None], [1] * len(at))[:, -1]
         else:
-            each = zip(at, tokens, strict=True)
-            runs = [self._feed([slot], token.reshape(1, 1), [1]) for slot, token in each]
+            pairs = zip(at, tokens, strict=True)
+            runs = [self._feed([slot], token.reshape(1, 1), [1]) for slot, token in pairs]
             logits = mx.concatenate(runs)[:, -1]
         return logits.astype(mx.float32)
 
@@ -76,15 +78,15 @@ class Runner:
         """Run the model; keep the states that a head reads."""
         logits = self.slots.run(slots, tokens, widths)
         if self._tap:
-            found = self._tap.take()
+            states = self._tap.take()
             for at, (slot, width) in enumerate(zip(slots, widths, strict=True)):
-                self._states.setdefault(slot, []).append(found[at, :width])
+                self._states.setdefault(slot, []).append(states[at, :width])
         return logits
 
     def states(self) -> dict[int, mx.array]:
         """Hand over the states at each token since they were last asked for, by slot."""
-        found, self._states = self._states, {}
-        return {slot: mx.concatenate(parts) for slot, parts in found.items()}
+        states, self._states = self._states, {}
+        return {slot: mx.concatenate(parts) for slot, parts in states.items()}
 
     def tell_no_states(self) -> None:
         """Keep no states from now on: there is no head any more."""
@@ -93,8 +95,8 @@ class Runner:
     def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
         """Pad the tokens of rows on the right to one array."""
         padded = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
-        for row, each in zip(padded, tokens, strict=True):
-            row[: len(each)] = each
+        for row, row_tokens in zip(padded, tokens, strict=True):
+            row[: len(row_tokens)] = row_tokens
         if padded.min() < 0 or padded.max() >= self._vocabulary:
             raise BackendError(f"a token is not within 0 to {self._vocabulary - 1:,}")
         return mx.array(padded)

@@ -91,7 +91,7 @@ class CacheSlots:
     def ends(self, group: SlotGroup) -> list[int]:
         """List where the rows of a group end; 0 of one that its slot has left."""
         held = [self._slots[slot] for slot in group.slots]
-        return [each.length if each.group is group else 0 for each in held]
+        return [slot.length if slot.group is group else 0 for slot in held]
 
     def overwritten(self, slot: int) -> bool:
         """Whether a draft was written over the last token of a slot, which was fed ahead."""
@@ -99,8 +99,8 @@ class CacheSlots:
 
     def groups(self, slots: Sequence[int]) -> list[SlotGroup]:
         """List the groups that slots are in."""
-        found = (self._slots[slot].group for slot in slots)
-        return list({id(group): group for group in found if group}.values())
+        groups = (self._slots[slot].group for slot in slots)
+        return list({id(group): group for group in groups if group}.values())
 
     def arrays(self, slots: Sequence[int]) -> Iterator[mx.array]:
         """List the arrays to evaluate after a run or a move, which else keep the past alive."""
@@ -148,8 +148,8 @@ class CacheSlots:
         if mark:
             put_back(held.group.layers, held.group.slots.index(slot), mark)
         held.length = length
-        held.marks = [each for each in held.marks if each.length <= length]
-        held.anchors = [each for each in held.anchors if each.length <= length]
+        held.marks = [mark for mark in held.marks if mark.length <= length]
+        held.anchors = [mark for mark in held.anchors if mark.length <= length]
         return length
 
     def clear(self, slot: int) -> None:
@@ -172,8 +172,8 @@ class CacheSlots:
         return length
 
     def _last_mark(self, held: Slot, length: int) -> Mark | None:
-        fit = [each for each in (*held.anchors, *held.marks) if each.length <= length]
-        return max(fit, key=lambda each: each.length, default=None)
+        fit = [mark for mark in (*held.anchors, *held.marks) if mark.length <= length]
+        return max(fit, key=lambda mark: mark.length, default=None)
 
     def _intact(self, held: Slot, length: int) -> bool:
         """Tell whether all that the token at `length` attends to is still there."""

@@ -30,11 +30,11 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
     return [RemoteModel("", tuple(files))] if whole else []
 
 
-def launcher(wish: Launch) -> list[str]:
+def launcher(launch: Launch) -> list[str]:
     """Start by mlx.launch, which reaches other machines by ssh."""
     tool = str(Path(sys.executable).with_name("mlx.launch"))
-    hosts = ["--hosts", ",".join(wish.hosts), "-n", str(wish.each)]
-    link = ["--backend", wish.link or "ring"]
+    hosts = ["--hosts", ",".join(launch.hosts), "-n", str(launch.each)]
+    link = ["--backend", launch.link or "ring"]
     return [tool, *hosts, *link, "--"]
 
 

@@ -42,19 +42,19 @@ def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Bl
         return native(model)
     ways: tuple[Sharing, ...] = ("ragged", "even") if slots > 1 else ()
     fit = (way for way in ways if agrees(plain.shared(way), vocabulary, truth))
-    found = packed(model, slack, bits, vocabulary) if bits else plain
-    return found.shared(next(fit, "alone"))
+    blueprint = packed(model, slack, bits, vocabulary) if bits else plain
+    return blueprint.shared(next(fit, "alone"))
 
 
 def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
     """Build with keys and values in so many bits, in groups as large as their widths allow."""
     reason: Exception | None = None
     for size in GROUPS:
-        found = own(model, slack, Packing(bits, size))
+        blueprint = own(model, slack, Packing(bits, size))
         try:
-            if found:
-                logits(found, vocabulary)
-                return found
+            if blueprint:
+                logits(blueprint, vocabulary)
+                return blueprint
         # A width it does not divide, or attention that cannot.
         except (TypeError, ValueError) as error:
             reason = error
@@ -63,17 +63,17 @@ def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
 
 def width(model: Module) -> int:
     """Find how many logits a token gets, without evaluating anything."""
-    found = native(model)
-    shape: tuple[int, ...] = found.run(mx.zeros((1, 1), mx.int32), found.fresh()).shape
+    blueprint = native(model)
+    shape: tuple[int, ...] = blueprint.run(mx.zeros((1, 1), mx.int32), blueprint.fresh()).shape
     return shape[-1]
 
 
 def agrees(blueprint: Blueprint, vocabulary: int, truth: Figures) -> bool:
     try:
-        found = logits(blueprint, vocabulary)
+        ours = logits(blueprint, vocabulary)
     except Exception:  # a definition may choke on a cache in any way
         return False
-    apart = np.abs(found - truth).mean(axis=-1)
+    apart = np.abs(ours - truth).mean(axis=-1)
     return bool((apart <= FAR * truth.std(axis=-1)).all())
 
 
@@ -82,11 +82,11 @@ def logits(blueprint: Blueprint, vocabulary: int) -> Figures:
     runner = Runner(blueprint, len(SCRIPT[-1]), vocabulary)
     random = np.random.default_rng(0)
     texts = [tokens_of(random.integers(0, vocabulary, 6).tolist()) for _ in SCRIPT[-1]]
-    found = []
+    rows = []
     for brought in SCRIPT:
-        found.append(runner.run([row(runner, texts, slot, brought[slot]) for slot in brought]))
-        mx.eval(found[-1], list(runner.slots.arrays(list(brought))))
-    return np.array(mx.concatenate(found))
+        rows.append(runner.run([row(runner, texts, slot, brought[slot]) for slot in brought]))
+        mx.eval(rows[-1], list(runner.slots.arrays(list(brought))))
+    return np.array(mx.concatenate(rows))
 
 
 def row(runner: Runner, texts: Sequence[Tokens], slot: int, count: int) -> Row:

@@ -34,4 +34,4 @@ def watch() -> Callable[[], None]:
 def connections() -> set[Connection]:
     """List the connections of this process whose other end is there."""
     own = psutil.Process().net_connections("tcp")
-    return {(each.laddr, each.raddr) for each in own if each.status == psutil.CONN_ESTABLISHED}
+    return {(link.laddr, link.raddr) for link in own if link.status == psutil.CONN_ESTABLISHED}

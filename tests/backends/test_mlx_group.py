@@ -19,7 +19,7 @@ from tests import engines
 if not engines.MLX:
     pytest.skip("there is no MLX for this system", allow_module_level=True)
 
-from localspec_mlx.group import packed, unpacked, wish, wished
+from localspec_mlx.group import load_request, packed, read_request, unpacked
 from tests import tiny_mlx
 from tests.worker_process import Told
 
@@ -60,7 +60,7 @@ def test_rows_and_wishes_are_told_as_numbers(tmp_path):
     assert [(row.slot, row.outputs, row.tentative) for row in again] == [(3, 2, 1), (0, 1, 0)]
     assert [row.tokens.tolist() for row in again] == [[5, 6, 7], [9]]
     options = Options(slots=4, context=128, kv_type="q8_0", members=3)
-    assert wished(wish(tmp_path, options)) == (tmp_path, options)
+    assert read_request(load_request(tmp_path, options)) == (tmp_path, options)
 
 
 def test_a_process_outside_of_a_group_says_so(tmp_path, monkeypatch, capsys):

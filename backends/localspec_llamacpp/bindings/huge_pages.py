@@ -16,7 +16,7 @@ from pathlib import Path
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MAPS = Path("/proc/self/maps")
 ADVICE = 14  # MADV_HUGEPAGE
-LEAST = 1 << 24  # bytes, more than a thread's stack has
+MIN_BYTES = 1 << 24  # bytes, more than a thread's stack has
 
 Span = tuple[int, int]  # addresses
 
@@ -43,7 +43,7 @@ def _span(addresses: str) -> Span:
 def ask_for(before: Sequence[Span]) -> None:
     """Ask for huge pages for what was allocated since; the kernel may have none."""
     for start, end in added(before, allocated()):
-        if end - start >= LEAST:
+        if end - start >= MIN_BYTES:
             ctypes.CDLL(None).madvise(*map(ctypes.c_size_t, (start, end - start)), ADVICE)
 
 

@@ -16,7 +16,7 @@ COUNT = re.compile(
     r"(?:.*_)?(?:experts?|groups?|heads?|inputs|iters|layers?|loops?|mult)(?:_.*)?|.*_num"
 )
 NO_COUNT = re.compile(r"(?:.*_)?(?:dim|ids?|length|rank|size|theta|width)(?:_.*)?")
-MOST = (1 << 31) - 1  # numbers along one axis
+MAX_AXIS = (1 << 31) - 1  # numbers along one axis
 CHOOSE = "choose a language model"
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
@@ -69,7 +69,7 @@ class Config:
         for place in (self.text, self.values, *defaults):
             for value in map(place.get, names):
                 listed = value if isinstance(value, list | tuple) else [value]
-                numbers = [int(n) for n in listed if whole(n) and 1 <= n <= MOST]
+                numbers = [int(n) for n in listed if whole(n) and 1 <= n <= MAX_AXIS]
                 if numbers:
                     return max(numbers)
         return 0
@@ -92,9 +92,9 @@ def read(folder: Path) -> Config:
 
 
 def check_beside(path: Path) -> None:
-    found = read_object(path)
-    if found is not None:
-        check_counts(path, found)
+    values = read_object(path)
+    if values is not None:
+        check_counts(path, values)
     elif path.exists():
         refuse(path, "is not a regular file: remove it")
 
@@ -102,11 +102,11 @@ def check_beside(path: Path) -> None:
 def model_type(path: Path, values: Object) -> str:
     if "medusa_num_heads" in values:  # whose authors name no type, or their model's
         return "medusa"
-    found = values.get("speculators_model_type") or values.get("model_type")
-    if isinstance(found, str) and found:
-        return found
-    if found is not None:
-        refuse(path, f"has {found!r} as its model_type, which is no name: {AGAIN}")
+    kind = values.get("speculators_model_type") or values.get("model_type")
+    if isinstance(kind, str) and kind:
+        return kind
+    if kind is not None:
+        refuse(path, f"has {kind!r} as its model_type, which is no name: {AGAIN}")
     if "_class_name" in values:
         part = f"a {values['_class_name']}, a part of a pipeline that draws or speaks"
         refuse(path, f"is of {part}: {CHOOSE}")
@@ -116,8 +116,8 @@ def model_type(path: Path, values: Object) -> str:
 def check_code(config: Config) -> None:
     code = config.values.get("model_file")
     if code is not None:
-        wish = f"wants code of its own to be run ({code}), which is not done"
-        refuse(config.path, f"{wish}: {CHOOSE}")
+        fault = f"wants code of its own to be run ({code}), which is not done"
+        refuse(config.path, f"{fault}: {CHOOSE}")
 
 
 def check_task(config: Config) -> None:
@@ -128,8 +128,8 @@ def check_task(config: Config) -> None:
         refuse(config.path, f"is of a {other}, which does not continue text: {CHOOSE}")
     encodes = config.values.get("is_encoder_decoder") is True
     if encodes or config.model_type in NOT_GENERATIVE.split():
-        what = f"is of a {config.model_type} model, which does not continue text"
-        refuse(config.path, f"{what}: {CHOOSE}")
+        fault = f"is of a {config.model_type} model, which does not continue text"
+        refuse(config.path, f"{fault}: {CHOOSE}")
 
 
 def check_counts(path: Path, values: Object) -> None:
@@ -140,7 +140,7 @@ def check_counts(path: Path, values: Object) -> None:
         if isinstance(value, dict):
             pending.extend(value.items())
         elif isinstance(value, list):
-            pending.extend((name, each) for each in value)
+            pending.extend((name, item) for item in value)
         elif type(value) is int and abs(value) > MOST_COUNT and counts(name):
             refuse(path, f"has {name} {value:,}; at most {MOST_COUNT:,} are laid out")
 
@@ -152,8 +152,8 @@ def check_sizes(path: Path, values: Object) -> None:
             continue
         if not whole(value):
             refuse(path, f"has {name} {value!r}, which is no whole number: {AGAIN}")
-        if not 1 <= value <= MOST:
-            refuse(path, f"has {name} {value:,}; it must be 1 to {MOST:,}: {AGAIN}")
+        if not 1 <= value <= MAX_AXIS:
+            refuse(path, f"has {name} {value:,}; it must be 1 to {MAX_AXIS:,}: {AGAIN}")
 
 
 def counts(name: str) -> bool:

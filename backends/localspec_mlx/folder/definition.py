@@ -80,15 +80,15 @@ def _made(merge: object) -> str:
 def _converted(folder: Path, path: Path) -> Definition:
     """Let transformers read the formats of old; importing it takes a second."""
     named = settings(folder)
-    for each in folder.iterdir():
-        if each.suffix in READ_BY_TRANSFORMERS and each.is_file():
-            check_size(each, MOST_TOKENIZER_BYTES)
+    for file in folder.iterdir():
+        if file.suffix in READ_BY_TRANSFORMERS and file.is_file():
+            check_size(file, MOST_TOKENIZER_BYTES)
     with refusing(path, "could not be made a tokenizer.json", "take a folder that has one"):
         from transformers import AutoTokenizer
 
-        found = AutoTokenizer.from_pretrained(
+        tokenizer = AutoTokenizer.from_pretrained(
             str(folder), trust_remote_code=False, local_files_only=True
         )
-        text = found.backend_tokenizer.to_str()
-        names = {"bos_token": found.bos_token, "eos_token": found.eos_token}
+        text = tokenizer.backend_tokenizer.to_str()
+        names = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
     return _checked(path, text, {**named, **names})

@@ -73,7 +73,7 @@ def inside(config: Config, held: Shards) -> Inside:
     if config.model_type not in WITH_HEADS:
         return Inside()
     sizes = {name: size for name, size in held.sizes.items() if name.startswith(PREFIX)}
-    layers = {found[1] for name in sizes if (found := LAYER.match(name))}
+    layers = {match[1] for name in sizes if (match := LAYER.match(name))}
     return Inside(len(layers), sum(sizes.values()) if layers else 0)
 
 

@@ -37,18 +37,18 @@ def parse(path: Path, text: str) -> Object:
     if values > MOST_VALUES:
         refuse(path, f"has about {values:,} values; at most {MOST_VALUES:,} are read: {AGAIN}")
     try:
-        found = json.loads(text, object_pairs_hook=_once if path.name == TOKENIZER else None)
+        content = json.loads(text, object_pairs_hook=_once if path.name == TOKENIZER else None)
     except (ValueError, RecursionError) as error:
         refuse(path, f"is cut short, or no JSON ({error}): {AGAIN}")
-    return as_object(path, "its content", found)
+    return as_object(path, "its content", content)
 
 
 def _once(pairs: list[tuple[str, object]]) -> Object:
     """Refuse an object with a name twice: two readers could read it differently."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError(f"{len(pairs) - len(found):,} names come twice")
-    return found
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError(f"{len(pairs) - len(values):,} names come twice")
+    return values
 
 
 def read_text(path: Path) -> str | None:
@@ -98,14 +98,14 @@ def kind_of(value: object) -> str:
     return "nothing" if value is None else kinds.get(type(value), "a number")
 
 
-def refuse(path: Path, what: str) -> NoReturn:
+def refuse(path: Path, fault: str) -> NoReturn:
     """Refuse a file in a model's folder."""
-    raise ModelFileError(one_line(f"{path.parent.name}/{path.name} {what}")) from None
+    raise ModelFileError(one_line(f"{path.parent.name}/{path.name} {fault}")) from None
 
 
-def refuse_folder(path: Path, what: str) -> NoReturn:
+def refuse_folder(path: Path, fault: str) -> NoReturn:
     """Refuse a folder, by the path that a user gave."""
-    raise ModelFileError(one_line(f"{path} {what}")) from None
+    raise ModelFileError(one_line(f"{path} {fault}")) from None
 
 
 def one_line(text: str) -> str:

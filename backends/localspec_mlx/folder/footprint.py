@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Where a configuration is silent: state and windows set no limit, whatever a definition takes;
 # of the models that keep every token, only early ones are, which were trained for this many.
-BOUNDLESS, LEAST = 1 << 20, 2048
+BOUNDLESS, SILENT_CONTEXT = 1 << 20, 2048
 MASKS = ("pard_token", "ptd_token_id")  # as AMD's PARD and vLLM name it
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
@@ -93,33 +93,33 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
 
 def mask(config: Config) -> int | None:
     """Read the token by which a draft model is asked for several tokens at once."""
-    found = [config.values.get(name) for name in MASKS]
-    return next((each for each in found if type(each) is int and each >= 0), None)
+    tokens = [config.values.get(name) for name in MASKS]
+    return next((token for token in tokens if type(token) is int and token >= 0), None)
 
 
 def context(config: Config, model: Skeleton) -> int:
     """Find the number of tokens it was trained for, as far as that is known."""
     if not model.kept.token_bytes:
         return config.number(CONTEXTS) or BOUNDLESS
-    return config.number(CONTEXTS, model.settings) or LEAST
+    return config.number(CONTEXTS, model.settings) or SILENT_CONTEXT
 
 
 def check_layers(config: Config, held: Shards) -> None:
     """Require tensors in each layer, which bounds what is laid out."""
     layers, tensors = config.number(LAYERS), len(held.sizes)
     if layers > tensors:
-        what = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
-        refuse(config.path, f"{what}: {AGAIN}")
+        fault = f"promises {layers:,} layers, but the folder holds {tensors:,} tensors"
+        refuse(config.path, f"{fault}: {AGAIN}")
 
 
 def name(folder: Path, config: Config) -> str:
     """Name the folder; in a download cache, where folders are named by commit, the model."""
-    found = folder.name
-    if COMMIT.fullmatch(found):
+    title = folder.name
+    if COMMIT.fullmatch(title):
         cached = CACHED.fullmatch(folder.parent.parent.name)
         origin = config.values.get("_name_or_path")
         if cached:
-            found = cached["name"]
+            title = cached["name"]
         elif isinstance(origin, str):
-            found = origin.rstrip("/").rpartition("/")[2] or found
-    return " ".join(found.split())
+            title = origin.rstrip("/").rpartition("/")[2] or title
+    return " ".join(title.split())

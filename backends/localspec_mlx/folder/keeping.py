@@ -80,17 +80,17 @@ class SlotUse:
 def kept(model: Module, model_type: str) -> SlotUse:
     """Measure what a slot keeps of its past."""
     caches, width = laid_out(model, 1, model_type in LOOKING)
-    parts = [keeping(cache) for cache in caches]
+    parts = [cache_use(cache) for cache in caches]
     if model_type in LOOKING:
         parts = parts[:1] * len(parts)
     if None in parts:
         shorter, longer = (laid_out(model, tokens)[0] for tokens in (SHORT, LONG))
         grown = [growth(*pair) for pair in zip(shorter, longer, strict=True)]
-        parts = [known or other for known, other in zip(parts, grown, strict=True)]
+        parts = [measured or other for measured, other in zip(parts, grown, strict=True)]
     return SlotUse(tuple(part for part in parts if part), width)
 
 
-def laid_out(model: Module, tokens: int, looks: bool = False) -> tuple[list[Any], int]:
+def laid_out(model: Module, tokens: int, may_fail: bool = False) -> tuple[list[Any], int]:
     """Lay out the caches after so many tokens; return them and the width of the logits."""
     caches: list[Any] = make_prompt_cache(model)
     width = 0
@@ -104,7 +104,7 @@ def laid_out(model: Module, tokens: int, looks: bool = False) -> tuple[list[Any]
         # What is being compiled cannot be worked out: a model that tries fails, and reads nothing.
         mx.compile(run)(mx.zeros((1, tokens), mx.int32))
     except ValueError:
-        if not looks:
+        if not may_fail:
             raise
     return list(flat(caches)), width
 
@@ -117,7 +117,7 @@ def flat(caches: Sequence[Any]) -> Iterator[Any]:
             yield cache
 
 
-def keeping(cache: Any) -> CacheUse | None:
+def cache_use(cache: Any) -> CacheUse | None:
     """Measure a cache by the shapes of its arrays; None if its kind is not known."""
     match cache:
         case ArraysCache():
@@ -146,5 +146,9 @@ def windowed(cache: Any, window: int) -> CacheUse:
 
 def growth(shorter: Any, longer: Any) -> CacheUse:
     """Measure how it grows: the bytes of each token, and those for any length."""
-    each = -(-(longer.nbytes - shorter.nbytes) // (LONG - SHORT))
-    return CacheUse(each, state_bytes=max(0, longer.nbytes - each * LONG), heads=1 if each else 0)
+    token_bytes = -(-(longer.nbytes - shorter.nbytes) // (LONG - SHORT))
+    return CacheUse(
+        token_bytes,
+        state_bytes=max(0, longer.nbytes - token_bytes * LONG),
+        heads=1 if token_bytes else 0,
+    )

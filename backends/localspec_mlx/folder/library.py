@@ -23,13 +23,13 @@ class TextEncoder:
 
     def ids(self, text: str) -> list[int]:
         try:  # as a batch: unlike `encode` it lets other threads run, and is twice as fast
-            [found] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)
+            [encoding] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)
         except BaseException as error:
             if not _is_reported(error):
                 raise
-            what = f"could not tokenise a text of {len(text):,} letters: {error}"
-            raise BackendError(one_line(f"{self.path.name} {what}")) from None
-        ids: list[int] = found.ids
+            fault = f"could not tokenise a text of {len(text):,} letters: {error}"
+            raise BackendError(one_line(f"{self.path.name} {fault}")) from None
+        ids: list[int] = encoding.ids
         return ids
 
 
@@ -57,28 +57,28 @@ class TokenizerLibrary:
             made = Tokenizer(self._loaded.model)
             made.normalizer = self._loaded.normalizer
             made.pre_tokenizer = self._loaded.pre_tokenizer
-            made.add_tokens([AddedToken(**asdict(each)) for _, each in tokens])
+            made.add_tokens([AddedToken(**asdict(token)) for _, token in tokens])
             made.encode_special_tokens = not special
-            numbers = [made.token_to_id(each.content) for _, each in tokens]
-        for (token, each), number in zip(tokens, numbers, strict=True):
+            numbers = [made.token_to_id(token.content) for _, token in tokens]
+        for (token, entry), number in zip(tokens, numbers, strict=True):
             if number != token:
                 refuse(
                     self._path,
-                    f"adds {each.content!r} as token {token:,}, but it would be {number}: the "
+                    f"adds {entry.content!r} as token {token:,}, but it would be {number}: the "
                     "tokens before it are not all there; take files that belong together",
                 )
         return TextEncoder(self._path, made)
 
 
 @contextmanager
-def refusing(path: Path, what: str, then: str = AGAIN) -> Iterator[None]:
+def refusing(path: Path, fault: str, then: str = AGAIN) -> Iterator[None]:
     """Report foreign code's complaints as errors of a file."""
     try:
         yield
     except BaseException as error:
         if not _is_reported(error):
             raise
-        refuse(path, f"{what} ({error}): {then}")
+        refuse(path, f"{fault} ({error}): {then}")
 
 
 def _is_reported(error: BaseException) -> bool:

@@ -27,9 +27,9 @@ MOST_ADDED = 2 << 20  # letters of all added tokens; each takes about 110 bytes,
 
 def check(path: Path, data: Object, added: Mapping[int, Added]) -> None:
     for part in PARTS:
-        found = steps(path, data, part)
-        _at_most(path, MOST_STEPS, len(found), f"steps in its {part}")
-        for step in found:
+        part_steps = steps(path, data, part)
+        _at_most(path, MOST_STEPS, len(part_steps), f"steps in its {part}")
+        for step in part_steps:
             _check_expression(path, step.get("pattern"))
     growth = math.prod(_growth(step) for step in steps(path, data, "normalizer"))
     _at_most(path, MOST_GROWTH, growth, "times the letters of a text in what it makes of it")
@@ -43,7 +43,7 @@ def check(path: Path, data: Object, added: Mapping[int, Added]) -> None:
 
 
 def check_added(path: Path, added: Mapping[int, Added]) -> None:
-    letters = sum(len(each.content) for each in added.values())
+    letters = sum(len(token.content) for token in added.values())
     _at_most(path, MOST_ADDED, letters, "letters in its added tokens")
 
 
@@ -65,13 +65,13 @@ def _growth(step: Object) -> float:
 
 
 def _check_pieces(path: Path, vocabulary: Iterable[object]) -> None:
-    pieces = [each[0] for each in vocabulary if isinstance(each, list) and each]
+    pieces = [piece[0] for piece in vocabulary if isinstance(piece, list) and piece]
     texts = [piece for piece in pieces if isinstance(piece, str)]
     sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
     _at_most(path, LONGEST_PIECE, max(sizes, default=0), "bytes in a token")
     _at_most(path, MOST_PIECES, sum(sizes), "bytes in its tokens")
 
 
-def _at_most(path: Path, most: int, count: float, what: str) -> None:
+def _at_most(path: Path, most: int, count: float, items: str) -> None:
     if count > most:
-        refuse(path, f"has {count:,.0f} {what}; {most:,} are the most that are taken")
+        refuse(path, f"has {count:,.0f} {items}; {most:,} are the most that are taken")

@@ -52,13 +52,13 @@ def check_folder(path: Path, config: str) -> None:
 def refuse_without(folder: Path, lacking: str) -> NoReturn:
     """Refuse a folder that lacks a model's files, and say why."""
     try:
-        names = sorted(each.name for each in islice(folder.iterdir(), MOST_NAMES))
+        names = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NAMES))
     except OSError as error:
         refuse_folder(folder, f"cannot be read: {error.strerror or error}")
-    for pattern, what in HOLDINGS.items():
-        found = next((name for name in names if fnmatchcase(name, pattern)), None)
-        if found:
-            refuse_folder(folder, f"has no {lacking}; with {found}, it is {what}")
+    for pattern, kind in HOLDINGS.items():
+        sign = next((name for name in names if fnmatchcase(name, pattern)), None)
+        if sign:
+            refuse_folder(folder, f"has no {lacking}; with {sign}, it is {kind}")
     if not names:
         refuse_folder(folder, "is empty: give the folder that holds the model")
     refuse_folder(folder, f"has no {lacking}: {AGAIN}, or give another")

@@ -50,7 +50,7 @@ class Naming:
 
     def marks(self, library: TokenizerLibrary, added: Mapping[int, Added]) -> Marks:
         bos, eos = self._token("bos"), self._token("eos")
-        starts = bos is not None and (library.starts_with(bos) or self._wish("add_bos_token"))
+        starts = bos is not None and (library.starts_with(bos) or self._setting("add_bos_token"))
         named = end_ids(self.folder, self.vocabulary) | known_ends(added)
         ends = named if eos is None else named | {eos}
         return Marks(bos, starts, eos, ends, infill_tokens(by_text(added).get, {}))
@@ -72,12 +72,12 @@ class Naming:
         path = self.folder / "config.json"
         return next(token_ids(path, read(path), f"{name}_token_id", self.vocabulary), None)
 
-    def _wish(self, name: str) -> bool:
-        found = self.settings.get(name)
-        if found is not None and not isinstance(found, bool):
+    def _setting(self, name: str) -> bool:
+        value = self.settings.get(name)
+        if value is not None and not isinstance(value, bool):
             path = self.folder / SETTINGS
-            refuse(path, f"has {kind_of(found)} as {name}, not true or false: {AGAIN}")
-        return bool(found)
+            refuse(path, f"has {kind_of(value)} as {name}, not true or false: {AGAIN}")
+        return bool(value)
 
 
 def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
@@ -93,4 +93,4 @@ def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
 
 
 def by_text(added: Mapping[int, Added]) -> dict[str, int]:
-    return {each.content: token for token, each in added.items()}
+    return {entry.content: token for token, entry in added.items()}

@@ -78,16 +78,16 @@ def read(folder: Path, most: int = MOST_TENSORS, pattern: str = PATTERN) -> Shar
     return Shards(paths, file_bytes, sizes)
 
 
-def broken(path: Path, what: str) -> NoReturn:
-    refuse(path, f"is broken: {what}: {AGAIN}")
+def broken(path: Path, fault: str) -> NoReturn:
+    refuse(path, f"is broken: {fault}: {AGAIN}")
 
 
 def check_numbers(folder: Path, names: list[str]) -> None:
     """Require all files where they are numbered."""
-    found: dict[tuple[str, str], set[int]] = {}
+    numbered: dict[tuple[str, str], set[int]] = {}
     for match in filter(None, map(NUMBERED.fullmatch, names)):
-        found.setdefault((match["stem"], match["parts"]), set()).add(int(match["part"]))
-    for (stem, parts), numbers in found.items():
+        numbered.setdefault((match["stem"], match["parts"]), set()).add(int(match["part"]))
+    for (stem, parts), numbers in numbered.items():
         lacking = (number for number in range(1, int(parts) + 1) if number not in numbers)
         if number := next(lacking, 0):
             name = f"{stem}-{number:0{len(parts)}}-of-{parts}.safetensors"
@@ -107,8 +107,8 @@ def check_index(folder: Path, names: list[str]) -> None:
         broken(path, "it has no weight_map from tensors to files")
     if lacking := sorted(set(places.values()).difference(names)):
         name = lacking[0]
-        what = "is missing" if fnmatchcase(name, PATTERN) else f"is not one of {PATTERN}"
-        refuse(path, f"lists {name}, which {what}: {AGAIN}")
+        fault = "is missing" if fnmatchcase(name, PATTERN) else f"is not one of {PATTERN}"
+        refuse(path, f"lists {name}, which {fault}: {AGAIN}")
 
 
 @contextmanager
@@ -135,16 +135,16 @@ def read_shard(path: Path) -> tuple[dict[str, int], int]:
     with opened(path) as (file, size):
         length = header_bytes(path, file.read(SEEN), size)
         file.seek(LENGTH.size)
-        found = spans(path, dict(decoded(path, file.read(length))))
+        tensors = spans(path, dict(decoded(path, file.read(length))))
     end = 0
-    for each in found:
-        if each.start != end:
-            broken(path, f"tensor {each.name} starts at byte {each.start:,}, not at {end:,}")
-        end = each.end
-    room = size - LENGTH.size - length
-    if end != room:
-        broken(path, f"its tensors have {end:,} bytes, and {room:,} follow its header")
-    return {each.name: each.end - each.start for each in found}, size
+    for tensor in tensors:
+        if tensor.start != end:
+            broken(path, f"tensor {tensor.name} starts at byte {tensor.start:,}, not at {end:,}")
+        end = tensor.end
+    following = size - LENGTH.size - length
+    if end != following:
+        broken(path, f"its tensors have {end:,} bytes, and {following:,} follow its header")
+    return {tensor.name: tensor.end - tensor.start for tensor in tensors}, size
 
 
 def header_bytes(path: Path, start: bytes, size: int) -> int:
@@ -165,8 +165,8 @@ def spans(path: Path, header: dict[str, object]) -> list[Span]:
     metadata = header.pop("__metadata__", None) or {}  # MLX itself writes null where it has none
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         broken(path, "its __metadata__ is not from text to text")
-    found = [span(path, name, entry) for name, entry in header.items()]
-    return sorted(found, key=lambda each: (each.start, each.end))
+    tensors = [span(path, name, entry) for name, entry in header.items()]
+    return sorted(tensors, key=lambda tensor: (tensor.start, tensor.end))
 
 
 def span(path: Path, name: str, entry: object) -> Span:
@@ -175,8 +175,8 @@ def span(path: Path, name: str, entry: object) -> Span:
     if not isinstance(kind, str) or not isinstance(shape, list) or not isinstance(offsets, list):
         broken(path, f"tensor {name} lacks a dtype, a shape or data_offsets")
     if kind not in BYTES:
-        what = f"has tensor {name} of type {kind}, which MLX does not read"
-        refuse(path, f"{what}: choose another conversion")
+        fault = f"has tensor {name} of type {kind}, which MLX does not read"
+        refuse(path, f"{fault}: choose another conversion")
     if len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         broken(path, f"tensor {name} has the shape {str(shape)[:100]}")
     if len(offsets) != 2 or not all(type(n) is int and 0 <= n < 1 << 63 for n in offsets):

@@ -45,12 +45,12 @@ def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
     try:
         with limited(seconds):
             model, _ = load_model(folder, lazy=True)
-            found = kept(model, config.model_type)
-            return Skeleton(len(model.layers), settings(model), quantisation(model), found)
+            use = kept(model, config.model_type)
+            return Skeleton(len(model.layers), settings(model), quantisation(model), use)
     except Exception as error:  # of whatever kind: definitions of all sorts run here
-        known = f"a {config.model_type} model as mlx-lm {mlx_lm.__version__} knows it"
+        expected = f"a {config.model_type} model as mlx-lm {mlx_lm.__version__} knows it"
         why = f"{type(error).__name__}: {error}"
-        refuse(folder, f"is not {known} ({why}): choose another conversion")
+        refuse(folder, f"is not {expected} ({why}): choose another conversion")
     finally:
         # Weights were to be drawn, though never were: their dice must not wait to be thrown.
         mx.eval(mx.random.state[0])  # type: ignore[index]
@@ -60,11 +60,11 @@ def check_known(config: Config) -> None:
     name = config.model_type
     if is_model(name):
         return
-    known = {found.name for found in pkgutil.iter_modules(models.__path__)} | set(MODEL_REMAPPING)
-    close = [near for near in get_close_matches(name, sorted(known)) if is_model(near)]
+    names = {module.name for module in pkgutil.iter_modules(models.__path__)} | set(MODEL_REMAPPING)
+    close = [near for near in get_close_matches(name, sorted(names)) if is_model(near)]
     hint = f" (it knows {', '.join(close)})" if close else ""
-    what = f"is of a {name!r} model, which mlx-lm {mlx_lm.__version__} does not know{hint}"
-    refuse(config.path, f"{what}: a newer one may, pip install -U mlx-lm")
+    fault = f"is of a {name!r} model, which mlx-lm {mlx_lm.__version__} does not know{hint}"
+    refuse(config.path, f"{fault}: a newer one may, pip install -U mlx-lm")
 
 
 def is_model(name: str) -> bool:
@@ -77,11 +77,11 @@ def is_model(name: str) -> bool:
 
 
 def settings(model: Module) -> Object:
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for module in reversed(model.modules()):  # type: ignore[no-untyped-call]
         for arguments in (vars(module).get("args"), vars(module).get("config")):
-            found |= getattr(arguments, "__dict__", {})
-    return found
+            values |= getattr(arguments, "__dict__", {})
+    return values
 
 
 @contextmanager

@@ -33,38 +33,38 @@ class ByteSpelling:
     byte_tokens: bool  # <0x0A> is a byte
     replaced: tuple[tuple[str, str], ...]  # what stands for something else, such as a space
 
-    def said(self, text: str) -> bytes:
+    def token_bytes(self, text: str) -> bytes:
         """Decode a token of the model's own to what it adds to a text."""
         if self.byte_level:
             try:
                 return text.translate(LETTERS).encode("latin-1")
             except UnicodeEncodeError:
                 return text.encode()
-        if self.byte_tokens and (found := BYTE.fullmatch(text)):
-            return bytes([int(found[1], 16)])
+        if self.byte_tokens and (match := BYTE.fullmatch(text)):
+            return bytes([int(match[1], 16)])
         for old, new in self.replaced:
             text = text.replace(old, new)
         return text.encode()
 
-    def said_as_added(self, text: str) -> bytes:
+    def added_bytes(self, text: str) -> bytes:
         """Decode an added token, which is written as it is read."""
-        return text.encode() if self.byte_level else self.said(text)
+        return text.encode() if self.byte_level else self.token_bytes(text)
 
 
 def spelling(path: Path, data: Object) -> ByteSpelling:
     """Find how the decoder makes text of tokens; without one, invert the other direction."""
-    found = steps(path, data, "decoder") or [
+    decoding = steps(path, data, "decoder") or [
         step
         for step in steps(path, data, "pre_tokenizer")
         if step.get("type") in ("ByteLevel", "Metaspace")
     ]
-    kinds = [str(step.get("type")) for step in found]
+    kinds = [str(step.get("type")) for step in decoding]
     unknown = [kind for kind in kinds if kind not in DECODERS]
     if unknown or not kinds:
-        what = f"makes text of tokens by {unknown[0]}" if unknown else "has no decoder"
-        refuse(path, f"{what}; {', '.join(DECODERS)} are known: choose another model")
+        fault = f"makes text of tokens by {unknown[0]}" if unknown else "has no decoder"
+        refuse(path, f"{fault}; {', '.join(DECODERS)} are known: choose another model")
     replaced = []
-    for step, kind in zip(found, kinds, strict=True):
+    for step, kind in zip(decoding, kinds, strict=True):
         if kind == "Metaspace":
             replaced.append((str(step.get("replacement") or "▁"), " "))
         elif kind == "Replace":
@@ -84,15 +84,15 @@ def replacement(step: Object) -> tuple[str, str]:
 
 def steps(path: Path, data: Object, part: str) -> list[Object]:
     """List the steps of a part in their order, sequences laid out flat."""
-    found, left = [], [data.get(part)]
+    flat, left = [], [data.get(part)]
     while left:
         value = left.pop()
         if value is None:
             continue
         step = as_object(path, f"its {part}", value)
         if step.get("type") != "Sequence":
-            found.append(step)
+            flat.append(step)
         inner = step.get(PARTS[part])
         if isinstance(inner, list):
             left.extend(reversed(inner))
-    return found
+    return flat

@@ -28,8 +28,8 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
     about: Mapping[str, str] = {}
     for file in shards.read(path).paths:
         loaded: Any = mx.load(str(file), return_metadata=True)
-        found, about = loaded
-        weights |= renumbered(found, numbers)
+        arrays, about = loaded
+        weights |= renumbered(arrays, numbers)
     out.mkdir(parents=True)
     values = thinned(dict(config.values), config.number(LAYERS), numbers)
     values[MADE_OF] = [str(path.resolve()), *numbers]
@@ -50,19 +50,19 @@ def model_of_first_layers(config: Config) -> Path | None:
 
 def renumbered(named: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
     """Keep what is of these layers, or of none, and number the layers anew."""
-    found = {}
-    for name, each in named.items():
+    kept = {}
+    for name, value in named.items():
         match = LAYER.fullmatch(name)
         if not match:
-            found[name] = each
+            kept[name] = value
         elif (old := int(match["number"])) in numbers:
-            found[f"{match['before']}{numbers[old]}{match['after']}"] = each
-    return found
+            kept[f"{match['before']}{numbers[old]}{match['after']}"] = value
+    return kept
 
 
 def thinned(values: dict[str, Any], total: int, numbers: Mapping[int, int]) -> dict[str, Any]:
     """Describe a model of fewer layers: their number, and lists with an entry for each."""
-    found = {}
+    described = {}
     for name, value in values.items():
         if isinstance(value, dict):
             value = renumbered(thinned(value, total, numbers), numbers)
@@ -70,5 +70,5 @@ def thinned(values: dict[str, Any], total: int, numbers: Mapping[int, int]) -> d
             value = [value[at] for at in sorted(numbers)]
         elif name in LAYERS:
             value = len(numbers)
-        found[name] = value
-    return found
+        described[name] = value
+    return described

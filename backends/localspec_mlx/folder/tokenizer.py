@@ -30,10 +30,10 @@ class FolderTokenizer:
         return tokens_of(reader.ids(text.encode("utf-8", "replace").decode()))
 
     def token_bytes(self, token: int) -> bytes:
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = self._words.said(token)
-        return known
+        piece = self._bytes.get(token)
+        if piece is None:
+            piece = self._bytes[token] = self._words.token_bytes(token)
+        return piece
 
     def token_text(self, token: int) -> str:
         return self._words.texts[token]
@@ -41,11 +41,11 @@ class FolderTokenizer:
 
 def load_tokenizer(folder: Path, vocabulary: int) -> FolderTokenizer:
     """Build the tokenizer of a model that has logits for `vocabulary` tokens."""
-    found = definition(folder)
-    library = TokenizerLibrary(found.path, found.text)
-    check_width(found.path, library, vocabulary)
-    added = all_added(found, folder / SETTINGS, library, vocabulary)
-    ids = library.ids | {each.content: token for token, each in added.items()}
-    marks = Naming(folder, found.settings, ids, vocabulary).marks(library, added)
-    words = words_of(found, library, added, marks, vocabulary)
-    return FolderTokenizer(found.kind, words, marks, chat_template(folder))
+    parsed = definition(folder)
+    library = TokenizerLibrary(parsed.path, parsed.text)
+    check_width(parsed.path, library, vocabulary)
+    added = all_added(parsed, folder / SETTINGS, library, vocabulary)
+    ids = library.ids | {entry.content: token for token, entry in added.items()}
+    marks = Naming(folder, parsed.settings, ids, vocabulary).marks(library, added)
+    words = words_of(parsed, library, added, marks, vocabulary)
+    return FolderTokenizer(parsed.kind, words, marks, chat_template(folder))

@@ -46,9 +46,9 @@ class Added:
 
 def chat_template(folder: Path) -> str | None:
     """Read the jinja2 source; a file of its own takes precedence over the settings."""
-    found = read_text(folder / "chat_template.jinja")
-    if found is not None:
-        return found
+    text = read_text(folder / "chat_template.jinja")
+    if text is not None:
+        return text
     for path in (folder / SETTINGS, folder / "chat_template.json"):
         template = read(path).get("chat_template")
         if template is not None:
@@ -59,8 +59,8 @@ def chat_template(folder: Path) -> str | None:
 def _default(path: Path, template: object) -> str:
     """Choose a template: a text, or the default of several that have names."""
     if isinstance(template, list):
-        entries = [as_object(path, "a chat_template", each) for each in template]
-        named = [each for each in entries if each.get("name") == "default"]
+        entries = [as_object(path, "a chat_template", entry) for entry in template]
+        named = [entry for entry in entries if entry.get("name") == "default"]
         template = (named or entries or [{}])[0].get("template")
     if not isinstance(template, str):
         refuse(path, f"has {kind_of(template)} as its chat_template, not a text: {AGAIN}")
@@ -85,12 +85,12 @@ def algorithm(path: Path, data: Object) -> str:
 
 def source(folder: Path) -> tuple[Path, str]:
     """Find the file that stands in for tokenizer.json, and its format."""
-    found = next((name for name in SOURCES if (folder / name).is_file()), None)
-    if found is None:
+    name = next((name for name in SOURCES if (folder / name).is_file()), None)
+    if name is None:
         names = ", ".join((TOKENIZER, *SOURCES))
         raise ModelFileError(f"{folder.name} has none of {names}: {WHOLE}")
-    path = folder / found
-    if found == "vocab.json" and not (folder / "merges.txt").is_file():
+    path = folder / name
+    if name == "vocab.json" and not (folder / "merges.txt").is_file():
         refuse(path, f"comes without merges.txt: {WHOLE}")
     try:
         with path.open("rb") as file:
@@ -98,52 +98,52 @@ def source(folder: Path) -> tuple[Path, str]:
     except OSError as error:
         refuse(path, f"cannot be read: {error.strerror or error}")
     refuse_pointer(path, start)
-    if found == "tokenizer.model" and not start.startswith(b"\n"):
+    if name == "tokenizer.model" and not start.startswith(b"\n"):
         return path, "tiktoken"  # the same name, but lines of text
-    return path, SOURCES[found]
+    return path, SOURCES[name]
 
 
 def end_ids(folder: Path, vocabulary: int) -> frozenset[int]:
     """Read the tokens that generation_config.json and config.json name as the end of a reply."""
-    found: set[int] = set()
+    ends: set[int] = set()
     for path in (folder / "generation_config.json", folder / "config.json"):
         data = read(path)
         for part in (data, as_object(path, "its text_config", data.get("text_config", {}))):
-            found.update(token_ids(path, part, "eos_token_id", vocabulary))
-    return frozenset(found)
+            ends.update(token_ids(path, part, "eos_token_id", vocabulary))
+    return frozenset(ends)
 
 
 def token_ids(path: Path, data: Object, name: str, vocabulary: int) -> Iterator[int]:
     """Read the tokens a setting names: none, one, or a list."""
     value = data.get(name)
-    for each in value if isinstance(value, list) else [] if value is None else [value]:
-        if not isinstance(each, int) or isinstance(each, bool):
-            refuse(path, f"has {kind_of(each)} in {name}, not the number of a token: {AGAIN}")
-        if not 0 <= each < vocabulary:
+    for token in value if isinstance(value, list) else [] if value is None else [value]:
+        if not isinstance(token, int) or isinstance(token, bool):
+            refuse(path, f"has {kind_of(token)} in {name}, not the number of a token: {AGAIN}")
+        if not 0 <= token < vocabulary:
             refuse(
                 path,
-                f"has token {each:,} in {name}, but the model has {vocabulary:,} tokens, from 0: "
+                f"has token {token:,} in {name}, but the model has {vocabulary:,} tokens, from 0: "
                 "correct it, or take files that belong together",
             )
-        yield each
+        yield token
 
 
 def settings(folder: Path) -> Object:
     """Read tokenizer_config.json; where it lists no tokens, special_tokens_map.json too."""
-    found = read(folder / SETTINGS)
-    if "added_tokens_decoder" in found:
-        return found
-    return {**found, **read(folder / "special_tokens_map.json")}
+    values = read(folder / SETTINGS)
+    if "added_tokens_decoder" in values:
+        return values
+    return {**values, **read(folder / "special_tokens_map.json")}
 
 
 def token_named(path: Path, data: Object, name: str) -> str | None:
     """Read the text of a token in the settings, given bare or with how it is found in a text."""
-    found = data.get(name)
-    if isinstance(found, dict):
-        found = found.get("content")
-    if found is not None and not isinstance(found, str):
-        refuse(path, f"has {kind_of(found)} as its {name}, not a text: {AGAIN}")
-    return found or None
+    text = data.get(name)
+    if isinstance(text, dict):
+        text = text.get("content")
+    if text is not None and not isinstance(text, str):
+        refuse(path, f"has {kind_of(text)} as its {name}, not a text: {AGAIN}")
+    return text or None
 
 
 def added_tokens(path: Path, data: Object) -> dict[int, Added]:
@@ -151,7 +151,7 @@ def added_tokens(path: Path, data: Object) -> dict[int, Added]:
     listed = data.get("added_tokens") or []
     if not isinstance(listed, list):
         refuse(path, f"has {kind_of(listed)} as added_tokens, not a list: {AGAIN}")
-    entries = [as_object(path, "an added token", each) for each in listed]
+    entries = [as_object(path, "an added token", entry) for entry in listed]
     return {_id(path, entry.get("id")): added(path, entry) for entry in entries}
 
 

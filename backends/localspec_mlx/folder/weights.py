@@ -29,7 +29,7 @@ def quantisation(model: Module) -> str:
     if not largest.bits:
         return largest.name
     least = NOTABLE * sizes.total()
-    return joined([each for each, size in sizes.items() if each.bits and size >= least])
+    return joined([form for form, size in sizes.items() if form.bits and size >= least])
 
 
 def stored(module: Module, value: mx.array) -> WeightFormat:
@@ -43,8 +43,8 @@ def stored(module: Module, value: mx.array) -> WeightFormat:
 
 
 def joined(formats: list[WeightFormat]) -> str:
-    formats.sort(key=lambda each: (each.bits, each.group))
-    names = list(dict.fromkeys(each.name for each in formats))
-    groups = sorted({each.group for each in formats if each.group})
+    formats.sort(key=lambda form: (form.bits, form.group))
+    names = list(dict.fromkeys(form.name for form in formats))
+    groups = sorted({form.group for form in formats if form.group})
     text = names[0] if len(formats) == 1 else f"mixed {' and '.join(names)}"
     return text + (f", groups of {' and '.join(map(str, groups))}" if groups else "")

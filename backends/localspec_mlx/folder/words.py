@@ -24,12 +24,12 @@ class TokenTable:
     plain: TextEncoder
     special: TextEncoder  # finds control tokens by their texts; two, as threads may ask at once
 
-    def said(self, token: int) -> bytes:
+    def token_bytes(self, token: int) -> bytes:
         if token in self.silent:
             return b""
         if token in self.added:
-            return self.spelling.said_as_added(self.texts[token])
-        return self.spelling.said(self.texts[token])
+            return self.spelling.added_bytes(self.texts[token])
+        return self.spelling.token_bytes(self.texts[token])
 
 
 def check_width(path: Path, library: TokenizerLibrary, vocabulary: int) -> None:
@@ -50,16 +50,16 @@ def all_added(
     The settings may name more of them, and have the last word on how one is found; what
     contradicts the tokens that are there is left out.
     """
-    ids = library.ids | {each.content: token for token, each in definition.added.items()}
+    ids = library.ids | {entry.content: token for token, entry in definition.added.items()}
     taken = set(ids.values())
     listed = {
-        token: each
-        for token, each in listed_tokens(settings, definition.settings).items()
-        if ids.get(each.content) == token or not (each.content in ids or token in taken)
+        token: entry
+        for token, entry in listed_tokens(settings, definition.settings).items()
+        if ids.get(entry.content) == token or not (entry.content in ids or token in taken)
     }
     check_added(settings, listed)
     tokens = {**definition.added, **listed}
-    return {token: each for token, each in tokens.items() if token < vocabulary}
+    return {token: entry for token, entry in tokens.items() if token < vocabulary}
 
 
 def words_of(
@@ -72,13 +72,13 @@ def words_of(
     texts = [""] * vocabulary
     for text, token in library.ids.items():
         texts[token] = text
-    for token, each in added.items():
-        texts[token] = each.content
+    for token, entry in added.items():
+        texts[token] = entry.content
     missing = [token for token, text in enumerate(texts) if not text]
     for token in missing:
         texts[token] = f"<unused {token}>"
     added = controlled(added, texts, marks)
-    silent = {token for token, each in added.items() if each.special}.union(missing)
+    silent = {token for token, entry in added.items() if entry.special}.union(missing)
     return TokenTable(
         texts,
         added,
@@ -93,22 +93,26 @@ def plain(
     definition: Definition, library: TokenizerLibrary, added: Mapping[int, Added]
 ) -> TextEncoder:
     """Make an encoder that never yields a control token."""
-    own = {token: each for token, each in added.items() if library.ids.get(each.content) == token}
-    control = {each.content for each in own.values() if each.special}
+    own = {
+        token: entry for token, entry in added.items() if library.ids.get(entry.content) == token
+    }
+    control = {entry.content for entry in own.values() if entry.special}
     changed = without(definition, control) if control else None
     if changed is None:
         return library.reader(added, special=False)
-    others = {token: each for token, each in added.items() if not (token in own and each.special)}
+    others = {
+        token: entry for token, entry in added.items() if not (token in own and entry.special)
+    }
     return TokenizerLibrary(definition.path, changed).reader(others, special=False)
 
 
 def controlled(added: Mapping[int, Added], texts: list[str], marks: Marks) -> dict[int, Added]:
     """Collect the added tokens, and those that begin, part or end a text, which are no text."""
-    found = dict(added)
+    tokens = dict(added)
     filling = marks.infill.ends if marks.infill else frozenset()
     for token in (marks.ends | filling) & added.keys():
-        found[token] = replace(found[token], special=True)
+        tokens[token] = replace(tokens[token], special=True)
     for mark in (marks.bos, marks.eos):
         if mark is not None:
-            found[mark] = replace(found.get(mark, Added(texts[mark])), special=True)
-    return found
+            tokens[mark] = replace(tokens.get(mark, Added(texts[mark])), special=True)
+    return tokens

@@ -17,7 +17,7 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models.cache import make_prompt_cache
 
 from localspec_mlx.call import RowSpans, device_counts
-from localspec_mlx.heads.counting import Found, GroupedReader
+from localspec_mlx.heads.counting import GroupedReader, Outcomes
 from localspec_mlx.heads.head import Part
 from localspec_mlx.heads.target import body, spread
 from localspec_mlx.layers import Keys
@@ -45,8 +45,8 @@ class Clusters(Module):
         chosen = mx.argpartition(scores, kth=-self._count, axis=-1)[..., -self._count :]
         members = self.token_ordering.reshape(scores.shape[-1], -1)[chosen]
         members = members.reshape(len(outputs), -1)
-        found = (embed(members) @ outputs[..., None]).squeeze(-1)
-        return spread(found, members, self.token_ordering.size)
+        logits = (embed(members) @ outputs[..., None]).squeeze(-1)
+        return spread(logits, members, self.token_ordering.size)
 
 
 class Inner(Module):
@@ -92,16 +92,16 @@ class Assistant(Module):
         return self.post_projection(x), x
 
     def logits(self, outputs: mx.array) -> mx.array:
-        found: mx.array
+        logits: mx.array
         if "masked_embedding" in self:
             return self.masked_embedding.logits(outputs, self.model.embed_tokens)
-        found = (self.lm_head if "lm_head" in self else self.model.embed_tokens.as_linear)(outputs)
-        return found
+        logits = (self.lm_head if "lm_head" in self else self.model.embed_tokens.as_linear)(outputs)
+        return logits
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
         """Drop an output that is tied; MLX has no index of 64 bits."""
         if "lm_head" not in self:
-            weights = {name: each for name, each in weights.items() if "lm_head" not in name}
+            weights = {name: array for name, array in weights.items() if "lm_head" not in name}
         ordering = "masked_embedding.token_ordering"
         if ordering in weights:
             weights = {**weights, ordering: weights[ordering].astype(mx.int32)}
@@ -116,7 +116,7 @@ class TargetKeys(GroupedReader):
         self.logits = assistant.logits
         self._assistant = assistant
 
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
         rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]

@@ -12,7 +12,7 @@ from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.heads.head import BOUNDLESS, Part, Read
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
-Found = Mapping[int, tuple[mx.array, mx.array]]  # states and outputs of one text, by slot
+Outcomes = Mapping[int, tuple[mx.array, mx.array]]  # states and outputs of one text, by slot
 
 
 def counting(count: int) -> CacheSlots:
@@ -26,9 +26,9 @@ def count_in(slots: CacheSlots, parts: Mapping[int, Part]) -> None:
         slots.compute([slot], [len(part.tokens)], lambda layers: None)
 
 
-def together(found: Found, parts: Mapping[int, Part]) -> Read:
+def together(outcomes: Outcomes, parts: Mapping[int, Part]) -> Read:
     """Arrange what was found as the texts were asked for."""
-    return Read(*(mx.stack(list(each)) for each in zip(*map(found.get, parts), strict=True)))
+    return Read(*(mx.stack(list(column)) for column in zip(*map(outcomes.get, parts), strict=True)))
 
 
 class GroupedReader(ABC):
@@ -44,11 +44,11 @@ class GroupedReader(ABC):
 
     def read(self, parts: Mapping[int, Part]) -> Read:
         self.take_in(parts)
-        found: dict[int, tuple[mx.array, mx.array]] = {}
+        outcomes: dict[int, tuple[mx.array, mx.array]] = {}
         for group in self._target.groups(list(parts)):
-            found |= self._read(group, parts)
-        return together(found, parts)
+            outcomes |= self._read(group, parts)
+        return together(outcomes, parts)
 
     @abstractmethod
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Read those texts that are in a group."""

@@ -64,22 +64,22 @@ class DFlash(Module):
     def before(self, tokens: mx.array) -> mx.array:
         """Look up what a place's logits depend on of the token before it: [texts, numbers]."""
         table = self.get(self._table_name)
-        found: mx.array = tokens[:, None][:, :0] if table is None else table.before(tokens)
-        return found
+        before: mx.array = tokens[:, None][:, :0] if table is None else table.before(tokens)
+        return before
 
     def logits(self, outputs: mx.array) -> mx.array:
         width = self.norm.weight.shape[0]
         states, before = outputs[:, :width], outputs[:, width:]
-        found: mx.array = self._output(states) * self._times
+        logits: mx.array = self._output(states) * self._times
         if self._cap:
-            found = mx.tanh(found / self._cap) * self._cap
+            logits = mx.tanh(logits / self._cap) * self._cap
         table = self.get(self._table_name)
-        return found if table is None else table.adjusted(found, states, before)
+        return logits if table is None else table.adjusted(logits, states, before)
 
     def context(self, states: mx.array) -> mx.array:
         """Make what keys and values of the text are computed from."""
-        found: mx.array = self.hidden_norm(self.fc(states))
-        return found
+        context: mx.array = self.hidden_norm(self.fc(states))
+        return context
 
     def keep(self, context: mx.array, caches: Sequence[Any]) -> None:
         """Keep keys and values of a text; MLX computes nothing else of it."""
@@ -112,14 +112,14 @@ class DFlash(Module):
 
             x = x + convolved(layer, "attention_conv", attend)(layer.input_layernorm(x))
             x = x + convolved(layer, "mlp_conv", layer.mlp)(layer.post_attention_layernorm(x))
-        found: mx.array = self.norm(x)[:, self.first :]
-        return found
+        filled: mx.array = self.norm(x)[:, self.first :]
+        return filled
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
         """Leave away what is the target's."""
         return {
-            name.removeprefix("model.") + (".weight" if name.endswith("_codebook") else ""): each
-            for name, each in weights.items()
+            name.removeprefix("model.") + (".weight" if name.endswith("_codebook") else ""): array
+            for name, array in weights.items()
             if not any(part in name for part in ("embed_tokens", "lm_head", "confidence_head"))
         }
 
@@ -149,8 +149,8 @@ def convolved(layer: Any, name: str, by: Sublayer) -> Sublayer:
 
     def mixed(x: mx.array) -> mx.array:
         kernels = layer[name].kernels(x)
-        found = by(layer[name].mixed(x, kernels[:, :, 0]))
-        done: mx.array = layer[name].mixed(found, kernels[:, :, 1])
+        computed = by(layer[name].mixed(x, kernels[:, :, 0]))
+        done: mx.array = layer[name].mixed(computed, kernels[:, :, 1])
         return done
 
     return mixed
@@ -175,15 +175,18 @@ class Blocks:
         if self._blueprint.sharing != "ragged" and len(parts) > 1:
             return apart(self.read, parts)
         newest = mx.stack([part.tokens[part.newest] for part in parts.values()])
-        found = [part.states for part in parts.values()]
-        assert len({each.shape[1] if each.ndim > 2 else 0 for each in found}) == 1
-        if found[0].ndim == 2:
-            rest = self._fill(parts, newest)
+        states = [part.states for part in parts.values()]
+        assert (
+            len({part_states.shape[1] if part_states.ndim > 2 else 0 for part_states in states})
+            == 1
+        )
+        if states[0].ndim == 2:
+            filled = self._fill(parts, newest)
         else:
             for slot in parts:  # counted, as every token is
                 self.slots.compute([slot], [1], lambda layers: None)
-            rest = mx.concatenate(found)[:, 1:]
-        return Read(rest, mx.concatenate([rest[:, 0], self._head.before(newest)], axis=-1))
+            filled = mx.concatenate(states)[:, 1:]
+        return Read(filled, mx.concatenate([filled[:, 0], self._head.before(newest)], axis=-1))
 
     def _fill(self, parts: Mapping[int, Part], newest: mx.array) -> mx.array:
         widths = [len(part.states) for part in parts.values()]
@@ -201,7 +204,7 @@ class Blocks:
 
 def filled_by(config: Mapping[str, Any], layers: int) -> Sequence[int]:
     """List the layers of a target whose outputs are read, by their numbers from 0."""
-    found = [int(at) for at in config["dflash_config"]["target_layer_ids"]]
-    if strange := [at + 1 for at in found if not 0 <= at < layers]:
+    layer_ids = [int(at) for at in config["dflash_config"]["target_layer_ids"]]
+    if strange := [at + 1 for at in layer_ids if not 0 <= at < layers]:
         raise ValueError(f"it reads layer {strange[0]} of a model that has {layers}")
-    return found
+    return layer_ids

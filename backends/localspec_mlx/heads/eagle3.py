@@ -39,8 +39,8 @@ class FirstLayer(Module):
         both = mx.concatenate([self.input_layernorm(embedded), normed], axis=-1)
         x = self.self_attn(both, mask, cache)
         x = x + (normed if self._residual_is_normed else states)
-        found: mx.array = x + self.mlp(self.post_attention_layernorm(x))
-        return found
+        output: mx.array = x + self.mlp(self.post_attention_layernorm(x))
+        return output
 
 
 class Eagle3(Module):
@@ -83,25 +83,25 @@ class Eagle3(Module):
 
     def logits(self, outputs: mx.array) -> mx.array:
         x = self.norm(outputs)
-        found: mx.array = self.lm_head(x) if "lm_head" in self else self._output(x)
+        logits: mx.array = self.lm_head(x) if "lm_head" in self else self._output(x)
         if "d2t" not in self:
-            return found
-        return spread(found, self._places, self._vocabulary)
+            return logits
+        return spread(logits, self._places, self._vocabulary)
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
         """Name weights as they are named here; what is not there, the target has."""
-        found = {
-            name.removeprefix("model.").replace("midlayer.", "layers.0."): each
-            for name, each in weights.items()
+        renamed = {
+            name.removeprefix("model.").replace("midlayer.", "layers.0."): array
+            for name, array in weights.items()
             if not name.endswith(("t2d", "inv_freq")) and not name.startswith("verifier_")
         }
-        if "d2t" in found:
-            found["d2t"] = found["d2t"].astype(mx.int32)
-            self._places = mx.arange(len(found["d2t"])) + found["d2t"]
+        if "d2t" in renamed:
+            renamed["d2t"] = renamed["d2t"].astype(mx.int32)
+            self._places = mx.arange(len(renamed["d2t"])) + renamed["d2t"]
         for name in ("embed_tokens", "lm_head", "d2t"):
-            if not any(part.partition(".")[0] == name for part in found):
+            if not any(part.partition(".")[0] == name for part in renamed):
                 del self[name]
-        return found
+        return renamed
 
 
 def layers_read(config: Mapping[str, Any], layers: int) -> Sequence[int]:
@@ -112,7 +112,7 @@ def layers_read(config: Mapping[str, Any], layers: int) -> Sequence[int]:
     nested = config.get("eagle_config") or {}
     outputs = nested.get("eagle_aux_hidden_state_layer_ids")
     inputs = config.get("eagle_aux_hidden_state_layer_ids") or (2, layers // 2, layers - 3)
-    found = [int(at) for at in outputs] if outputs else [int(at) - 1 for at in inputs]
-    if strange := [at + 1 for at in found if not -1 <= at < layers]:
+    layer_ids = [int(at) for at in outputs] if outputs else [int(at) - 1 for at in inputs]
+    if strange := [at + 1 for at in layer_ids if not -1 <= at < layers]:
         raise ValueError(f"it reads layer {strange[0]} of a model that has {layers}")
-    return found
+    return layer_ids

@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
-from localspec_mlx.heads.counting import Found, GroupedReader
+from localspec_mlx.heads.counting import GroupedReader, Outcomes
 from localspec_mlx.heads.head import Part
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
@@ -30,7 +30,7 @@ class FirstLayers(GroupedReader):
         super().__init__(target, count)
         self._layers = layers
 
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Found:
+    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Run all rows of a group; those that draft nothing write behind what they hold."""
         ends = zip(group.slots, self._target.ends(group), strict=True)
         # Of the tokens of a text the first is not counted, and the newest is.

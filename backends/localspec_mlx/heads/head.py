@@ -118,37 +118,37 @@ class MlxHead:
 
     def go_ahead(self, rows: Sequence[Row], logits: mx.array) -> None:
         """Begin the next drafts of texts whose last ones are being verified by these logits."""
-        found: dict[int, Verified] = {}
+        verified: dict[int, Verified] = {}
         for row, end in zip(rows, accumulate(row.outputs for row in rows), strict=True):
             text, theirs = self._texts[row.slot], logits[end - row.outputs : end]
             draft = self._foresights[row.slot].verifies(row, theirs)
             if draft and not text.lost and text.behind == len(draft.drafted) + 1:
-                found[row.slot] = draft
+                verified[row.slot] = draft
         try:
-            if found:
-                self._begin(found)
+            if verified:
+                self._begin(verified)
         except Exception as error:  # as MLX reports whatever goes wrong
-            self._give_up(found, error)
+            self._give_up(verified, error)
 
-    def _begin(self, found: Mapping[int, Verified]) -> None:
+    def _begin(self, verified: Mapping[int, Verified]) -> None:
         """Read on from each place that the device finds, and draft."""
-        at = list(found)
-        read = self._reader.read({slot: self._foreseen(slot, found[slot]) for slot in at})
+        at = list(verified)
+        read = self._reader.read({slot: self._foreseen(slot, verified[slot]) for slot in at})
         for index, slot in enumerate(at):
-            rejected = found[slot].rejected
+            rejected = verified[slot].rejected
             self.slots.shorten(slot, rejected)
             states = [read.states[index : index + 1]]
             self._own[slot] = OwnStates(self.slots.length(slot), states, rejected)
-        steps = min(LOOK, max(draft.roll.depth for draft in found.values()))
+        steps = min(LOOK, max(draft.roll.depth for draft in verified.values()))
         first = self._reader.logits(read.outputs).astype(mx.float32)
         chain = chained(
-            self, self._host, at, first, steps, lambda step: [found[s].choice(step) for s in at]
+            self, self._host, at, first, steps, lambda step: [verified[s].choice(step) for s in at]
         )
         arrays = [*chain]
         for index, slot in enumerate(at):
-            begun = Begun(found[slot], chain, index, self._own.pop(slot))
+            begun = Begun(verified[slot], chain, index, self._own.pop(slot))
             self._foresights[slot].begun = begun
-            arrays += [found[slot].choices, *begun.own.states]
+            arrays += [verified[slot].choices, *begun.own.states]
         self._host.start(arrays, self.slots.arrays(at))
 
     def _foreseen(self, slot: int, draft: Verified) -> Part:
@@ -222,7 +222,7 @@ class MlxHead:
         if by_forward or not begun.verified.agrees(accepted, newest, choices):
             self.slots.truncate(slot, text.read)
             return
-        rows, predicted = (self._host.read(each)[:, begun.column] for each in begun.chain)
+        rows, predicted = (self._host.read(arrays)[:, begun.column] for arrays in begun.chain)
         start = begun.own.start - len(begun.verified.drafted) + accepted
         self._own[slot] = OwnStates(start, begun.own.states)
         text.advance(text.behind)
@@ -257,7 +257,7 @@ class MlxHead:
         """Read one more token of each row, and wait for what follows it."""
         logits = self.run(rows)
         self._host.finish([logits], self.slots.arrays([row.slot for row in rows]))
-        return [each[None] for each in self._host.read(logits)]
+        return [row[None] for row in self._host.read(logits)]
 
     def run(self, rows: Sequence[Row]) -> mx.array:
         """Read the newest token of each text with all before it, then drafted ones."""
@@ -268,15 +268,15 @@ class MlxHead:
 
     def _advance(self, newest: Mapping[int, mx.array]) -> mx.array:
         """Read a token of each slot; return the logits that follow."""
-        found = self._reader.read({s: self._following(s, token) for s, token in newest.items()})
+        read = self._reader.read({s: self._following(s, token) for s, token in newest.items()})
         for at, slot in enumerate(newest):
             held = self.slots.length(slot)
             if slot not in self._own:
                 self._own[slot] = OwnStates(held, [])
                 self._texts[slot].advance(self._texts[slot].behind)
             own = self._own[slot]
-            own.states[held - own.start :] = [found.states[at : at + 1]]
-        return self._reader.logits(found.outputs).astype(mx.float32)
+            own.states[held - own.start :] = [read.states[at : at + 1]]
+        return self._reader.logits(read.outputs).astype(mx.float32)
 
     def _following(self, slot: int, token: mx.array) -> Part:
         """Return a token with the state before it, or all that is unread where drafting begins."""

@@ -39,7 +39,7 @@ from localspec_mlx.heads.first_layers import FirstLayers, lend
 from localspec_mlx.heads.head import LoadedHead
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
-from localspec_mlx.heads.stages import Medusa, Speculator, StageReader
+from localspec_mlx.heads.stages import StagedHead, StageReader, medusa, speculator
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.heads.target import body
 from localspec_mlx.layers import arrays_in
@@ -85,7 +85,7 @@ def mtp(folder: HeadFolder) -> LoadedHead:
     tap, target = Tap([folder.inner.norm]), folder.target
     if folder.config.model_type not in ASSISTANTS:
         layers = weighed(folder.path, partial(QwenHead, target.model, as_stored(folder.path)))
-        return LoadedHead(MTP, tap, keeping(layers, target))
+        return LoadedHead(MTP, tap, with_own_keys(layers, target))
     if not target.own:
         raise ValueError("its target keeps what it would look at in a way of its own")
     assistant = weighed(folder.path, partial(Assistant, target.model))
@@ -97,7 +97,7 @@ def eagle3(folder: HeadFolder) -> LoadedHead:
     inner = folder.inner
     places = layers_read(folder.config.values, len(inner.layers))
     reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
-    return LoadedHead(EAGLE3, Tap(reads), keeping(layers, folder.target))
+    return LoadedHead(EAGLE3, Tap(reads), with_own_keys(layers, folder.target))
 
 
 def dflash(folder: HeadFolder) -> LoadedHead:
@@ -113,14 +113,14 @@ def stages(folder: HeadFolder) -> LoadedHead:
     return LoadedHead(name, Tap([folder.inner.norm]), lambda _, count: StageReader(head, count))
 
 
-def staged(config: Config, target: Module, vocabulary: int) -> Medusa | Speculator:
+def staged(config: Config, target: Module, vocabulary: int) -> StagedHead:
     """Load a head with a stage for each token; numbers are of the kind of the target's states."""
     weights: dict[str, mx.array] = {}
     for path in shards.read(config.path.parent, pattern=files(config)).paths:
         loaded: Any = mx.load(str(path))
         weights |= loaded
-    kind = Medusa if drafter(config) == MEDUSA else Speculator
-    head = kind(target, config, weights, vocabulary)
+    make = medusa if drafter(config) == MEDUSA else speculator
+    head = make(target, config, weights, vocabulary)
     head.set_dtype(body(target).norm.weight.dtype)
     mx.eval(list(arrays_in(dict(head))))
     return head
@@ -151,7 +151,7 @@ MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
 }
 
 
-def keeping(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
+def with_own_keys(layers: Any, target: Blueprint) -> Callable[[CacheSlots, int], OwnKeys]:
     """Let a head keep keys and values of its own."""
     alike = kept(layers, target)
     return lambda _, count: OwnKeys(layers, alike, count)
@@ -196,10 +196,10 @@ def require_fit(folder: Path, target: Footprint) -> None:
 
 def as_stored(folder: Path) -> frozenset[str]:
     """Name the tensors that MLX has not converted."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in shards.read(folder).paths:
         loaded: Any = mx.load(str(path), return_metadata=True)
         arrays, about = loaded
         if about.get("format") != "mlx":
-            found |= arrays.keys()
-    return frozenset(found)
+            names |= arrays.keys()
+    return frozenset(names)

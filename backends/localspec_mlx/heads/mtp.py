@@ -59,11 +59,11 @@ class QwenHead(Module):
         """Choose and name the head's weights as its parts are named here."""
         inside = {n: array for n, array in weights.items() if n.startswith(PREFIX)}
         # Norms as Qwen stores them lack 1; mlx-lm and mlx-vlm add it as they convert.
-        found = {
+        arrays = {
             name.removeprefix(PREFIX): array + 1 if name in self._raw and array.ndim == 1 else array
             for name, array in (inside or weights).items()
         }
-        return stacked(found)
+        return stacked(arrays)
 
 
 def stacked(weights: dict[str, mx.array]) -> Weights:
@@ -76,11 +76,11 @@ def stacked(weights: dict[str, mx.array]) -> Weights:
         weights[f"{place}down_proj.weight"] = weights.pop(downs)
     apart: dict[str, dict[int, mx.array]] = {}
     for name in list(weights):
-        if found := EXPERT.fullmatch(name):
-            each = apart.setdefault(f"{found['place']}switch_mlp.{found['part']}", {})
-            each[int(found["number"])] = weights.pop(name)
+        if match := EXPERT.fullmatch(name):
+            experts = apart.setdefault(f"{match['place']}switch_mlp.{match['part']}", {})
+            experts[int(match["number"])] = weights.pop(name)
     return weights | {
-        name: mx.stack([each[at] for at in sorted(each)]) for name, each in apart.items()
+        name: mx.stack([experts[at] for at in sorted(experts)]) for name, experts in apart.items()
     }
 
 

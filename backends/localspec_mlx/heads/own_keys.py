@@ -52,8 +52,8 @@ class OwnKeys:
 
 def apart(read: Callable[[Mapping[int, Part]], Read], parts: Mapping[int, Part]) -> Read:
     """Read texts in runs of their own."""
-    found = [read({slot: part}) for slot, part in parts.items()]
-    return Read(*(mx.concatenate(list(each)) for each in zip(*found, strict=True)))
+    runs = [read({slot: part}) for slot, part in parts.items()]
+    return Read(*(mx.concatenate(list(column)) for column in zip(*runs, strict=True)))
 
 
 def padded(rows: Sequence[mx.array]) -> mx.array:

@@ -27,12 +27,12 @@ class Markov(Module):
 
     def before(self, tokens: mx.array) -> mx.array:
         """Look up what matters of the tokens before."""
-        found: mx.array = self.markov_w1(tokens)
-        return found
+        factors: mx.array = self.markov_w1(tokens)
+        return factors
 
     def adjusted(self, logits: mx.array, states: mx.array, before: mx.array) -> mx.array:
-        found: mx.array = logits + self.markov_w2(before)
-        return found
+        adjusted: mx.array = logits + self.markov_w2(before)
+        return adjusted
 
 
 class Selector(Module):
@@ -46,15 +46,15 @@ class Selector(Module):
         self._most = most
 
     def before(self, tokens: mx.array) -> mx.array:
-        found: mx.array = self.predecessor_codebook(tokens)
-        return found
+        factors: mx.array = self.predecessor_codebook(tokens)
+        return factors
 
     def adjusted(self, logits: mx.array, states: mx.array, before: mx.array) -> mx.array:
         chosen = mx.argpartition(logits, kth=-self._most, axis=-1)[..., -self._most :]
-        wanted = (before * self.hidden_projection(states))[..., None]
-        added = (self.successor_codebook(chosen) @ wanted).squeeze(-1)
-        found = mx.take_along_axis(logits, chosen, axis=-1) + added
-        return spread(found, chosen, logits.shape[-1])
+        factors = (before * self.hidden_projection(states))[..., None]
+        added = (self.successor_codebook(chosen) @ factors).squeeze(-1)
+        adjusted = mx.take_along_axis(logits, chosen, axis=-1) + added
+        return spread(adjusted, chosen, logits.shape[-1])
 
 
 class BlockConvolution(Module):
@@ -71,8 +71,10 @@ class BlockConvolution(Module):
         _, length, width = self.base_kernel.shape
         shape = (*x.shape[:-1], 2, length, width // self._group)
         moving = self.kernel_projection(x).reshape(shape)
-        found: mx.array = self.base_kernel.astype(x.dtype) + mx.repeat(moving, self._group, axis=-1)
-        return found
+        kernels: mx.array = self.base_kernel.astype(x.dtype) + mx.repeat(
+            moving, self._group, axis=-1
+        )
+        return kernels
 
     @staticmethod
     def mixed(x: mx.array, kernels: mx.array) -> mx.array:

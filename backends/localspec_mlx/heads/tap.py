@@ -26,12 +26,12 @@ class Tap:
 
     def take(self) -> mx.array:
         """Return the states of the newest run side by side, [rows, width, numbers]; forget them."""
-        found = [each for each in self._kept if each is not None]
-        assert len(found) == len(self._kept)
-        if not found:
+        states = [output for output in self._kept if output is not None]
+        assert len(states) == len(self._kept)
+        if not states:
             return mx.zeros((SLOTS, CELLS, 0))  # states of no numbers, for any tokens
-        self._kept = [None] * len(found)
-        return found[0] if len(found) == 1 else mx.concatenate(found, axis=-1)
+        self._kept = [None] * len(states)
+        return states[0] if len(states) == 1 else mx.concatenate(states, axis=-1)
 
 
 def watch(module: Module, keep: Callable[[Any], None]) -> None:

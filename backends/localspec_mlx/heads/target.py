@@ -15,17 +15,17 @@ def body(target: Module) -> Module:
     """Find the part of a model that has its embedding and its layers."""
     for module in target.modules():  # type: ignore[no-untyped-call]
         if "embed_tokens" in module and "layers" in module and "norm" in module:
-            found: Module = module
-            return found
+            part: Module = module
+            return part
     raise ValueError(f"a {type(target).__name__} of mlx-lm has no layers to read")
 
 
 def output(target: Module) -> Callable[[mx.array], mx.array]:
     """Find how a target computes logits from its last state."""
     text = target.language_model if "language_model" in target else target
-    found: Callable[[mx.array], mx.array]
-    found = text.lm_head.__call__ if "lm_head" in text else body(text).embed_tokens.as_linear
-    return found
+    compute: Callable[[mx.array], mx.array]
+    compute = text.lm_head.__call__ if "lm_head" in text else body(text).embed_tokens.as_linear
+    return compute
 
 
 def spread(logits: mx.array, places: mx.array, vocabulary: int) -> mx.array:
