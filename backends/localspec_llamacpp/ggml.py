@@ -51,3 +51,8 @@ def call(origin: ctypes.CDLL, name: str, result: type | None, *arguments: object
     function = origin[name]
     function.restype = result
     return function(*arguments)
+
+
+def call_base(name: str, result: type | None, *arguments: object) -> Any:
+    """Call a function of ggml itself."""
+    return call(library("ggml-base"), name, result, *arguments)

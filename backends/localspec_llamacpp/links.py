@@ -13,8 +13,9 @@ import llama_cpp
 
 from localspec.backend_spec import Link
 from localspec.errors import DeviceError
-from localspec_llamacpp import ggml, worker_graphs
+from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.devices import Place, places
+from localspec_llamacpp.ggml import ContextForm, call_base
 
 TRIPS = 10
 FIRST_BYTES, MOST_BYTES = 1 << 16, 1 << 24
@@ -41,21 +42,21 @@ def measured(place: Place) -> Link:
 @contextmanager
 def numbers_on(place: Place, count: int) -> Iterator[ctypes.c_void_p]:
     """Hold so many bytes on a device, and so the connection to its worker."""
-    buffers = _call("ggml_backend_dev_buffer_type", ctypes.c_void_p, vp(place.pointer))
-    held = _call("ggml_backend_buft_alloc_buffer", ctypes.c_void_p, vp(buffers), size(count))
+    buffers = call_base("ggml_backend_dev_buffer_type", ctypes.c_void_p, vp(place.pointer))
+    held = call_base("ggml_backend_buft_alloc_buffer", ctypes.c_void_p, vp(buffers), size(count))
     if not held:
         raise DeviceError(f"{place.device.worker} has no memory left to measure its link")
-    form = ggml.ContextForm(_call("ggml_tensor_overhead", ctypes.c_size_t) * 2, None, True)
-    context = _call("ggml_init", ctypes.c_void_p, form)
+    form = ContextForm(call_base("ggml_tensor_overhead", ctypes.c_size_t) * 2, None, True)
+    context = call_base("ggml_init", ctypes.c_void_p, form)
     try:
         kind, length = ctypes.c_int(llama_cpp.GGML_TYPE_I8), ctypes.c_int64(count)
-        made = _call("ggml_new_tensor_1d", ctypes.c_void_p, vp(context), kind, length)
-        base = _call("ggml_backend_buffer_get_base", ctypes.c_void_p, vp(held))
-        _call("ggml_backend_tensor_alloc", ctypes.c_int, vp(held), vp(made), vp(base))
+        made = call_base("ggml_new_tensor_1d", ctypes.c_void_p, vp(context), kind, length)
+        base = call_base("ggml_backend_buffer_get_base", ctypes.c_void_p, vp(held))
+        call_base("ggml_backend_tensor_alloc", ctypes.c_int, vp(held), vp(made), vp(base))
         yield vp(made)
     finally:
-        _call("ggml_free", None, vp(context))
-        _call("ggml_backend_buffer_free", None, vp(held))
+        call_base("ggml_free", None, vp(context))
+        call_base("ggml_backend_buffer_free", None, vp(held))
         worker_graphs.forget()
 
 
@@ -63,7 +64,7 @@ def sent(numbers: ctypes.c_void_p, count: int) -> float:
     """Time the sending of bytes, until the worker has taken them."""
     data = zeros(count)
     begun = time.perf_counter()
-    _call("ggml_backend_tensor_set", None, numbers, data, size(0), size(count))
+    call_base("ggml_backend_tensor_set", None, numbers, data, size(0), size(count))
     trip(numbers)  # the worker answers it only then
     return time.perf_counter() - begun
 
@@ -71,7 +72,7 @@ def sent(numbers: ctypes.c_void_p, count: int) -> float:
 def trip(numbers: ctypes.c_void_p) -> float:
     """Time a trip to a worker and back, for a byte."""
     begun = time.perf_counter()
-    _call("ggml_backend_tensor_get", None, numbers, zeros(1), size(0), size(1))
+    call_base("ggml_backend_tensor_get", None, numbers, zeros(1), size(0), size(1))
     return time.perf_counter() - begun
 
 
@@ -86,7 +87,3 @@ def size(count: int) -> ctypes.c_size_t:
 
 def vp(address: int) -> ctypes.c_void_p:
     return ctypes.c_void_p(address)
-
-
-def _call(name: str, result: type | None, *arguments: object) -> Any:
-    return ggml.call(ggml.library("ggml-base"), name, result, *arguments)

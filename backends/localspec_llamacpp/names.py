@@ -24,8 +24,8 @@ def parts(path: Path) -> Sequence[Path]:
     return [sibling for name in names if (sibling := path.with_name(name)).exists()]
 
 
-def models(names: Sequence[str]) -> list[RemoteModel]:
-    """The models of a repository, parts of one together."""
+def remote_models(names: Sequence[str]) -> list[RemoteModel]:
+    """List the models of a repository, parts of one together."""
     groups: dict[str, list[str]] = {}
     for name in names:
         if name.lower().endswith(SUFFIX):

@@ -8,7 +8,7 @@ from pathlib import Path
 from localspec.backend_spec import BackendSpec, Builder, PublishedHead
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
-from localspec_llamacpp.names import models, parts
+from localspec_llamacpp.names import parts, remote_models
 
 MAGIC = b"GGUF"
 SUFFIXES = (".gguf", ".ggml")
@@ -54,7 +54,7 @@ SPEC = BackendSpec(
     kind="a GGUF file",
     install="pip install llama-cpp-python",
     claims=claims,
-    models=models,
+    models=remote_models,
     files=parts,
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),

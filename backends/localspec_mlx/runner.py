@@ -39,24 +39,23 @@ class Runner:
         following = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
         following = [row for row in following if len(row.tokens)]
         self.slots.mark([row.slot for row in following if row.tentative])
-        logits_of = {
-            slot: logits for call in self._calls(following) for slot, logits in self._call(call)
-        }
+        groups = self._groups(following)
+        logits_of = {slot: row for group in groups for slot, row in self._run_group(group)}
         if not logits_of:
             return mx.zeros((0, self._vocabulary))
         return mx.concatenate([logits_of[row.slot] for row in following]).astype(mx.float32)
 
-    def _calls(self, rows: Sequence[Row]) -> list[list[Row]]:
+    def _groups(self, rows: Sequence[Row]) -> list[list[Row]]:
         """Group the rows that may share a run."""
-        calls: dict[int, list[Row]] = {}
+        groups: dict[int, list[Row]] = {}
         for row in rows:
-            calls.setdefault(self._kind(row), []).append(row)
-        return list(calls.values())
+            groups.setdefault(self._kind(row), []).append(row)
+        return list(groups.values())
 
     def _kind(self, row: Row) -> int:
         return {"ragged": 0, "even": len(row.tokens), "alone": row.slot}[self._sharing]
 
-    def _call(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
+    def _run_group(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
         """Run one group; return the wanted logits of each slot."""
         widths = [len(row.tokens) for row in rows]
         tokens = self._batch([row.tokens for row in rows])
@@ -78,7 +77,7 @@ class Runner:
         """Run the model; keep the states that a head reads."""
         logits = self.slots.run(slots, tokens, widths)
         if self._tap:
-            states = self._tap.take()
+            states = self._tap.take_states()
             for at, (slot, width) in enumerate(zip(slots, widths, strict=True)):
                 self._states.setdefault(slot, []).append(states[at, :width])
         return logits

@@ -348,7 +348,7 @@ def block_of(target, place, windows=(99, 99)):
     tap = Tap([model.layers[0], model.layers[2]])
     head = weighed(place, partial(DFlash, model))
     model(mx.array(TEXT[:-1])[None])
-    context = head.hidden_norm(head.fc(tap.take()))
+    context = head.hidden_norm(head.fc(tap.take_states()))
     held = context.shape[1]
     x = model.model.embed_tokens(mx.array([[int(TEXT[-1])] + [1] * (head.size - 1)]))
     at = mx.arange(held + head.size)
@@ -455,7 +455,7 @@ def test_an_eagle3_head_reads_each_token_with_the_states_before_it(tmp_path):
     target(mx.array(TEXT[:-1])[None])
     head = weighed(place, partial(Eagle3, target, 384))
     with closing(loaded(tmp_path / "made", place)) as model:
-        assert anew(head.fc(tap.take())[0], chained(head)) == drafted(model)
+        assert anew(head.fc(tap.take_states())[0], chained(head)) == drafted(model)
 
 
 @pytest.mark.parametrize("length", [10, 40])

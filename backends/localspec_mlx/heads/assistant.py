@@ -116,7 +116,7 @@ class TargetKeys(GroupedReader):
         self.logits = assistant.logits
         self._assistant = assistant
 
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
+    def _read_group(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
         rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]

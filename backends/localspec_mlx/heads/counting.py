@@ -46,9 +46,9 @@ class GroupedReader(ABC):
         self.take_in(parts)
         outcomes: dict[int, tuple[mx.array, mx.array]] = {}
         for group in self._target.groups(list(parts)):
-            outcomes |= self._read(group, parts)
+            outcomes |= self._read_group(group, parts)
         return together(outcomes, parts)
 
     @abstractmethod
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
+    def _read_group(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Read those texts that are in a group."""

@@ -30,7 +30,7 @@ class FirstLayers(GroupedReader):
         super().__init__(target, count)
         self._layers = layers
 
-    def _read(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
+    def _read_group(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
         """Run all rows of a group; those that draft nothing write behind what they hold."""
         ends = zip(group.slots, self._target.ends(group), strict=True)
         # Of the tokens of a text the first is not counted, and the newest is.

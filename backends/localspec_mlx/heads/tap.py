@@ -24,7 +24,7 @@ class Tap:
     def _keep(self, at: int, output: Any) -> None:
         self._kept[at] = output[0] if type(output) is tuple else output
 
-    def take(self) -> mx.array:
+    def take_states(self) -> mx.array:
         """Return the states of the newest run side by side, [rows, width, numbers]; forget them."""
         states = [output for output in self._kept if output is not None]
         assert len(states) == len(self._kept)
