@@ -17,7 +17,8 @@ TRIAL = """
 import ctypes, importlib.util, os, pathlib, sys
 for each in sys.argv[1:]:
     ctypes.CDLL(each, mode=ctypes.RTLD_GLOBAL)
-folder = pathlib.Path(importlib.util.find_spec("llama_cpp").origin).parent / "lib"
+package = pathlib.Path(importlib.util.find_spec("llama_cpp").origin).parent
+folder = pathlib.Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package / "lib")
 if sys.platform == "win32":
     os.environ["PATH"] = f"{folder};{os.environ['PATH']}"
 def load(name):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import llama_cpp
 from llama_cpp._ctypes_extensions import load_shared_library
+
+FOLDER = "LLAMA_CPP_LIB_PATH"  # names another one than the package's; llama-cpp-python reads it
 
 
 class TensorType(NamedTuple):
@@ -43,7 +46,9 @@ def tensor_type(kind: int) -> TensorType:
 
 @cache
 def library(name: str) -> ctypes.CDLL:
-    loaded: ctypes.CDLL = load_shared_library(name, Path(llama_cpp.__file__).parent / "lib")
+    """Load a library of ggml from where llama-cpp-python loads llama.cpp."""
+    folder = os.environ.get(FOLDER) or Path(llama_cpp.__file__).parent / "lib"
+    loaded: ctypes.CDLL = load_shared_library(name, Path(folder))
     return loaded
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import llama_cpp
@@ -24,3 +27,12 @@ def test_the_libraries_of_a_makers_build_are_loaded_and_what_is_broken_is_left_o
     assert libraries.load(tmp_path) == ["libcudart.so.13"]
     shutil.rmtree(folder)
     assert libraries.load(tmp_path) == []
+
+
+def test_libraries_from_elsewhere_are_loaded_once_and_from_there_alone(tmp_path):
+    shutil.copytree(Path(llama_cpp.__file__).parent / "lib", tmp_path / "lib", symlinks=True)
+    script = "from localspec_llamacpp import ggml; print(ggml.library('ggml-base')._name)"
+    environment = {**os.environ, "LLAMA_CPP_LIB_PATH": str(tmp_path / "lib")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).parent == tmp_path / "lib"
