@@ -8,8 +8,8 @@ from itertools import cycle
 
 from localspec.backend import Model
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.job import Result

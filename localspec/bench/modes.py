@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from localspec.backend import Model
 from localspec.bench.verdict import AUTO, LOOKUP
 from localspec.bench.watched import Watched
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import UsageError
 from localspec.pairing.pair import Pair

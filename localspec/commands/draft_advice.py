@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from localspec.control.costs import Curve
+from localspec.costs import Curve
 from localspec.runtime.calibration import Calibration, Points
 
 SIZES = (2, 4, 8, 16)  # tokens verified at once

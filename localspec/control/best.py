@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from localspec.control.costs import Batch
 from localspec.control.depth import Depth
 from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE
 from localspec.control.looks import Looks, Watch
 from localspec.control.offers import DraftOffer, Offers
 from localspec.control.priced_proposer import PricedProposer
+from localspec.costs import Batch
 from localspec.draft import EMPTY, Draft
 from localspec.pays import Pays, always
 from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Proposer, Quiet, RoundCost, notes_of

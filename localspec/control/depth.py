@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from localspec.control.acceptance import Acceptance, Acceptances
-from localspec.control.costs import Batch, Costs
 from localspec.control.draft_length import (
     Survivals,
     draft_on,
@@ -26,6 +25,7 @@ from localspec.control.exploration import (
     TrackRecords,
 )
 from localspec.control.prices import MARGIN, DraftPrices, Prices, break_even
+from localspec.costs import Batch, Costs
 from localspec.pays import Pays, always
 from localspec.proposer import Ask, RoundCost
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localspec.control.costs import Batch
 from localspec.control.depth import Depth
+from localspec.costs import Batch
 from localspec.pays import Pays, always, likely
 from localspec.proposer import Ask
 from localspec.tokens import Tokens

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from localspec.control.acceptance import CAUTION, Acceptance, Odds
-from localspec.control.costs import Batch
 from localspec.control.depth import Depth
 from localspec.control.draft_length import worthiest
+from localspec.costs import Batch
 from localspec.draft import Draft
 from localspec.proposer import Ask
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from localspec.backend import MAX_HEAD_LAG, Follower
-from localspec.control.costs import Batch
 from localspec.control.depth import Candidate, Depth
 from localspec.control.offers import Offers
+from localspec.costs import Batch
 from localspec.draft import Draft
 from localspec.proposer import Ask, Proposer, QuietProposer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from localspec.control.costs import Batch, Costs
+from localspec.costs import Batch, Costs
 
 MARGIN = 0.03  # tokens that asking must promise beyond its price, after it did not pay
 

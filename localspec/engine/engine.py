@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from localspec.backend import Model, RestingModel
-from localspec.control.costs import Costs
+from localspec.costs import Costs
 from localspec.decoding.generation import Generation
 from localspec.decoding.plain_rounds import Hurried, PlainRounds, are_plain
 from localspec.decoding.prompt_pace import MAX_GAP, Pace

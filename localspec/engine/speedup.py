@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.control.costs import Costs
+from localspec.costs import Costs
 from localspec.engine.figures import PositionCounts, Speculation
 
 

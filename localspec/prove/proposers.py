@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from localspec.backend import Model
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer, Quiet, quiet_of

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
-from localspec.control.costs import NO_ATTENTION, Attention, Costs
+from localspec.costs import NO_ATTENTION, Attention, Costs
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from localspec.control.costs import UNMEASURED, Attention
+from localspec.costs import UNMEASURED, Attention
 from localspec.models import engines
 from localspec.runtime.calibration import Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.machine import heading
 from localspec import Limits, Loading, Options, Settings, load
 from localspec.backend import Model, Row
-from localspec.control.costs import Curve
+from localspec.costs import Curve
 from localspec.models.locate import locate
 from localspec.runtime.calibration import SIZES, TEXT
 from localspec_llamacpp import backend as llamacpp

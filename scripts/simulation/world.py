@@ -10,8 +10,8 @@ import numpy as np
 
 from localspec.backend import MAX_HEAD_LAG
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY

@@ -12,10 +12,10 @@ from localspec.backend import Row
 from localspec.control import offers as offers_module
 from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best
-from localspec.control.costs import NO_ATTENTION, Attention, Costs
 from localspec.control.depth import Depth
 from localspec.control.offers import DraftOffer
 from localspec.control.priced_proposer import DECIDING_LAG, generous
+from localspec.costs import NO_ATTENTION, Attention, Costs
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts

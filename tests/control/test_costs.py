@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.control.costs import CLAMP, Attention, Batch, Costs, Curve
+from localspec.costs import CLAMP, Attention, Batch, Costs, Curve
 
 SIZES = st.integers(1, 64)
 SECONDS = st.floats(1e-4, 10)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.control.costs import Attention, Batch, Costs
 from localspec.control.depth import Candidate, Depth
 from localspec.control.draft_length import draft_on, worthiest
 from localspec.control.exploration import ALLOWANCE, FULL, HORIZON, MIN_WAIT
 from localspec.control.prices import MARGIN
+from localspec.costs import Attention, Batch, Costs
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler

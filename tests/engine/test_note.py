@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings

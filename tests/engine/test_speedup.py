@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.control.costs import Costs
+from localspec.costs import Costs
 from localspec.decoding.turn import Outcome
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts

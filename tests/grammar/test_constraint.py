@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.decoding.generation import Ending, Generation
 from localspec.decoding.scheduler import Scheduler
 from localspec.draft import Draft

@@ -10,7 +10,7 @@ import pytest
 
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.control.costs import Attention
+from localspec.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.trial import footprint

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from localspec.backend import Needs, Options
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import uvicorn
 
-from localspec.control.costs import Costs
+from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.proposers.first_of import FirstOf

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from localspec.control.costs import Costs
+from localspec.costs import Costs
 from localspec.engine.job import Chunk, Event
 from localspec.errors import LocalSpecError
 from localspec.server.faults import Fault, Refused

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from localspec.backend import Head, Roll, Row, Saved
 from localspec.control.best import Best
-from localspec.control.costs import Costs
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
