@@ -13,7 +13,7 @@ from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError
-from localspec.proposer import ALWAYS_QUIET, Quiet
+from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Quiet
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
@@ -261,3 +261,28 @@ def test_rounds_end_where_the_quiet_of_a_proposer_is_over(made, quiet, expected,
     plain = [tokens(each) for each in Running(made(), prompts=prompts).run()]
     assert said == plain
     assert [each[0] for each in proposer.asked if each][: len(expected)] == expected
+
+
+def test_the_first_token_of_a_prompt_is_published_alone(made):
+    running = Running(made(), 0.0001)
+    running.run()  # and rounds have been measured
+    events = running.ask([4, 3, 2, 1])
+    running.run()
+    assert [each.rounds for each in chunks(events)][:2] == [1, MAX_ROUNDS_AT_ONCE]
+
+
+def test_plain_decoding_asks_no_proposer_for_how_long_it_is_quiet(made):
+    proposer = Watching(NOT_QUIET)
+    running = Running(made(), 0.0001, settings=replace(LONG, depth=0), proposer=proposer)
+    [events] = running.run()
+    assert not proposer.asked
+    assert max(each.rounds for each in chunks(events)) == MAX_ROUNDS_AT_ONCE
+
+
+def test_a_model_with_a_head_takes_no_steps_by_itself():
+    model = Stepping(hashed_logits(1), LETTERS)
+    model.head, steps = object(), []
+    model.multi_step = lambda *arguments: steps.append(arguments)
+    [events] = Running(model, 0.0001).run()
+    assert not steps
+    assert len(tokens(events)) == 41

@@ -11,13 +11,17 @@ import pytest
 
 from localspec.errors import BackendError
 from localspec.pairing.pair import Pair
+from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.silent import Silent
 from localspec.prove.greedy import compare, differ, sizes
-from localspec.prove.proposers import Slips, usual_proposers
+from localspec.prove.proposers import Slips, Unpriced, usual_proposers
 from localspec.prove.recording import Recorder, find_answers, top_two
 from localspec.prove.refeed import refeed
 from localspec.prove.runs import ReplyRequest, plain, run
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests import engines
@@ -138,6 +142,12 @@ def test_every_proposer_is_right_and_wrong_alone_and_in_company_at_many_depths()
             assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
             assert 0 < sum(each.accepted for each in some) < sum(each.drafted for each in some)
             assert len({each.depth for each in some}) == len(PROMPTS)
+
+
+def test_a_proposer_whose_costs_are_hidden_is_as_quiet_as_ever():
+    ask = Ask(0, tokens_of([1]), 4, Sampler(GREEDY, 0, tokens_of([1])))
+    assert Unpriced(Silent()).quiet(ask) is ALWAYS_QUIET
+    assert Unpriced(NgramProposer()).quiet(ask) is NOT_QUIET
 
 
 def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():

@@ -20,13 +20,15 @@ from localspec.memory.planner import Watcher
 from localspec.models.locate import ModelFiles
 from localspec.models.trial import ResolvedModel
 from localspec.pairing.pair import Pair
-from localspec.proposer import RoundCost
+from localspec.proposer import Ask, Quiet, RoundCost
 from localspec.proposers.silent import Silent
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.memory_relief import AMPLE_SECONDS, LOOK_SECONDS, DraftModelRelief
 from localspec.runtime.proposer_factory import ProposerFactory
 from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.machines import GB, MB, cpu
@@ -143,6 +145,25 @@ def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wan
             "the draft model was put away, prompt lookup drafts instead: 12 MiB are left"
         )
         assert set(result.speculation.tokens_by_source) >= {"draft-model", "suffix", "target"}
+
+
+class Quieted(Silent):
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def quiet(self, ask):
+        return Quiet(self.rounds)
+
+
+def test_it_is_quiet_for_as_long_as_what_drafts_now():
+    twins = Twins()
+    relief = DraftModelRelief(
+        twins.loaded, lambda pair: Quieted(9 if pair.draft is None else 5), twins.memory, Clock()
+    )
+    ask = Ask(0, tokens_of([1]), 4, Sampler(GREEDY, 0, tokens_of([1])))
+    assert relief.quiet(ask) == Quiet(5)
+    relief.give_up("memory is short")
+    assert relief.quiet(ask) == Quiet(9)
 
 
 def test_without_a_shortage_it_stays():
