@@ -1,9 +1,9 @@
 # A formula for a tap of one's own: llama.cpp is built here, with Metal on a Mac.
-#   uv build --sdist                      # dist/localspec-0.1.0.tar.gz
+#   uv build --sdist                      # dist/localspec-0.2.0.tar.gz
 #   brew install --build-from-source ./scripts/packaging/localspec.rb
 class Localspec < Formula
   desc "Run language models faster by exact speculative decoding"
-  version "0.1.0"
+  version "0.2.0"
   url "file://#{File.expand_path("../../dist/localspec-#{version}.tar.gz", __dir__)}"
   license "Apache-2.0"
 

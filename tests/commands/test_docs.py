@@ -16,7 +16,7 @@ from localspec.models import catalogue
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 PAGES = [
-    *(ROOT / name for name in ("README.md", "BENCHMARKS.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LOADS = r"localspec (?:bench|chat|generate|info|plan|prove|pull|rm|serve|show|tune|verify-files) "
