@@ -126,7 +126,7 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
     concessions: list[Concession] = []
     way = PairOptions(request.options, request.drafting if request.draft else None)
     way = with_context(way, request.options.context or request.context)
-    fit = place_pair(request, sharing(request, way, machine), machine)
+    fit = place_pair(request, choose_cache(request, way, machine), machine)
     for step in STEPS:
         if not fit.short:
             break
@@ -161,20 +161,21 @@ def ask_needs(request: PlanRequest, way: PairOptions) -> tuple[Needs, Needs | No
     return request.target(way.options), draft
 
 
-def sharing(request: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
-    """Choose a KV cache for each slot if half of the free memory is enough, else one for all.
+def choose_cache(request: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
+    """Choose a KV cache per slot if half of the free memory is enough, else one for all slots.
 
-    That of a slot is for one text, and so at most as long as the model was trained for.
+    The cache of a slot holds one text, and so at most as many tokens as the model was trained for.
     """
     if way.options.slots == 1 or way.options.shared is not None:
         return way
-    own, one = (with_cache(way, shared=shared) for shared in (False, True))
-    if place_pair(request, own, machine).items == place_pair(request, one, machine).items:
+    separate, common = (with_cache(way, shared=shared) for shared in (False, True))
+    if place_pair(request, separate, machine).items == place_pair(request, common, machine).items:
         return way  # the engine has no choice
-    own = with_context(own, min(way.options.context or request.context, request.trained))
-    own_fit = place_pair(request, own, machine)
-    kept = sum(item.bytes for item in own_fit.items if item.what == "context")
-    return own if not own_fit.short and kept <= machine.available // 2 else one
+    context = min(way.options.context or request.context, request.trained)
+    separate = with_context(separate, context)
+    fit = place_pair(request, separate, machine)
+    cache_bytes = sum(item.bytes for item in fit.items if item.what == "context")
+    return separate if not fit.short and cache_bytes <= machine.available // 2 else common
 
 
 Conceded = tuple[str, Placement] | None

@@ -153,6 +153,7 @@ def forward(model: Model, rows: list[Row]) -> list[Logits]:
 
 
 def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> object:
+    """Answer one request of the parent process, as data for JSON."""
     match request["ask"]:
         case "footprint":
             return asdict(trial.footprint())

@@ -47,7 +47,7 @@ class Listing:
 
 
 def fitting(models: Sequence[RemoteModel], pattern: str, weights: str = "") -> list[RemoteModel]:
-    """Choose files by a name or a pattern, or else by quantisation; an only one is always meant."""
+    """Choose models by a name or a pattern, else by quantisation; an only model always fits."""
     if pattern:
         return [model for model in models if is_named(model, pattern)]
     own = [model for model in models if model.role == "model"]
@@ -68,16 +68,16 @@ def choose_model(
 ) -> RemoteModel:
     """Choose the one model of a pattern or of weights; `PullError` lists several."""
     models = listing.models(spec)
-    those = fitting(models, pattern, weights)
-    if len(those) != 1:
+    matches = fitting(models, pattern, weights)
+    if len(matches) != 1:
         own = [model for model in models if model.role == "model"]
-        names = sorted(model.name for model in those or own) or [f"nothing like {spec.kind}"]
-        count = "several models" if those else "no model"
+        names = sorted(model.name for model in matches or own) or [f"nothing like {spec.kind}"]
+        count = "several models" if matches else "no model"
         purpose = f" for {pattern or weights}" if pattern or weights else ""
         raise PullError(
             f"{listing.repository} has {count}{purpose}: name one; there are: {', '.join(names)}"
         )
-    return those[0]
+    return matches[0]
 
 
 def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
