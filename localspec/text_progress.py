@@ -55,7 +55,7 @@ class TextProgress(Generic[Array]):
         self._restart(0)
 
     def _restart(self, entries: int) -> None:
-        """Go on behind so many entries, by the state before the next one if that was kept."""
+        """Go on behind `entries` entries, with the state for the next one if that was kept."""
         self.read = entries
         self.lost = False  # the target holds another text than this: nothing can be drafted
         self.states = self._new_rows()  # for the entries that are not read yet, and the next one
@@ -96,17 +96,17 @@ class TextProgress(Generic[Array]):
             self.tokens = np.concatenate((self.tokens, tokens[same:]))
 
     def advance(self, count: int) -> None:
-        """Count so many more entries as read."""
+        """Count `count` more entries as read."""
         self.read += count
         self.states.drop(count)
 
     def follows(self, length: int) -> bool:
-        """Whether the text has so many tokens, and the state for the next entry is there."""
+        """Return whether the text has `length` tokens, and the state for its next entry."""
         able = not self.lost and not (self._lag and self._missing)
         return able and len(self.tokens) == length and self.behind >= 0
 
     def enough(self, length: int) -> int:
-        """Choose how many tokens the target shall keep of so many.
+        """Choose how many of `length` tokens the target shall keep.
 
         The state for an entry is gone once that was read: the target reads its token again, unless
         the state was kept.
@@ -115,7 +115,7 @@ class TextProgress(Generic[Array]):
         return length - 1 if gone else length
 
     def truncate(self, length: int) -> None:
-        """Hold no more than so many tokens; the target may hold fewer, and read the rest again."""
+        """Hold no more than `length` tokens; the target may hold fewer, and read the rest again."""
         entries = max(length - self._shift, 0)
         self.tokens = self.tokens[:length]
         self.anchors = {end: state for end, state in self.anchors.items() if end <= length}

@@ -157,7 +157,7 @@ def compiled(choice: Choice, machine: Machine, card: Nvidia) -> Choice:
 
 
 def unfit(nvcc: Nvcc, card: Nvidia) -> str:
-    """Tell why an installed compiler cannot make code for the cards that their driver runs."""
+    """Explain why an installed compiler cannot make code for the cards that their driver runs."""
     unknown = sorted(set(card.architectures) - nvcc.architectures) if nvcc.architectures else []
     if not nvcc.has_cublas:
         return "comes without cuBLAS"
@@ -169,7 +169,7 @@ def unfit(nvcc: Nvcc, card: Nvidia) -> str:
 
 
 def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
-    """Tell what a build for CUDA needs, and how to get it."""
+    """Describe what a build for CUDA needs, and how to get it."""
     old = min(numbers(card), default=TURING) < TURING
     offered, site = (OLD_TOOLKIT, OLD_TOOLKIT_SITE) if old else (TOOLKIT, TOOLKIT_SITE)
     get, beside = offered.get(machine.manager, site), " of CUDA 12" if old else ""
@@ -207,13 +207,13 @@ def published(machine: Machine, card: Nvidia) -> tuple[Published, ...]:
 
 
 def runs(tag: str, card: Nvidia) -> bool:
-    """Tell whether cards and their driver run a wheel of the makers."""
+    """Return whether cards and their driver run a wheel of the makers."""
     cuda, oldest, newest = PREBUILT[tag]
     return cuda <= card.cuda and all(oldest <= number <= newest for number in numbers(card))
 
 
 def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
-    """Tell whether an installed build is of the chosen kind, with code for what is here."""
+    """Return whether an installed build is of the chosen kind, with code for what is here."""
     if made.kind != choice.kind:
         return False
     if made.kind == CUSTOM:
@@ -231,7 +231,7 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
 
 
 def general(made: Installed) -> bool:
-    """Tell whether an installed build is the makers' for processors of many kinds."""
+    """Return whether an installed build is the makers' for processors of many kinds."""
     return made.kind == "cpu" and made.source == GENERAL.tag
 
 

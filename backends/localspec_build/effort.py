@@ -1,4 +1,4 @@
-"""What a build of llama.cpp takes of a machine: compilers at once, and minutes."""
+"""The cost of a build of llama.cpp: compilers at once, and minutes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def environment(kind: str, user_environment: Mapping[str, str] = os.environ) -> 
 
 
 def duration_text(kind: str, level: str, count: int) -> str:
-    """Tell about how long a build takes with so many cores, of which `level` may bound the use."""
+    """Estimate how long a build takes on `count` cores, of which `level` may bound the use."""
     slow = CORE_MINUTES.get(kind, CORE_MINUTES["cpu"])
     fast = round(slow / FASTER)
     used = min(int(level), count) if level.isdecimal() and int(level) else count

@@ -269,7 +269,7 @@ def has_loader(home: Path, of_system: bool) -> bool:
 
 
 def has_compiler(tools: Tools) -> bool:
-    """Tell whether a C++ compiler is in sight."""
+    """Return whether a C++ compiler is in sight."""
     if sys.platform == "darwin" and "CXX" not in tools.environment:
         output, fine = tools.ask(tools.find("xcode-select"), "-p")
         return fine and bool(output)  # /usr/bin/c++ is there before there is a compiler

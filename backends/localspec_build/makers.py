@@ -24,7 +24,7 @@ def index(tag: str) -> tuple[str, ...]:
 
 
 def unreachable(log: str) -> bool:
-    """Tell whether pip could not get their page, rather than that nothing on it suits."""
+    """Return whether pip could not get their page, rather than that nothing on it suits."""
     return bool(UNREACHABLE.search(log))
 
 

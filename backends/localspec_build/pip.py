@@ -162,7 +162,7 @@ def explain(log: Path) -> str:
 
 
 def compiler_advice() -> str:
-    """Tell how a C++ compiler is installed here."""
+    """Describe how to install a C++ compiler here."""
     return COMPILER_ADVICE.get(sys.platform, COMPILER_ADVICE["linux"])
 
 

@@ -30,7 +30,7 @@ class BuildProgress:
                 self.done, self.total = int(done), int(total or 100)
 
     def line(self, seconds: float) -> str:
-        """Tell files done of all and the time left, or the last line where nothing is compiled."""
+        """Describe the files done and the time left, or the last line where nothing is compiled."""
         minutes, seconds_left = divmod(int(seconds), 60)
         clock = f"{minutes}:{seconds_left:02}"
         if not self.total or self.done == self.total:

@@ -50,7 +50,7 @@ def rebuild(
 
 
 def own_build(machine: Machine) -> str:
-    """Tell how to get a build for this very processor."""
+    """Describe how to get a build for this processor."""
     return fix(machine) if machine.compiler else f"{compiler_advice()}; then {fix(machine)}"
 
 

@@ -1,4 +1,4 @@
-"""What was chosen for this machine, and what each environment has."""
+"""Records of the build chosen for this machine, and of the build in each environment."""
 
 from __future__ import annotations
 

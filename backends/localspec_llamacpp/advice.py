@@ -56,7 +56,7 @@ def advise(
 
 
 def of_general_build(lacking: Sequence[str]) -> Finding:
-    """Tell what the makers' build for processors of many kinds leaves out."""
+    """Describe what the makers' build for processors of many kinds leaves out."""
     without = ", ".join((*lacking, "workers"))
     state = f"llama.cpp is a build for processors of many kinds, without {without}"
     fix = "localspec doctor --fix"

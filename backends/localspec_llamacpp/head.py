@@ -34,7 +34,7 @@ class LlamaHead:
     def __init__(
         self, blocks: Blocks, slots: int, batch: int, closing: Callable[[], None] | None = None
     ) -> None:
-        """Follow in so many slots; `closing` frees what is to be freed with the blocks."""
+        """Follow the texts in `slots` slots; `closing` frees what belongs to the blocks."""
         self.proposer = blocks.proposer
         self._blocks, self._memory = blocks, blocks.memory
         self._batch = batch
@@ -82,7 +82,7 @@ class LlamaHead:
             self._memory.remove(row.slot, text.read)
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
-        """Read what is known of these slots, but for so many tokens of each."""
+        """Read what is unread of these slots, but for the tokens of each that are kept back."""
         for counts in self._progress.portions(kept_back, self._batch):
             self._blocks.read([self._part(slot, count) for slot, count in counts.items()])
 
@@ -158,7 +158,7 @@ class LlamaHead:
         return self._texts[slot].enough(length)
 
     def truncate(self, slot: int, length: int) -> None:
-        """Hold no more than so many tokens; the trunk may hold fewer, and read the rest again."""
+        """Hold no more than `length` tokens; the trunk may hold fewer, and read the rest again."""
         text = self._texts[slot]
         read = text.read
         text.truncate(length)
@@ -176,7 +176,7 @@ class LlamaHead:
             self._texts[target].give_up()
 
     def save(self, slot: int, trunk: Data, most: int) -> Data | None:
-        """Add what the head holds of a slot to what the trunk holds, in at most so many bytes."""
+        """Add what the head holds of a slot to what the trunk holds, in at most `most` bytes."""
         text = self._texts[slot]
         if not text.follows(len(text.tokens)):
             return joined(trunk)

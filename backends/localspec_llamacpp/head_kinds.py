@@ -44,7 +44,7 @@ def drafter(header: Header) -> str:
 
 
 def kind_of(header: Header) -> HeadKind:
-    """Tell the kind of a head by its file."""
+    """Return the kind of a head by its file."""
     kind = _kind(header)
     if kind is None:
         architecture = header.text("general.architecture") or "unknown"

@@ -26,11 +26,11 @@ class LaidOut(NamedTuple):
     tensors: Mapping[str, int]  # bytes by name
     devices: tuple[str, ...]  # of its layers, that of the output last
     head: bool  # whether that in its file is loaded, too
-    experts_on_host: int = 0  # of so many layers, the first
+    experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
     active: float = 1.0  # share of the experts that a token needs
 
     def device(self, tensor: str) -> str:
-        """Tell where a tensor goes: with its layer, with the output, or to the host."""
+        """Return where a tensor goes: with its layer, with the output, or to the host."""
         if self.on_host(tensor):
             return HOST_NAME
         if layer := LAYER.match(tensor):
@@ -38,7 +38,7 @@ class LaidOut(NamedTuple):
         return self.devices[-1] if tensor.startswith("output") else HOST_NAME
 
     def on_host(self, tensor: str) -> bool:
-        """Tell whether it is of experts that stay on the host."""
+        """Return whether it is of experts that stay on the host."""
         layer = EXPERTS.match(tensor)
         return layer is not None and int(layer[1]) < self.experts_on_host
 
@@ -120,5 +120,5 @@ def kept(sizes: Sequence[BufferSize]) -> int:
 
 
 def is_host(buffer: str) -> bool:
-    """Tell whether a buffer is in the host's memory, which includes memory that a GPU can read."""
+    """Return whether a buffer is in the host's memory, which a GPU may be able to read."""
     return buffer.startswith("CPU") or buffer.endswith("_Host")

@@ -41,7 +41,7 @@ def measured(place: Place) -> Link:
 
 @contextmanager
 def numbers_on(place: Place, count: int) -> Iterator[ctypes.c_void_p]:
-    """Hold so many bytes on a device, and so the connection to its worker."""
+    """Hold `count` bytes on a device, and so the connection to its worker."""
     buffers = call_base("ggml_backend_dev_buffer_type", ctypes.c_void_p, vp(place.pointer))
     held = call_base("ggml_backend_buft_alloc_buffer", ctypes.c_void_p, vp(buffers), size(count))
     if not held:

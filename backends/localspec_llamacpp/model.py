@@ -22,7 +22,7 @@ from localspec_llamacpp.order import exchanges
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
-WIDE = 4  # rows: gaps with more than one idle slot for so many are wide
+WIDE = 4  # rows: gaps with more than one idle slot for this many are wide
 PATIENCE = 3  # batches with a gap between slots before texts are moved, which takes about as long
 TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
 

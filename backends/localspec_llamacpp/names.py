@@ -1,4 +1,4 @@
-"""Tell models and their parts by the names of GGUF files."""
+"""Recognise models and their parts by the names of GGUF files."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ sys.exit(not remote.ggml_backend_rpc_add_server(sys.argv[2].encode()))
 
 
 class Look(NamedTuple):
-    """Tells what became of speaking to a worker."""
+    """The outcome of speaking to a worker."""
 
     version: str = ""  # of its protocol
     fault: str = ""
@@ -164,7 +164,7 @@ def library_file() -> Path:
 
 
 def held(endpoint: str) -> bool:
-    """Tell whether this process is connected to a worker: then that serves nobody else."""
+    """Return whether this process is connected to a worker: then that serves nobody else."""
     return bool(sockets(endpoint))
 
 

@@ -83,7 +83,7 @@ class TextPieces:
         return border if whole and not (start > begin and self._is_within(text, start)) else 0
 
     def _parts(self, text: bytes, at: int) -> bool:
-        """Tell whether a special token is sure to be found here, whatever stands around it."""
+        """Return whether a special token is sure to be found here, whatever stands around it."""
         length = next((size for size in self._lengths if text[at : at + size] in self._tokens), 0)
         if not length or self._may_be_stripped(text[at : at + length]):
             return False
@@ -96,7 +96,7 @@ class TextPieces:
         return not is_preceded and not self._is_within(text, at)
 
     def _is_within(self, text: bytes, at: int) -> bool:
-        """Tell whether a special token begins before a place and ends behind it."""
+        """Return whether a special token begins before a place and ends behind it."""
         return any(
             text[start : start + size] in self._tokens
             for size in self._lengths
@@ -104,6 +104,6 @@ class TextPieces:
         )
 
     def _may_be_stripped(self, special: bytes) -> bool:
-        """Tell whether blanks at its ends, or before it, are taken by a special token."""
+        """Return whether blanks at its ends, or before it, are taken by a special token."""
         blank = special.strip(BLANKS) != special
         return self._tokens[special].strips_left or (self._stripping and blank)

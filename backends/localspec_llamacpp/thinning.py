@@ -63,7 +63,7 @@ def write(header: Header, layers: Sequence[int], source: BinaryIO, target: Binar
 
 
 def changed(header: Header, layers: Sequence[int]) -> Mapping[str, Value]:
-    """Describe a model of so many layers; arrays of one number a layer are marked by their kind."""
+    """Describe a model of some layers; arrays with a number per layer are marked by their kind."""
     family = header.text("general.architecture")
     numbers = {f"{family}.{COUNT}": len(layers), f"{family}.{HEADS}": 0}
     dense = header.number(f"{family}.{DENSE}")

@@ -17,7 +17,7 @@ import mlx.core as mx
 class RowSpans:
     starts: tuple[int, ...]  # tokens each row holds, or some more
     widths: tuple[int, ...]  # tokens each row brings
-    fewer: mx.array | None = None  # so many fewer, which only the device knows
+    fewer: mx.array | None = None  # tokens fewer, a number that only the device knows
 
     @cached_property
     def width(self) -> int:
@@ -54,7 +54,7 @@ class RowSpans:
         return {}
 
     def view(self, cells: int, window: int) -> CellView:
-        """Return what layers with so many cells and such a window share."""
+        """Return the view that layers with this many cells and this window share."""
         view = self._views.get((cells, window))
         if view is None:
             view = self._views[cells, window] = CellView(self, cells, window)
@@ -109,7 +109,7 @@ class CellView:
         return mask[:, None]
 
     def block_mask(self, widths: mx.array, window: int, causal: bool) -> mx.array:
-        """Make a mask by which the last tokens of each row, of so many new ones, see each other."""
+        """Make a mask by which the last tokens of each row see each other."""
         positions, queries = self._positions, self._call.queries
         ends = self._call.begins[:, None] + widths
         mask = (positions <= (queries if causal else ends[..., None] - 1)) & (positions >= 0)

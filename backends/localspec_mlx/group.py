@@ -46,7 +46,7 @@ class Group:
         self.lost = False  # whether what the others hold is no longer known here
 
     def tell(self, call: Call, numbers: Sequence[int] = ()) -> None:
-        """Tell all others what to do."""
+        """Send a call to all other members."""
         if self.lost:
             raise gone()
         message = [int(call), len(numbers), *numbers]

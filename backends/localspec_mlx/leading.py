@@ -14,7 +14,7 @@ from localspec_mlx.model import MlxModel
 
 
 class LeadingModel(MlxModel):
-    """Tells the others each call before it does the same."""
+    """Sends each call to the other members before it runs the call itself."""
 
     def __init__(
         self, blueprint: Blueprint, tokenizer: Tokenizer, options: Options, group: Group

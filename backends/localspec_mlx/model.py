@@ -136,7 +136,7 @@ class MlxModel:
             return kept
 
     def _enough(self, slot: int, length: int) -> int:
-        """Choose how many tokens to keep of so many: a head may need the last one read again."""
+        """Choose how many of `length` tokens to keep: a head may need the last one read again."""
         return self._head.enough(slot, length) if self._head and length > 0 else length
 
     def copy(self, source: int, target: int, length: int) -> int:

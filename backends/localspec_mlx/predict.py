@@ -22,8 +22,8 @@ class Choice:
     sampler: Sampler
     position: int
     lane: int
-    later: mx.array | None = None  # so many positions later, which only the device knows
-    most: int = 0  # at most so many
+    later: mx.array | None = None  # positions later, a number that only the device knows
+    most: int = 0  # the largest that `later` can be
 
     def uniform(self) -> float | mx.array:
         """Return the random number of its position."""

@@ -64,7 +64,7 @@ class CacheSlots:
         widths: Sequence[int],
         by: Callable[[Sequence[Layer]], Result],
     ) -> Result:
-        """Append so many tokens to slots, by a computation over their layers."""
+        """Append tokens to slots, `widths` to each, by a computation over their layers."""
         group = self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
         fewer = device_counts([row.fewer for row in rows])
@@ -176,7 +176,7 @@ class CacheSlots:
         return max(fit, key=lambda mark: mark.length, default=None)
 
     def _intact(self, held: Slot, length: int) -> bool:
-        """Tell whether all that the token at `length` attends to is still there."""
+        """Return whether all that the token at `length` attends to is still there."""
         return all(
             held.reached <= most or length + 1 - window >= held.reached - most
             for window, most in self._blueprint.windows

@@ -29,7 +29,7 @@ Figures = NDArray[np.float32]
 
 
 def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Blueprint:
-    """Find the best way to run a model that is right; keys and values in so many bits, if given."""
+    """Find the best way to run a model that is right; keys and values in `bits`, if given."""
     try:
         vocabulary = width(model)
         truth = logits(native(model), vocabulary)
@@ -47,7 +47,7 @@ def proven(model: Module, slack: int, slots: int, bits: int | None = None) -> Bl
 
 
 def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
-    """Build with keys and values in so many bits, in groups as large as their widths allow."""
+    """Build with keys and values in `bits`, in groups as large as their widths allow."""
     reason: Exception | None = None
     for size in GROUPS:
         blueprint = own(model, slack, Packing(bits, size))

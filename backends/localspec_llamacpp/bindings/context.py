@@ -311,9 +311,9 @@ class Context:
     def copy(self, source: int, target: int, length: int) -> bool:
         """Give an empty sequence another's tokens; return whether it now has them.
 
-        In a pool it shares the first so many, all if -1. Else all are copied, if there is memory
-        for that, and at once: llama.cpp would put it off until the next batch, when the source may
-        hold something else.
+        In a pool it shares the first `length` tokens, all if -1. Else all are copied, if there is
+        memory for that, and at once: llama.cpp would put it off until the next batch, when the
+        source may hold something else.
         """
         if self.shape.pooled:
             ids = self.ids[source], self.ids[target]
@@ -323,7 +323,7 @@ class Context:
         return data is not None and self.restore(target, data) > 0
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
-        """Save all that is held of a sequence, if it fits in memory and in so many bytes."""
+        """Save all that is held of a sequence, if it fits in memory and in `most` bytes."""
         size = self.size(sequence)
         if not 0 < size <= most:
             return None

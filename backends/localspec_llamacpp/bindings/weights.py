@@ -34,7 +34,7 @@ class LayerPlacement(NamedTuple):
     layers: int  # -1: all
     devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
-    experts_on_host: int = 0  # of so many layers, the first
+    experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
     huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
 
 
@@ -136,7 +136,7 @@ class ModelWeights:
 
     @property
     def recurrent(self) -> bool:
-        """Tell whether any layer keeps a state in place of all tokens."""
+        """Return whether any layer keeps a state in place of all tokens."""
         return bool(
             lib.llama_model_is_recurrent(self.pointer) or lib.llama_model_is_hybrid(self.pointer)
         )
@@ -168,7 +168,7 @@ class ModelWeights:
 
     @property
     def generates(self) -> bool:
-        """Tell whether it writes text from left to right, without an encoder."""
+        """Return whether it writes text from left to right, without an encoder."""
         return bool(
             lib.llama_model_has_decoder(self.pointer)
             and not lib.llama_model_has_encoder(self.pointer)

@@ -91,7 +91,7 @@ def kept(model: Module, model_type: str) -> SlotUse:
 
 
 def laid_out(model: Module, tokens: int, may_fail: bool = False) -> tuple[list[Any], int]:
-    """Lay out the caches after so many tokens; return them and the width of the logits."""
+    """Lay out the caches after `tokens` tokens; return them and the width of the logits."""
     caches: list[Any] = make_prompt_cache(model)
     width = 0
 

@@ -46,7 +46,7 @@ class TokenizerLibrary:
             self.ids: dict[str, int] = self._loaded.get_vocab(with_added_tokens=False)
 
     def starts_with(self, token: int) -> bool:
-        """Tell whether texts for training begin with a token."""
+        """Return whether texts for training begin with a token."""
         with refusing(self._path, "could not tokenise an empty text"):
             return bool(self._loaded.encode("", add_special_tokens=True).ids[:1] == [token])
 
@@ -82,5 +82,5 @@ def refusing(path: Path, fault: str, then: str = AGAIN) -> Iterator[None]:
 
 
 def _is_reported(error: BaseException) -> bool:
-    """Tell whether an error is the library's to report: a panic in it is no `Exception`."""
+    """Return whether an error is the library's to report: a panic in it is no `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

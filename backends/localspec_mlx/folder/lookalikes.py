@@ -65,7 +65,7 @@ def refuse_without(folder: Path, lacking: str) -> NoReturn:
 
 
 def not_safetensors(start: bytes, size: int) -> str:
-    """Tell what a file seems to be, by its first bytes."""
+    """Describe a file by its first bytes."""
     lowered = start.lstrip().lower()
     if not start.strip(b"\0"):
         return f"empty or unfinished: {len(start)} zero bytes are the first of {size:,}: {AGAIN}"

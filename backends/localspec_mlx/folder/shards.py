@@ -148,7 +148,7 @@ def read_shard(path: Path) -> tuple[dict[str, int], int]:
 
 
 def header_bytes(path: Path, start: bytes, size: int) -> int:
-    """Read the length of the header of a file of so many bytes, by its first ones."""
+    """Read the length of a header, by the first bytes of its file."""
     if start[LENGTH.size : LENGTH.size + 1] != b"{" or start.startswith(b"GGUF"):
         refuse(path, f"is {not_safetensors(start, size)}")
     length: int = LENGTH.unpack_from(start)[0]

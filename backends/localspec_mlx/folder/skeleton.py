@@ -68,7 +68,7 @@ def check_known(config: Config) -> None:
 
 
 def is_model(name: str) -> bool:
-    """Tell whether mlx-lm has a model of this name, rather than a part that models share."""
+    """Return whether mlx-lm has a model of this name, rather than a part that models share."""
     try:
         get_classes({"model_type": name})
     except (AttributeError, ValueError):

@@ -29,7 +29,7 @@ class Verified(NamedTuple):
     rejected: mx.array  # how many drafted tokens are not accepted
 
     def choice(self, step: int) -> Choice:
-        """Tell how the next draft's tokens are chosen."""
+        """Return how the next draft's tokens are chosen."""
         most = len(self.drafted)
         first = self.roll.start + 1 + step
         return Choice(self.roll.sampler, first, TARGET, most - self.rejected, most)
@@ -88,7 +88,7 @@ class Foresight:
         self.last = (roll, tokens) if plain and len(tokens) else None
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:
-        """Tell what becomes of the last draft, if a row verifies it and another is likely."""
+        """Return what is accepted of the last draft, if a row verifies it and another is likely."""
         last, self.last = self.last, None
         count = row.tentative
         if last is None or not count or row.outputs != count + 1 or len(row.tokens) <= count:

@@ -16,7 +16,7 @@ Outcomes = Mapping[int, tuple[mx.array, mx.array]]  # states and outputs of one 
 
 
 def counting(count: int) -> CacheSlots:
-    """Make so many slots, without layers."""
+    """Make `count` slots, without layers."""
     nothing = Module()  # type: ignore[no-untyped-call]
     return CacheSlots(Blueprint(nothing, list, (), frozenset(), recurrent=False, own=True), count)
 

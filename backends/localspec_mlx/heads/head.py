@@ -76,7 +76,7 @@ class LoadedHead:
 
     proposer: str
     tap: Tap
-    reader: Callable[[CacheSlots, int], Reader]  # by its target's slots, for so many
+    reader: Callable[[CacheSlots, int], Reader]  # by its target's slots and their number
     ahead: bool = True  # it may read on before it is settled what its target keeps
 
 
@@ -166,7 +166,7 @@ class MlxHead:
         return [*unread, *anchors, *self.slots.arrays(slots)]
 
     def _catch_up(self, kept_back: Mapping[int, int]) -> None:
-        """Read what is known of these slots, but for so many tokens of each."""
+        """Read what is unread of these slots, but for the tokens of each that are kept back."""
         for counts in self._progress.portions(kept_back, self._batch):
             self._reader.take_in({slot: self._part(slot, n) for slot, n in counts.items()})
 
@@ -287,11 +287,11 @@ class MlxHead:
         return Part(token, state, len(text.tokens), own.rejected)
 
     def enough(self, slot: int, length: int) -> int:
-        """Choose how many tokens the target shall keep of so many."""
+        """Choose how many of `length` tokens the target shall keep."""
         return self._texts[slot].enough(length)
 
     def truncate(self, slot: int, length: int) -> None:
-        """Hold no more than so many tokens; the target may hold fewer, and read the rest again."""
+        """Hold no more than `length` tokens; the target may hold fewer, and read the rest again."""
         self._texts[slot].truncate(length)
         if not length:
             self._foresights[slot] = Foresight()

@@ -74,7 +74,7 @@ class MedusaStage(Module):
     """Residual blocks on the target's last state, which they hand on as it is."""
 
     def __init__(self, width: int, layers: int, drafts: int, finish: Finish, *, bias: bool) -> None:
-        """Have a matrix for so many tokens behind the blocks; `finish` makes logits of the rest."""
+        """Put a matrix for `drafts` tokens behind the blocks, if any; `finish` returns logits."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.blocks = [Linear(width, width, bias=bias) for _ in range(layers)]
         if drafts:
