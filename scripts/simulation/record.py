@@ -76,13 +76,13 @@ def recorded(pair: Pair, question: Question) -> dict[str, object]:
 
 
 def reply_to(pair: Pair, question: Question) -> Tokens:
-    heard: list[Event] = []
+    events: list[Event] = []
     engine = Engine(pair.target, Silent(), 0)
-    engine.add(engine.prepare(question.tokens, question.settings, heard.append))
+    engine.add(engine.prepare(question.tokens, question.settings, events.append))
     while engine.busy:
         engine.step()
-    assert isinstance(heard[-1], Result), heard[-1]
-    return tokens_of(heard[-1].tokens)
+    assert isinstance(events[-1], Result), events[-1]
+    return tokens_of(events[-1].tokens)
 
 
 def places(

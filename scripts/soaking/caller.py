@@ -28,18 +28,20 @@ class Busy(Exception):
 class Caller:
     client: httpx.AsyncClient
     luck: random.Random
-    said: list[Body] = field(default_factory=list)  # a conversation that goes on
+    conversation: list[Body] = field(default_factory=list)  # one that goes on
 
     def messages(self) -> Sequence[Body]:
         """Make a new conversation, sometimes a unique one, or the next turn of the last."""
-        if self.said and self.luck.random() < 0.4:
-            self.said += [{"role": "user", "content": "Go on, and say more about the second part."}]
+        if self.conversation and self.luck.random() < 0.4:
+            self.conversation += [
+                {"role": "user", "content": "Go on, and say more about the second part."}
+            ]
         else:
             begin = {"role": "system", "content": f"Number {self.luck.randrange(10_000)}."}
-            self.said = [begin] * self.luck.randrange(2) + [*self.luck.choice(PROMPTS)]
-        return self.said
+            self.conversation = [begin] * self.luck.randrange(2) + [*self.luck.choice(PROMPTS)]
+        return self.conversation
 
-    def wishes(self, *, most: int = BOUNDS[1]) -> dict[str, object]:
+    def random_settings(self, *, most: int = BOUNDS[1]) -> dict[str, object]:
         """Choose the sampling parameters of a reply."""
         fields: dict[str, object] = {"max_tokens": self.luck.randint(BOUNDS[0], most)}
         match self.luck.randrange(3):
@@ -52,7 +54,7 @@ class Caller:
         return fields
 
     def question(self) -> dict[str, object]:
-        return {"messages": [*self.messages()], **self.wishes()}
+        return {"messages": [*self.messages()], **self.random_settings()}
 
     async def ask(self, path: str, body: Body, *, choices: int = 1) -> SoakReply:
         """Ask for a reply, whole or streamed, as the body says."""
@@ -71,9 +73,9 @@ class Caller:
 
     async def chat(self, *, stream: bool, **more: object) -> SoakReply:
         reply = await self.ask(CHAT, {**self.question(), "stream": stream, **more})
-        self.said = [*self.said, {"role": "assistant", "content": reply.texts[0]}]
-        if sum(len(str(message["content"])) for message in self.said) > 3000:
-            self.said = []
+        self.conversation = [*self.conversation, {"role": "assistant", "content": reply.texts[0]}]
+        if sum(len(str(message["content"])) for message in self.conversation) > 3000:
+            self.conversation = []
         return reply
 
 

@@ -93,7 +93,11 @@ async def schema(caller: Caller) -> str:
 async def completion(caller: Caller) -> str:
     prompts = ["def area(width, height):", "The harbour lay", "1, 2, 3, 4,", "Dear Sir,"]
     chosen = caller.luck.sample(prompts, caller.luck.choice((1, 1, 2)))
-    body = {**caller.wishes(most=48), "prompt": chosen, "stream": caller.luck.random() < 0.5}
+    body = {
+        **caller.random_settings(most=48),
+        "prompt": chosen,
+        "stream": caller.luck.random() < 0.5,
+    }
     await caller.ask(COMPLETIONS, body, choices=len(chosen))
     return "finished"
 

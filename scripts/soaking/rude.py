@@ -109,16 +109,16 @@ async def reads_slowly(caller: Caller) -> str:
     reader, writer = await connected(caller, limit=512)
     try:
         writer.write(request(caller, {**caller.question(), **more}))
-        heard = b""
+        received = b""
         while piece := await reader.read(caller.luck.choice((64, 512, 4096, 65536))):
-            heard += piece
+            received += piece
             await asyncio.sleep(0.01)
     finally:
         writer.close()
-    if heard.startswith(b"HTTP/1.1 503"):
+    if received.startswith(b"HTTP/1.1 503"):
         return "busy"
-    if not heard.startswith(b"HTTP/1.1 200") or heard.count(b"data: [DONE]") != 1:
-        raise Wrong(f"read slowly: {heard[:200]!r} ... {heard[-200:]!r}")
+    if not received.startswith(b"HTTP/1.1 200") or received.count(b"data: [DONE]") != 1:
+        raise Wrong(f"read slowly: {received[:200]!r} ... {received[-200:]!r}")
     return "finished"
 
 
