@@ -138,18 +138,18 @@ class ModelHost:
             self.failed.pop(name, None)
             self.events.publish(name, "model_remove")
 
-    def answering(self, name: str) -> ServedOffer:
+    def offer_answering(self, name: str) -> ServedOffer:
         """Return the offer that answers for a name: the first, where it is unknown."""
         return self.offer(name if self._strict or self.knows(name) else "")
 
-    def meant(self, name: str) -> ServedOffer:
+    def offer_meant_by(self, name: str) -> ServedOffer:
         """Return the offer that a name means: the only one, whatever the name."""
         return self.offer("" if len(self.offers) == 1 and not self._strict else name)
 
     @asynccontextmanager
     async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
         """Hold a model, loaded if need be, until the request has ended."""
-        offer = self.answering(name)
+        offer = self.offer_answering(name)
         served = self.loaded.get(offer.name)
         if served is None:
             served = await self._loaded(offer)

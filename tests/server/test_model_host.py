@@ -66,7 +66,7 @@ def test_a_model_is_loaded_once_when_somebody_asks():
         await host.close()
         assert not host.loaded
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
-            memory.opened("a", "b", strict=True).answering("c")
+            memory.opened("a", "b", strict=True).offer_answering("c")
 
     asyncio.run(story())
 
@@ -160,11 +160,11 @@ def test_a_model_is_known_by_its_other_names():
     async def story():
         host = memory.opened("a", "b")
         host.add(replace(memory.offer("b"), aliases=("gpt-4o", "a")))
-        assert host.offer("gpt-4o").name == host.answering("gpt-4o:latest").name == "b"
+        assert host.offer("gpt-4o").name == host.offer_answering("gpt-4o:latest").name == "b"
         assert host.offer("a").name == "a"  # a name comes before what others are called too
         assert host.knows("gpt-4o")
         assert not host.knows("gpt-5")
-        assert host.answering("gpt-5").name == host.answering("").name == "a"
+        assert host.offer_answering("gpt-5").name == host.offer_answering("").name == "a"
         await host.close()
 
     asyncio.run(story())

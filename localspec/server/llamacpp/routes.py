@@ -113,7 +113,7 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:
-        offer = handler.host.meant(model)
+        offer = handler.host.offer_meant_by(model)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
         return await asyncio.to_thread(properties, offer, served, facts)  # devices take their time
@@ -124,7 +124,7 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
-        offer = handler.host.meant(model)
+        offer = handler.host.offer_meant_by(model)
         slots = slots_of(offer, handler.host.loaded.get(offer.name))
         if fail_on_no_slot and all(slot["is_processing"] for slot in slots):
             raise overloaded(f"all {len(slots)} slots are busy")

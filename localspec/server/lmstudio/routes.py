@@ -50,7 +50,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await describe(host.meant(name), model_v0)
+        return await describe(host.offer_meant_by(name), model_v0)
 
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
@@ -76,7 +76,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:
         """Free a model's memory, at once or when its requests have ended."""
-        await host.unload(host.meant(body.instance_id).name)
+        await host.unload(host.offer_meant_by(body.instance_id).name)
         return {"instance_id": body.instance_id}
 
     return routes

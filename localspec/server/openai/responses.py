@@ -73,9 +73,9 @@ class ResponsesAnswer:
 
     async def whole(self) -> Data:
         await self.blocks.read_all()
-        ended = self._ended()
-        await self.keep(ended)
-        return ended
+        response = self._final_response()
+        await self.keep(response)
+        return response
 
     def opening(self) -> Bodies:
         begun = {"response": self._response("in_progress")}
@@ -90,9 +90,10 @@ class ResponsesAnswer:
     async def closing(self) -> Bodies:
         events = [body for change in self.blocks.end() for body in self._events(change)]
         await self.blocks.count()
-        ended = self._ended()
-        await self.keep(ended)
-        return [*events, self.events.event(f"response.{ended['status']}", {"response": ended})]
+        response = self._final_response()
+        await self.keep(response)
+        end = self.events.event(f"response.{response['status']}", {"response": response})
+        return [*events, end]
 
     def _events(self, change: Change) -> Iterator[bytes]:
         block, event = change.block, self.events.event
@@ -171,7 +172,7 @@ class ResponsesAnswer:
             "usage": None,
         }
 
-    def _ended(self) -> Data:
+    def _final_response(self) -> Data:
         cut = self.blocks.reply.finish == "length"
         return {
             **self._response("incomplete" if cut else "completed"),

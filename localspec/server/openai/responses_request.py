@@ -66,14 +66,14 @@ class ResponseToolChoice(RequestPart):
     def choice(self) -> Choice:
         return MODES.get(self.mode or self.type, "auto")
 
-    def named(self, tools: Mapping[str, ModelTool]) -> str | None:
+    def required_tool(self, tools: Mapping[str, ModelTool]) -> str | None:
         """Return the name, as the model knows it, of the one tool that has to be called."""
         if self.type in (*MODES, "auto", ALLOWED):
             return None
         called = self.name or self.type
         return next((name for name, tool in tools.items() if tool.called == called), called)
 
-    def allowed(self, tools: Mapping[str, ModelTool]) -> Set[str] | None:
+    def allowed_tools(self, tools: Mapping[str, ModelTool]) -> Set[str] | None:
         """Return the names, as the model knows them, of the tools that may be called; None: all."""
         if self.type != ALLOWED:
             return None
@@ -186,8 +186,8 @@ class ResponsesRequest(TextRequest):
             messages=rules_message + transcript.messages,
             tools=[tool.tool for tool in tools.values()],
             choice=choice.choice,
-            named=choice.named(tools),
-            allowed=choice.allowed(tools),
+            named=choice.required_tool(tools),
+            allowed=choice.allowed_tools(tools),
             parallel=self.parallel_tool_calls,
             format=self.text.format.grammar if self.text else None,
             extra=extra | self.chat_template_kwargs,

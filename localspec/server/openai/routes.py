@@ -65,7 +65,7 @@ def openai(handler: RequestHandler) -> APIRouter:
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        return describe_model(handler, handler.host.meant(name).name)
+        return describe_model(handler, handler.host.offer_meant_by(name).name)
 
     return routes
 

@@ -85,9 +85,9 @@ class Blocks:
         for part in step.parts:
             match part:
                 case Content(text):
-                    yield from self._said("text", text)
+                    yield from self._add_text("text", text)
                 case Reasoning(text):
-                    yield from self._said("thought", text)
+                    yield from self._add_text("thought", text)
                 case Call(_, name):
                     yield from self._open("call", name)
                 case Arguments(_, text):
@@ -95,7 +95,7 @@ class Blocks:
         if self.all and self.all[-1].kind != "text":
             self._logprobs = []
 
-    def _said(self, kind: Kind, text: str) -> Iterator[Change]:
+    def _add_text(self, kind: Kind, text: str) -> Iterator[Change]:
         if not self.all or self.all[-1].kind != kind:
             yield from self._open(kind)
         yield self._grow(text)

@@ -89,23 +89,23 @@ class Streaming(Response):
     async def _pass_on(self, put: Callable[[bytes], Awaitable[None]]) -> bytes:
         """Send pieces as they come; return the last, which is sent with the end of the response."""
         answer, end = self._answer, b""
-        await put(self._joined(answer.opening()))
+        await put(self._join(answer.opening()))
         async with aclosing(self._choices.steps()) as steps:
             async for batch in steps:
                 bodies = [body for number, step in batch for body in answer.bodies(number, step)]
-                body = self._joined(bodies)
+                body = self._join(bodies)
                 if self._choices.over:
                     end = body
                 elif body:
                     await put(body)
         try:
-            closing = self._joined(await answer.closing())
+            closing = self._join(await answer.closing())
         except BaseException:
             await put(end)  # before the error, or the end of the server
             raise
         return end + closing
 
-    def _joined(self, bodies: Bodies) -> bytes:
+    def _join(self, bodies: Bodies) -> bytes:
         return b"".join([self._keep_alive if body is None else body for body in bodies])
 
 
