@@ -23,7 +23,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
-from localspec.templates.message import text
+from localspec.templates.message import text_of
 from localspec.tokens import NONE, Tokens, tokens_of
 
 WARM_UP = 8  # tokens that each mode generates first, which are not counted
@@ -66,7 +66,7 @@ def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> l
 def _encode(reader: Runtime, prompt: Prompt) -> list[int]:
     if reader.tokenizer.chat_template:
         return reader.conversation(prompt.messages)
-    return reader.encode("\n\n".join(map(text, prompt.messages)))
+    return reader.encode("\n\n".join(map(text_of, prompt.messages)))
 
 
 def warmed_up(lineup: Lineup, question: Question) -> Pace:

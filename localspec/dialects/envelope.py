@@ -73,7 +73,7 @@ def envelope(
                 yield from _rest(tape)
             parts.say(tape.written())
             return True
-        if not fields.take(json.loads(key), (yield from read_json(tape))):
+        if not fields.accept(json.loads(key), (yield from read_json(tape))):
             return False
         yield from tape.blank()
         yield from tape.starts(",")
@@ -120,7 +120,7 @@ class _Fields:
         keys = {*self._names, *self.argument_keys, *OTHERS}
         return self._tools is None or json.loads(key) in keys
 
-    def take(self, key: str, value: str) -> bool:
+    def accept(self, key: str, value: str) -> bool:
         """Keep a field; return whether this can still be a call."""
         if key in self.argument_keys:
             self._arguments = as_object(value)
@@ -135,7 +135,7 @@ class _Fields:
             return False
         if self._tools is not None and not self._tools[self.name].takes(self._arguments):
             return False
-        parts.make(self.name, self._arguments)
+        parts.add_call(self.name, self._arguments)
         return True
 
 

@@ -50,7 +50,9 @@ def read_arguments(
             return None
         missing = [name for name in tool.properties if name not in values] if tool else []
         others = call_ends if fields.raw else [fields.between.strip(), end]
-        text = yield from _read(tape, fields, argument, [*_following(fields, missing), *others])
+        text = yield from _read_value(
+            tape, fields, argument, [*_following(fields, missing), *others]
+        )
         if text is None:
             return None
         values[argument.key] = text
@@ -79,7 +81,7 @@ def _argument(tape: Tape, fields: Fields, tool: OfferedTool | None) -> Reading[A
     return Argument(key, middle, tool.parameter(key) if tool else {}) if middle else None
 
 
-def _read(
+def _read_value(
     tape: Tape, fields: Fields, argument: Argument, stops: Sequence[str]
 ) -> Reading[str | None]:
     """Read one value in the way that its fields have; return it as JSON.

@@ -37,8 +37,8 @@ class Harmony:
         if bounds.form is None and not bounds.offered:
             return None
         lark = bounds.lark()
-        thinking = _message(lark, "analysis")
-        calls = [_call(lark, bounds.offered)] if bounds.offered else []
+        thinking = _message_rule(lark, "analysis")
+        calls = [_call_rule(lark, bounds.offered)] if bounds.offered else []
         if bounds.required:
             return lark.source(f"({thinking})* {choice(calls)}")
         final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)}'
@@ -46,17 +46,17 @@ class Harmony:
             return lark.source(
                 f"({thinking})* {choice([f'{final} {json_reply(bounds.form)}', *calls])}"
             )
-        preamble = _message(lark, "commentary")
+        preamble = _message_rule(lark, "commentary")
         return lark.source(f"({thinking} | {preamble})* {choice([*calls, f'{final} TEXT'])}")
 
 
-def _message(lark: Lark, channel: str) -> str:
+def _message_rule(lark: Lark, channel: str) -> str:
     """Return an expression for a message that is followed by another one."""
     head = f"{lark.mark(CHANNEL)} {quoted(channel)} {lark.mark(MESSAGE)}"
     return f'{head} {lark.upto(END)} {lark.mark(START)} "assistant"'
 
 
-def _call(lark: Lark, offered: Sequence[OfferedTool]) -> str:
+def _call_rule(lark: Lark, offered: Sequence[OfferedTool]) -> str:
     """Return an expression for a call, whose recipient stands before or after the channel."""
     json, message, channel = lark.mark(CONSTRAIN), lark.mark(MESSAGE), lark.mark(CHANNEL)
     calls = []

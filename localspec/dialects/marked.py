@@ -124,7 +124,7 @@ class Marked:
         if self.thought is None:
             return free
         if self.thought.opened_by(prompt_end):
-            broken = calls.text("TEXT", ending_content(self.form))
+            broken = calls.with_calls("TEXT", ending_content(self.form))
             return f"{lark.upto(self.thought.close)} {free} | {broken}"
         opening = self.thought.opening(lark)
         thinking = f"({opening} {lark.upto(self.thought.close)} | {self._none(lark)})"
@@ -139,8 +139,8 @@ class Marked:
         opening, closing = self.answer
         opened = f"BLANKS {lark.literal(opening.removeprefix(calls.begun))}"
         if not closing:
-            return choice([free, f"{opened} {calls.text()}"])
-        more = calls.text() if calls.begun else free
+            return choice([free, f"{opened} {calls.with_calls()}"])
+        more = calls.with_calls() if calls.begun else free
         return choice([free, f"{opened} {lark.upto(closing)} {more}", f"{opened} TEXT"])
 
     def _end(self, lark: Lark) -> str:
@@ -258,9 +258,9 @@ class _Calls:
         # What reads on as calls do is no content.
         content = lark.terminal(r"TEXT & ~(BLANKS /[,;\[{]/ TEXT)") if self._followed else ""
         alone = [f"{head} {tail} {content}" for head, tail in zip(heads, tails, strict=True)]
-        return choice([self.text(text), *alone])
+        return choice([self.with_calls(text), *alone])
 
-    def text(self, first: str = "TEXT", openings: Sequence[str] | None = None) -> str:
+    def with_calls(self, first: str = "TEXT", openings: Sequence[str] | None = None) -> str:
         """An expression for text with calls, the first of them after `first` and an opening."""
         begin = self._openings if openings is None else openings
         if not self._after or not begin:

@@ -70,7 +70,7 @@ class Parts:
     def end_call(self) -> None:
         self.complete = True
 
-    def make(self, name: str, arguments: str) -> None:
+    def add_call(self, name: str, arguments: str) -> None:
         """Add a whole call at once."""
         self.call(name)
         self.argue(arguments)

@@ -112,7 +112,7 @@ class PlainCalls:
         yield from tape.blank()
         while calls := (yield from _calls(tape, self._tools)):
             for call in calls:
-                self._parts.make(call.name, call.arguments)
+                self._parts.add_call(call.name, call.arguments)
             if not self._several:
                 self._tools = {}
             tape.begin()

@@ -153,7 +153,7 @@ class Written:
             values = yield from read_arguments(tape, layout.fields, ends, tools.get(name))
             if values is None:
                 return False
-            parts.make(name, values)
+            parts.add_call(name, values)
             tape.begin()
             end = end.lstrip()[len(first) :]
         yield from read_closing(tape, end)

@@ -38,7 +38,7 @@ class CallGrammar:
         head = head.removeprefix(ID) if layout.addressed else head
         if raw := self._raw_calls():
             return f"{self.lark.slots(head)} {choice([' '.join(call) for call in raw.values()])}"
-        call = self.lark.rule(choice([self._call(tool) for tool in self.tools]))
+        call = self.lark.rule(choice([self._call_rule(tool) for tool in self.tools]))
         more, close = "", self.lark.slots(layout.close)
         if self._continues and layout.again is not None:
             more = f"({self.lark.slots(layout.again)} {call})*"
@@ -62,7 +62,7 @@ class CallGrammar:
         layout = self.layout
         if not self.parallel or layout.again is None:
             return self.lark.terminal(f"BLANKS {quoted(end + layout.close)}")
-        call = choice([self._call(tool) for tool in self.tools])
+        call = choice([self._call_rule(tool) for tool in self.tools])
         more = f"({self.lark.slots(layout.again)} {call})*"
         return self.lark.rule(f"{self.lark.slots(end)} {more} {self.lark.slots(layout.close)}")
 
@@ -92,7 +92,7 @@ class CallGrammar:
         blanks = after[: len(after) - len(after.lstrip())]
         return (*WORD.findall(head), name + blanks, *WORD.findall(after))
 
-    def _call(self, tool: OfferedTool) -> str:
+    def _call_rule(self, tool: OfferedTool) -> str:
         """Return an expression for a call from its name on, or from its arguments if these lead."""
         layout = self._layout_of(tool)
         call = f"{self._tail(tool)} {_optional(self.lark, self._end(tool))}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from localspec.commands import prompt_file
 from localspec.errors import UsageError
 from localspec.templates.chat_template import ChatTemplate
-from localspec.templates.message import Message, text
+from localspec.templates.message import Message, text_of
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Tokens, tokens_of
 
@@ -45,7 +45,7 @@ def _encode(
     if template:
         tokens = tokenizer.encode(template.render(messages), special=True).tolist()
     elif len(messages) == 1:
-        tokens = tokenizer.encode(text(messages[0])).tolist()
+        tokens = tokenizer.encode(text_of(messages[0])).tolist()
     else:
         raise UsageError('this model has no chat template: give a "prompt", not "messages"')
     if tokenizer.bos is not None and tokenizer.starts and tokens[:1] != [tokenizer.bos]:

@@ -33,8 +33,7 @@ from localspec.runtime.reply_options import (
 )
 from localspec.runtime.reply_reading import ReplyReading
 from localspec.templates.chat_template import ChatTemplate
-from localspec.templates.message import Json, Message, Tool
-from localspec.templates.message import text as text_of
+from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
 

@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from localspec.errors import UsageError
 from localspec.templates.call_arguments import readable
 from localspec.templates.capabilities import Takes, identity, thoughtful, typed, without_content
-from localspec.templates.message import Json, Message, text
+from localspec.templates.message import Json, Message, text_of
 
 # One thing, as templates name it.
 REASONING = ("reasoning_content", "thinking", "reasoning", "tool_plan")
@@ -41,7 +41,7 @@ def _put(message: Message, takes: Takes) -> Message:
     match put.get("content"):
         case [*parts]:
             _check(parts)
-            put["content"] = parts if takes.parts else text(message)
+            put["content"] = parts if takes.parts else text_of(message)
     match put.get("tool_call_id"):
         case str(identity):
             put["tool_call_id"] = _identity(identity, takes)
@@ -65,7 +65,7 @@ def _check(parts: Sequence[Json]) -> None:
 
 
 def _calling(message: Message, takes: Takes) -> Message:
-    content, thought = text(message), message.get("thinking")
+    content, thought = text_of(message), message.get("thinking")
     if not message.get("content"):
         return without_content(message, takes.absent if takes.calls else "empty")
     if isinstance(thought, str) and not takes.thoughts:
@@ -162,7 +162,7 @@ def _joined(messages: Sequence[Message]) -> Message:
     *_, last = messages
     if len(messages) == 1:
         return last
-    return {**last, "content": BREAK.join(filter(None, map(text, messages)))}
+    return {**last, "content": BREAK.join(filter(None, map(text_of, messages)))}
 
 
 def _in_turn(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:

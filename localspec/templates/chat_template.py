@@ -13,7 +13,7 @@ from typing import Protocol
 from localspec.errors import ModelFileError, UsageError
 from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes, learned
-from localspec.templates.message import Json, Message, Tool, text
+from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.renderer import SHARED, Meter, Renderer
 from localspec.templates.simpler import simpler
 from localspec.templates.thinking import variables
@@ -106,7 +106,7 @@ class ChatTemplate:
         *others, last = messages
         if last.get("role") != "assistant":
             raise UsageError("the last message is not the assistant's: it cannot go on with it")
-        content = text(last)
+        content = text_of(last)
         marked = [*others, {**last, "content": content + END}]
         written = self.written(marked, tools, extra, asking=False)
         start, mark, _ = written.rpartition(END.strip())

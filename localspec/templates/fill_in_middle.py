@@ -156,20 +156,19 @@ def _files(
 ) -> list[int]:
     """The last of the other files for which there is room, and the head of the one asked about."""
 
-    def text(mark: int | None, content: str) -> list[int]:
+    def tokens_of(mark: int | None, content: str) -> list[int]:
         return [*([] if mark is None else [mark]), *tokenizer.encode(content).tolist()]
 
-    parted = marks.separator is not None
-    first = (
-        text(marks.repository, f"{PROJECT}\n") if parted and marks.repository is not None else []
-    )
-    last = text(marks.separator, f"{CURRENT}\n") if parted else []
+    separator, repository = marks.separator, marks.repository
+    named = separator is not None and repository is not None
+    first = tokens_of(repository, f"{PROJECT}\n") if named else []
+    last = [] if separator is None else tokens_of(separator, f"{CURRENT}\n")
     budget -= len(first) + len(last)
     chosen: list[list[int]] = []
     for name, content in reversed(extra):
         if len(content) > budget * LONG_TOKEN:
             break
-        file = text(marks.separator, f"{name}\n{content}\n")
+        file = tokens_of(separator, f"{name}\n{content}\n")
         budget -= len(file)
         if budget < 0:
             break

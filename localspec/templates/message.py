@@ -9,7 +9,7 @@ Message = Mapping[str, Json]  # `role` and `content`, and what else a role has
 Tool = Mapping[str, Json]  # `type` and `function`: its name, description and parameters
 
 
-def text(message: Message) -> str:
+def text_of(message: Message) -> str:
     """Return the text of a message, without its parts of other kinds."""
     content = message.get("content")
     if isinstance(content, str):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from localspec.templates.capabilities import Takes
-from localspec.templates.message import Json, Message, Tool, text
+from localspec.templates.message import Json, Message, Tool, text_of
 
 OFFER = "You can call these functions:"
 CALL = (
@@ -31,14 +31,14 @@ def spoken(message: Message) -> Message:
     """Put a call or its result in words."""
     calls = message.get("tool_calls")
     if message.get("role") == "tool":
-        return {"role": "user", "content": f"The function returned: {text(message)}"}
+        return {"role": "user", "content": f"The function returned: {text_of(message)}"}
     if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
         return message
-    lines = [text(message), *map(_call, calls)]
+    lines = [text_of(message), *map(_call_in_words, calls)]
     return {"role": "assistant", "content": "\n".join(filter(None, lines))}
 
 
-def _call(call: Json) -> str:
+def _call_in_words(call: Json) -> str:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
         return ""

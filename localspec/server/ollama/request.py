@@ -28,7 +28,7 @@ from localspec.server.requests.prepared import (
     prepare_text,
     with_infill_ends,
 )
-from localspec.server.requests.tools import ToolsField, tools_of
+from localspec.server.requests.tools import ToolsField, function_tools
 from localspec.server.requests.validators import as_object
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
@@ -155,7 +155,7 @@ class OllamaChatRequest(OllamaRequest):
     def _prepared(self, served: Served, messages: Sequence[Message]) -> list[Prepared]:
         conversation = Conversation(
             messages=messages,
-            tools=tools_of(self.tools),
+            tools=function_tools(self.tools),
             format=self.grammar,
             extra=self.extra,
         )

@@ -21,7 +21,7 @@ from localspec.server.requests.tools import (
     ToolChoice,
     ToolChoiceField,
     ToolsField,
-    tools_of,
+    function_tools,
 )
 from localspec.server.requests.validators import as_listed, as_object, as_type
 
@@ -105,7 +105,10 @@ class ChatRequest(OpenAiRequest):
         choice = self.function_call if self.functions else self.tool_choice
         return Conversation(
             messages=[message.message for message in self.messages],
-            tools=[*tools_of(self.tools), *(function.tool for function in self.functions or ())],
+            tools=[
+                *function_tools(self.tools),
+                *(function.tool for function in self.functions or ()),
+            ],
             choice=choice.mode,
             named=choice.name,
             allowed=choice.allowed,

@@ -90,7 +90,7 @@ def as_tools(value: object) -> object:
 ToolsField = Annotated[list[ToolField] | None, BeforeValidator(as_tools)]
 
 
-def tools_of(tools: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
+def function_tools(tools: Iterable[FunctionTool | LeftOut] | None) -> list[Tool]:
     """List the functions among tools, as chat templates read them."""
     return [tool.function.tool for tool in tools or () if isinstance(tool, FunctionTool)]
 

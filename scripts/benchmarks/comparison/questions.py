@@ -12,7 +12,7 @@ from pathlib import Path
 from localspec.bench import prompts
 from localspec.bench.prompts import TEXTS
 from localspec.errors import UsageError
-from localspec.templates.message import Message, text
+from localspec.templates.message import Message, text_of
 
 CONVERSATION = "conversation"
 CATEGORIES: Mapping[str, str] = {  # of files, and what they are called in tables
@@ -81,7 +81,7 @@ def from_file(path: Path) -> list[PeerPrompt]:
 
 
 def of_prompt(prompt: prompts.Prompt) -> PeerPrompt:
-    content = "\n\n".join(text(message) for message in prompt.messages)
+    content = "\n\n".join(text_of(message) for message in prompt.messages)
     return PeerPrompt(CATEGORIES.get(prompt.category, CONVERSATION), content)
 
 
