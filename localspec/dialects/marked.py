@@ -45,6 +45,7 @@ class Marked:
     def _reply(
         self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[None]:
+        """Read reasoning, calls without a mark at the beginning, then content and marked calls."""
         tape.begin()
         if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
             breaks = [] if not offered else ending_content(self.form)
@@ -53,7 +54,7 @@ class Marked:
         opened = begun(self.form, prompt_end)
         answers = yield from self._answers(tape)
         ends = tuple(filter(None, (self.answer[1] if self.answer and answers else "", self.ending)))
-        if opened and not answers and not offered:
+        if opened and not answers and not offered:  # the prompt's mark is no content
             yield from tape.starts(opened)
             tape.begin()
         first = yield from tape.ahead()
@@ -65,12 +66,12 @@ class Marked:
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
             tape.begin("" if opened or mark in ends else mark)
             opened = ""
-            if mark in within:
+            if mark in within:  # the beginning of a bare call, which is read with it
                 tape.back(mark)
             if mark in openings:
                 opening = "" if mark in within else mark
                 yield from self.form.read(tape, parts, offered, opening)
-            if not parts.complete:
+            if not parts.complete:  # a call broke off: what follows is no call
                 openings = ()
 
     def _calls_at_once(

@@ -16,7 +16,7 @@ BLOCK = 1024  # tokens whose weights are added up before the one drawn is looked
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Tokens and their weights, which need not add up to one: to divide them all takes time."""
+    """Tokens and their weights. These need not add up to one, because dividing all takes time."""
 
     ids: NDArray[np.int64]  # ascending
     weights: NDArray[np.floating]

@@ -22,14 +22,14 @@ def all_ids(count: int) -> Ids:
 
 
 def top(logits: Logits, count: int) -> Ids:
-    """The ids of the `count` highest logits, highest first; of equals the lower id."""
+    """Return the ids of the `count` highest logits, highest first; of equals the lower id."""
     ids = all_ids(len(logits)) if count >= len(logits) else reaching_top(logits, count)
     order = np.lexsort((ids, -logits[ids]))
     return ids[order[:count]]
 
 
 def reaching_top(logits: Logits, count: int) -> Ids:
-    """Ids of at least `count` logits, the highest among them.
+    """Return the ids of at least `count` logits, the highest among them.
 
     The count-th highest of the maxima of groups is a floor under the count-th highest logit.
     """

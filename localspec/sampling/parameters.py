@@ -65,14 +65,14 @@ class Sampling:
 
 
 def mapped(bias: object) -> Iterable[tuple[object, float]]:
-    """Read a bias, which callers may have written as something else than a mapping."""
+    """Return the items of a bias; refuse one that is no mapping."""
     if not isinstance(bias, Mapping):
         raise UsageError(f"bias is {bias!r}; it must map tokens to numbers")
     return bias.items()
 
 
 def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
-    """Refuse what is no number, or out of bounds."""
+    """Refuse a value that is no number, or out of bounds."""
     if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
         kind = "a whole number" if whole else "a number"
         raise UsageError(f"{name} is {value!r}; it must be {kind} from {low:g} to {high:g}")

@@ -1,4 +1,4 @@
-"""Put a conversation in the forms that a chat template reads; what it reads stays as it came.
+"""Put a conversation in the forms that a chat template reads; others stay as they came.
 
 All of it takes time in proportion to the conversation: a client may send any.
 """
@@ -20,7 +20,7 @@ BREAK = "\n\n"  # between messages that become one
 
 
 def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
-    """The same conversation, of which such a template neither refuses nor drops a part."""
+    """Return the conversation in forms that a template neither refuses nor drops."""
     adapted: Iterable[Message] = [_put(message, takes) for message in messages]
     if not takes.names:
         adapted = _named(adapted)
@@ -30,7 +30,7 @@ def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
         adapted = _merged(adapted)
     if not takes.parallel:
         adapted = _in_turn(list(adapted), takes)
-    adapted = list(adapted) if takes.thoughtless else thoughtful(list(adapted))
+    adapted = list(adapted) if takes.replies_without_reasoning else thoughtful(list(adapted))
     return list(adapted) if takes.text else typed(list(adapted))
 
 
@@ -68,14 +68,14 @@ def _calling(message: Message, takes: Takes) -> Message:
     content, thought = text_of(message), message.get("thinking")
     if not message.get("content"):
         return without_content(message, takes.absent if takes.calls else "empty")
-    if isinstance(thought, str) and not takes.thoughts:
+    if isinstance(thought, str) and not takes.reasoning_beside_calls:
         whole = BREAK.join((thought, content))
         return without_content({**message, **dict.fromkeys(REASONING, whole)}, takes.absent)
     return message
 
 
 def _reasoned(message: Message) -> Message:
-    """Give a model's reasoning under each of the names by which templates know it."""
+    """Put reasoning under each name that templates have for it."""
     for name in REASONING:
         if name in message:
             thought = message[name]
@@ -98,14 +98,14 @@ def _adapted_call(call: Json, takes: Takes) -> Json:
 
 
 def _identity(call_id: str, takes: Takes) -> str:
-    """Nine letters and digits, where a template takes no others: the same for the same."""
+    """Return an identifier; a hash of nine characters where a template takes no longer one."""
     if takes.ids or (len(call_id) == 9 and call_id.isalnum()):
         return call_id
     return hashlib.blake2b(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 def _named(messages: Iterable[Message]) -> Iterator[Message]:
-    """Calls and their results under identifiers that tell the names of the calls."""
+    """Give calls and their results identifiers that contain the names of the calls."""
     made_ids: dict[Json, str] = {}
     for message in messages:
         match message:
@@ -129,7 +129,7 @@ def _renamed(call: Json, made_ids: dict[Json, str]) -> Json:
 
 
 def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
-    """System messages at the start become one; any others part of the user message after them."""
+    """Join system messages at the start; put later ones into the user message after them."""
     held: list[Message] = []
     role = "system" if takes.system else "user"
     for message in messages:
@@ -147,7 +147,7 @@ def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
 
 
 def _merged(messages: Iterable[Message]) -> Iterator[Message]:
-    """User messages in a row become one, and so do replies."""
+    """Join user messages in a row, and replies in a row."""
 
     def kind(numbered: tuple[int, Message]) -> Json:
         at, message = numbered
@@ -166,7 +166,7 @@ def _joined(messages: Sequence[Message]) -> Message:
 
 
 def _in_turn(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
-    """Several calls in a message become one after the other, each before its results."""
+    """Split a message with several calls into messages with one, each before its results."""
     calling: Message = {}
     results: list[Message] = []
     for message in messages:
@@ -195,7 +195,7 @@ def _paired(message: Message, results: Sequence[Message], takes: Takes) -> Itera
 
 
 def _by_call(results: Sequence[Message]) -> dict[str | int, list[Message]]:
-    """Find a call by its identifier, or else by its place."""
+    """Map identifiers of calls to results; a result without one is found by its place."""
     by_call: dict[str | int, list[Message]] = {}
     for at, result in enumerate(results):
         identity = result.get("tool_call_id")

@@ -13,7 +13,7 @@ RAW = "arguments"  # the name under which a text stands that is no object
 
 
 def readable(arguments: Json, takes: Takes) -> Json:
-    """Return the arguments as they came if the template takes them so, else as it does."""
+    """Return arguments as an object or a text, whichever the template reads."""
     if isinstance(arguments, Mapping):
         return arguments if takes.objects else json.dumps(arguments, ensure_ascii=False)
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -23,7 +23,7 @@ def readable(arguments: Json, takes: Takes) -> Json:
 
 
 def read(text: str) -> Mapping[str, Json]:
-    """Read an object; of one that was cut off, as much as there is."""
+    """Read an object, or as much as there is of one that was cut off."""
     try:
         partial = read_partial(text.encode("utf-8", "replace").decode())  # no half characters
     except ValueError:

@@ -16,7 +16,10 @@ Render = Callable[[Sequence[Message], Sequence[Tool]], str]  # nothing where the
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """The fields that a template writes into its text, neither refusing nor dropping it."""
+    """The parts of a conversation that a template writes into its text.
+
+    A part that it does not take is refused by it, or left out.
+    """
 
     text: bool = True  # content that is a text
     parts: bool = True  # content that is a list of texts
@@ -27,15 +30,15 @@ class Takes:
     repeats: bool = True  # two messages of a role in a row
     tools: bool = True  # definitions of tools
     calls: bool = True  # calls of tools, and their results
-    untold: bool = True  # calls also where no tools are told
+    calls_without_tools: bool = True  # calls also where a request offers no tools
     parallel: bool = True  # several calls in a message
     written: bool = True  # arguments of a call as a JSON text
     objects: bool = True  # arguments of a call as an object
     ids: bool = True  # identifiers of calls that are longer than nine letters
-    names: bool = True  # names of calls, which else their identifiers have to tell
-    thoughts: bool = True  # reasoning and content beside a call
-    thoughtless: bool = True  # replies without a field for reasoning
-    absent: Absent = "left out"  # how a call without content is put
+    names: bool = True  # names of calls; without them, identifiers have to contain the names
+    reasoning_beside_calls: bool = True  # together with content
+    replies_without_reasoning: bool = True  # without even an empty field for it
+    absent: Absent = "left out"  # the form of a call's content where there is none
 
 
 SYSTEM, SYSTEM_2, SYSTEM_3 = "ruleone", "ruletwo", "rulethree"
@@ -62,7 +65,7 @@ SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
 def learned(render: Render, source: str) -> Takes:
-    """Learn what a template takes; nothing is held against one that answers no question at all."""
+    """Learn the capabilities of a template; one that renders no question at all gets every one."""
     readers = [_Reader(render, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
     for reader in readers:
         if reader.shows([_user(ASK)], ASK):
@@ -70,21 +73,21 @@ def learned(render: Render, source: str) -> Takes:
             takes = _calling(reader, _talking(reader, source))
             if not takes.calls and not reader.tools:  # some write none where they tell of none
                 with_tools = replace(reader, tools=(TOOL,))
-                more = _calling(with_tools, replace(takes, calls=True, untold=False))
+                more = _calling(with_tools, replace(takes, calls=True, calls_without_tools=False))
                 reader, takes = (with_tools, more) if more.calls else (reader, takes)
-            takes = replace(takes, thoughtless=not reader.thinks)
+            takes = replace(takes, replies_without_reasoning=not reader.thinks)
             return replace(takes, parts=reader.typed or _takes_parts(reader, takes))
     return Takes()
 
 
 def _thinking(reader: _Reader) -> _Reader:
-    """The same reader, which gives each reply a field for reasoning if it has to have one."""
+    """Return the reader, with a field for reasoning in each reply if the template needs that."""
     thinks, talk = replace(reader, thinks=True), [_user(ASK), _tells(TELL), _user(MORE)]
     return thinks if not reader.shows(talk, MORE) and thinks.shows(talk, TELL, MORE) else reader
 
 
 def thoughtful(messages: Sequence[Message]) -> list[Message]:
-    """Messages with an empty field for reasoning in each reply that has none."""
+    """Add an empty field for reasoning to each reply that has none."""
     return [{THOUGHT: "", **m} if m.get("role") == "assistant" else m for m in messages]
 
 
@@ -98,12 +101,12 @@ def _takes_parts(reader: _Reader, takes: Takes) -> bool:
 
 
 def identity(name: str, number: int) -> str:
-    """An identifier that tells a call's name, as Kimi's templates expect it."""
+    """Return an identifier that contains the name of a call, e.g. for templates of Kimi."""
     return f"functions.{name}:{number}"
 
 
 def typed(messages: Sequence[Message]) -> list[Message]:
-    """Messages with every text as a list of one part."""
+    """Put every text as a list of one part."""
     return [_typed(message) for message in messages]
 
 
@@ -115,7 +118,7 @@ def _typed(message: Message) -> Message:
 
 
 def without_content(message: Message, absent: Absent) -> Message:
-    """A call of tools that says nothing besides, as the template wants that put."""
+    """Return a message with tool calls and no content, in the form that the template accepts."""
     if absent == "left out":
         return {name: value for name, value in message.items() if name != "content"}
     return {**message, "content": None if absent == "none" else ""}
@@ -187,7 +190,7 @@ def _counting(reader: _Reader, takes: Takes) -> Takes:
         parallel=reader.shows(both, NAME, OTHER, RESULT, OTHER_RESULT),
         ids=not names or reader.shows(named, NAME, RESULT),
         names=names,
-        thoughts=reader.shows_call([_user(ASK), beside, _result(RESULT, SHORT)]),
+        reasoning_beside_calls=reader.shows_call([_user(ASK), beside, _result(RESULT, SHORT)]),
     )
 
 

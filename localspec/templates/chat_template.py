@@ -62,7 +62,7 @@ class ChatTemplate:
 
     @property
     def takes(self) -> Takes:
-        """Learn what the template can read; it is asked once, before the first conversation."""
+        """The capabilities of the template, learned before the first conversation."""
         if self._takes is None:
             self._takes = self._learned()
         return self._takes
@@ -75,7 +75,7 @@ class ChatTemplate:
         *,
         continued: bool = False,
     ) -> str:
-        """The text that asks for the next reply, or for the rest of the last message.
+        """Return the text that asks for the next reply, or for the rest of the last message.
 
         `extra` are variables that some templates read, as `enable_thinking` or `documents`. A
         conversation that the template refuses is put in simpler forms before that is an error.

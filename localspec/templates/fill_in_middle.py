@@ -1,4 +1,4 @@
-"""Ask a model for what belongs between two texts, by tokens of its own for that."""
+"""Fill-in-the-middle prompts: ask for the text between two others, by the model's own tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECT, CURRENT = "project", "current"  # names where none are given
 
 
 class Family(NamedTuple):
-    """Texts of tokens that were trained together."""
+    """The texts of tokens that a family of models was trained with."""
 
     prefix: str
     suffix: str
@@ -54,7 +54,7 @@ Ids = tuple[int, int, int | None, bool]
 
 
 def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
-    """Tell whether a text asks for a middle by the model's own tokens, as some editors write it."""
+    """Whether a text has the tokens for a middle in it already, as some editors write them."""
     marks = tokenizer.infill
     if marks is None:
         return False
@@ -62,7 +62,7 @@ def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
 
 
 def infill_tokens(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
-    """The tokens of a vocabulary for filling in, by what a file names or else by their texts."""
+    """Find the tokens for filling in: those that a model file names, or else by their texts."""
     ids = _named(named) or _by_texts(id_of)
     if ids is None:
         return None
@@ -101,7 +101,7 @@ def middle(
     prompt: str = "",
     limit: int | None = None,
 ) -> list[int]:
-    """The tokens that ask for what belongs between prefix and suffix, at most `limit` of them.
+    """Return the tokens that ask for the text between prefix and suffix, at most `limit` of them.
 
     `prompt` ends the prefix. `extra` are other files, by name and text, the most telling last:
     where room is short, the first are left out, then what is far from the middle.
@@ -128,7 +128,7 @@ def middle(
 
 
 def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Tokens of a text that follows another, where a tokenizer begins every text with a space."""
+    """Return the tokens of a text that follows another: without the space that some put first."""
     tokens: list[int] = tokenizer.encode(text).tolist()
     if b"".join(map(tokenizer.token_bytes, tokens)) == b" " + text.encode("utf-8", "replace"):
         other = tokenizer.encode("\n").tolist()
@@ -139,7 +139,7 @@ def _going_on(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def _cut(before: list[int], after: list[int], limit: int) -> tuple[list[int], list[int]]:
-    """Keep the text nearest to the middle; where both are long, three quarters are prefix."""
+    """Keep the text nearest to the middle; of two long ones, three quarters are the prefix."""
     if limit < 1:
         raise UsageError(
             f"there is room for {max(limit, 0)} tokens of text around the middle: allow more"
@@ -154,7 +154,7 @@ def _cut(before: list[int], after: list[int], limit: int) -> tuple[list[int], li
 def _files(
     tokenizer: Tokenizer, marks: Infill, extra: Sequence[tuple[str, str]], budget: float
 ) -> list[int]:
-    """The last of the other files for which there is room, and the head of the one asked about."""
+    """Return the last other files that fit, and the header of the current one."""
 
     def tokens_of(mark: int | None, content: str) -> list[int]:
         return [*([] if mark is None else [mark]), *tokenizer.encode(content).tolist()]

@@ -41,7 +41,7 @@ class GenerationTag(Extension):
 
 
 class Notes(Namespace):
-    """A namespace whose names cannot be those that Python gives a meaning to."""
+    """A namespace whose names do not begin with an underscore."""
 
     def __init__(self, /, *pairs: Mapping[str, object], **named: object) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def _held(value: object, left: list[object]) -> object:
 
 
 def environment() -> ImmutableSandboxedEnvironment:
-    """The names and rules that templates of the hub are written for."""
+    """Return an environment with the filters and functions that templates of the hub expect."""
     made = Sandbox(
         trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
     )
@@ -142,7 +142,7 @@ def compiled(source: str) -> jinja2.Template:
 
 
 def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
-    """The text, or what is wrong; without variables a template is only compiled."""
+    """Return the text or the reason for none; without variables, only compile the template."""
     try:
         template = compiled(source)
     except Exception as error:  # whatever a stranger's code brings about

@@ -50,7 +50,7 @@ class Renderer:
     def ask(
         self, template: str, variables: Mapping[str, object] | None, meter: Meter | None = None
     ) -> dict[str, str]:
-        """The "text", or what is "broken", "refused" or "failed"; nothing without variables."""
+        """Return the "text", or why it is "broken", "refused" or "failed"; nothing if compiled."""
         try:
             request = json.dumps({"template": template, "variables": variables})
         except RecursionError:
@@ -70,7 +70,7 @@ class Renderer:
             return reply
 
     def _answer(self, request: bytes) -> tuple[dict[str, str], float]:
-        """The reply, and the seconds of work that it took."""
+        """Return the reply, and the seconds of work that it took."""
         try:
             process = self._started()
         except OSError as error:

@@ -15,7 +15,7 @@ SAID: Message = {"role": "assistant", "content": ""}
 
 
 def simpler(messages: Sequence[Message], takes: Takes) -> Iterator[list[Message]]:
-    """Yield the conversation with its roles in turn; then with calls and results in words, too."""
+    """Yield the conversation with alternating roles, then with calls and results in words, too."""
     strict = replace(takes, systems=False, repeats=False)
     for put in (_paired(messages), map(spoken, messages)):
         yield conversation(list(_in_turn(conversation(list(put), strict))), strict)
@@ -32,7 +32,7 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _in_turn(messages: Iterable[Message]) -> Iterator[Message]:
-    """Say nothing where a turn is missing: of the user at the start, of the model after results."""
+    """Add empty turns where one is missing: the user's at the start, the model's after results."""
     before = "system"
     for message in messages:
         role = message.get("role")

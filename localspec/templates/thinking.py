@@ -1,4 +1,4 @@
-"""Choices about thinking, told to a chat template by each name that templates know them by."""
+"""Switches for thinking, under each name that chat templates have for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _switches(on: bool) -> dict[str, Json]:
 
 
 def _nearest(effort: str) -> list[str]:
-    """List an effort and the known ones, the nearest first, of two the higher."""
+    """List all efforts, the nearest to this one first and the higher of two before the lower."""
     if effort not in LEVELS:
         return [effort]
     place = LEVELS.index(effort)

@@ -1,4 +1,4 @@
-"""Tools for a model whose chat template knows none: said in words, called in JSON."""
+"""Tools for a model whose chat template knows none: described in words, called in JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CALL = (
 def instructed(
     messages: Sequence[Message], tools: Sequence[Tool], takes: Takes
 ) -> tuple[list[Message], Sequence[Tool]]:
-    """The conversation and the tools that are left to the template."""
-    shown = takes.calls and (takes.untold or bool(tools))
+    """Return the conversation with tools in words if needed, and the tools left to the template."""
+    shown = takes.calls and (takes.calls_without_tools or bool(tools))
     shown_messages = list(messages) if shown else [spoken(message) for message in messages]
     if not tools or takes.tools:
         return shown_messages, tools

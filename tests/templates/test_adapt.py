@@ -232,10 +232,10 @@ def test_what_a_model_thought_has_every_name_by_which_templates_know_it(name):
 
 def test_thoughts_and_words_beside_a_call_become_one_where_only_one_is_taken():
     came = {**CALLED, "content": "I add.", "reasoning_content": "hm"}
-    [found] = conversation([came], Takes(thoughts=False))
+    [found] = conversation([came], Takes(reasoning_beside_calls=False))
     assert found["thinking"] == found["reasoning_content"] == "hm\n\nI add."
     assert "content" not in found
-    [kept] = conversation([{**CALLED, "content": "I add."}], Takes(thoughts=False))
+    [kept] = conversation([{**CALLED, "content": "I add."}], Takes(reasoning_beside_calls=False))
     assert kept["content"] == "I add."
 
 

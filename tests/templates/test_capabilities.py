@@ -39,8 +39,8 @@ def test_calls_are_shown_where_a_template_writes_them_beside_tools_only():
     assert '{"name": "find", "arguments": {"k": 1}}' in written(ONLY_TOLD, TALK, [])
     takes = ChatTemplate(Untokenized(ONLY_TOLD)).takes
     assert takes.calls
-    assert not takes.untold
-    assert ChatTemplate(Untokenized(THINKING)).takes.untold
+    assert not takes.calls_without_tools
+    assert ChatTemplate(Untokenized(THINKING)).takes.calls_without_tools
 
 
 def test_replies_without_reasoning_reach_a_template_that_asks_for_it():
@@ -49,5 +49,5 @@ def test_replies_without_reasoning_reach_a_template_that_asks_for_it():
         assert '<think></think><call>find{"k": 1}</call>' in found
     talk = [TALK[0], {"role": "assistant", "content": "Here.", "reasoning_content": "Hm"}, TALK[0]]
     assert "assistant: <think>Hm</think>Here.|" in written(THINKING, talk, [])
-    assert not ChatTemplate(Untokenized(THINKING)).takes.thoughtless
-    assert ChatTemplate(Untokenized(ONLY_TOLD)).takes.thoughtless
+    assert not ChatTemplate(Untokenized(THINKING)).takes.replies_without_reasoning
+    assert ChatTemplate(Untokenized(ONLY_TOLD)).takes.replies_without_reasoning

@@ -279,7 +279,7 @@ TEMPERS = {
         parts=False,
         written=False,
         parallel=False,
-        thoughts=False,
+        reasoning_beside_calls=False,
         absent="none",
     ),
     LONELY: Takes(**NO_CALLS, parts=False, system=False, systems=False, repeats=False),
