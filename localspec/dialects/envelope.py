@@ -52,36 +52,39 @@ def envelope(
     while True:
         yield from tape.blank()
         if (yield from tape.starts("}")):
-            called = fields.call(parts)
-            if called:
-                tape.begin()
-            return called
-        key = yield from read_json(tape)
-        yield from tape.blank()
-        if not fields.may_have(key) or not (yield from tape.starts(":")):
+            return fields.call(tape, parts)
+        key = yield from _key(tape, fields)
+        if key is None:
             return False
-        yield from tape.blank()
-        may_nest = json.loads(key) == NESTED and not fields.name and not nested
+        may_nest = key == NESTED and not fields.name and not nested
         if may_nest and (yield from tape.ahead()) == "{":
             called = yield from envelope(tape, parts, tools, keys, nested=True)
-            if called and parts.complete:
-                yield from _rest(tape)
+            if called:
+                yield from _read_rest(tape, parts)
             return called
-        is_arguments = json.loads(key) in fields.argument_keys
-        if is_arguments and (yield from arguments(tape, parts, fields.name)):
-            if parts.complete:
-                yield from _rest(tape)
+        if key in fields.argument_keys and (yield from arguments(tape, parts, fields.name)):
+            yield from _read_rest(tape, parts)
             parts.say(tape.written())
             return True
-        if not fields.accept(json.loads(key), (yield from read_json(tape))):
+        if not fields.accept(key, (yield from read_json(tape))):
             return False
         yield from tape.blank()
         yield from tape.starts(",")
 
 
-def _rest(tape: Tape) -> Reading[None]:
-    """Read what follows the arguments: fields of no meaning, and a brace that may be missing."""
-    while True:
+def _key(tape: Tape, fields: _Fields) -> Reading[str | None]:
+    """Read a key and what precedes its value; return None if a call has no such key."""
+    key = yield from read_json(tape)
+    yield from tape.blank()
+    if not fields.may_have(key) or not (yield from tape.starts(":")):
+        return None
+    yield from tape.blank()
+    return str(json.loads(key))
+
+
+def _read_rest(tape: Tape, parts: Parts) -> Reading[None]:
+    """Read what follows complete arguments: other fields, and a brace that may be missing."""
+    while parts.complete:
         yield from tape.blank()
         yield from tape.starts(",")
         yield from tape.blank()
@@ -95,6 +98,7 @@ def _rest(tape: Tape) -> Reading[None]:
         yield from tape.blank()
         if not (yield from read_json(tape)):
             return None
+    return None
 
 
 def read_json(tape: Tape) -> Reading[str]:
@@ -129,13 +133,14 @@ class _Fields:
             return self._tools is None or self.name in self._tools
         return bool(value)
 
-    def call(self, parts: Parts) -> bool:
-        """Make the call if all of it is there."""
+    def call(self, tape: Tape, parts: Parts) -> bool:
+        """Make the call if all of it is there; return whether it is."""
         if not (self.name and self.name.isprintable() and self._arguments):
             return False
         if self._tools is not None and not self._tools[self.name].takes(self._arguments):
             return False
         parts.add_call(self.name, self._arguments)
+        tape.begin()
         return True
 
 

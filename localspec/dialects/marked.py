@@ -48,19 +48,31 @@ class Marked:
         """Read reasoning, calls without a mark at the beginning, then content and marked calls."""
         tape.begin()
         if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
-            breaks = [] if not offered else ending_content(self.form)
+            breaks = ending_content(self.form) if offered else []
             yield from self.thought.read(tape, parts, prompt_end, breaks)
         yield from tape.blank()
         opened = begun(self.form, prompt_end)
         answers = yield from self._answers(tape)
-        ends = tuple(filter(None, (self.answer[1] if self.answer and answers else "", self.ending)))
-        if opened and not answers and not offered:  # the prompt's mark is no content
+        if opened and not answers and not offered:  # the mark of a call that nobody offered
             yield from tape.starts(opened)
             tape.begin()
         first = yield from tape.ahead()
         if offered and first and first in self.form.bare:
             yield from self.form.read(tape, parts, offered, "")
         parts.say(tape.written())
+        ends = [self.answer[1]] if self.answer and answers else []
+        ends = [end for end in (*ends, self.ending) if end]
+        yield from self._content(tape, parts, offered, ends, opened)
+
+    def _content(
+        self,
+        tape: Tape,
+        parts: Parts,
+        offered: Sequence[OfferedTool],
+        ends: Sequence[str],
+        opened: str,
+    ) -> Reading[None]:
+        """Read content and calls; `ends`, and a mark that the prompt `opened`, are neither."""
         within = self.form.within(offered)
         openings = (*self.form.openings, *within) if offered and parts.complete else ()
         while mark := (yield from tape.until((*openings, *ends), parts.say)):
@@ -69,15 +81,14 @@ class Marked:
             if mark in within:  # the beginning of a bare call, which is read with it
                 tape.back(mark)
             if mark in openings:
-                opening = "" if mark in within else mark
-                yield from self.form.read(tape, parts, offered, opening)
-            if not parts.complete:  # a call broke off: what follows is no call
+                yield from self.form.read(tape, parts, offered, "" if mark in within else mark)
+            if not parts.complete:  # a call broke off: nothing after it is a call
                 openings = ()
 
     def _calls_at_once(
         self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[bool]:
-        """Read a call that comes where the prompt has begun to reason, as if that were empty."""
+        """Read a call where the prompt has begun reasoning; return whether there is one."""
         if not (offered and self.form.openings and self.thought):
             return False
         if not self.thought.opened_by(prompt_end):

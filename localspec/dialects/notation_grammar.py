@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from localspec.dialects.lark import Lark, choice, json_value, matching, quoted, separated
 from localspec.dialects.offered_tools import OfferedTool
+from localspec.dialects.schemas import referred
 from localspec.dialects.values import strings
 from localspec.templates.message import Json
 
@@ -123,11 +124,9 @@ class _Writer:
 
     def _reference(self, place: str, depth: int) -> str:
         if place not in self.references:
-            referred: Json = self.notation.tool.schema
-            for name in place.removeprefix("#").split("/")[1:]:
-                referred = referred.get(name) if isinstance(referred, Mapping) else None
             self.references[place] = rule = self.notation.lark.reserved()
-            self.notation.lark.fill(rule, self._member(referred, depth))
+            referred_schema = referred(place, self.notation.tool.schema)
+            self.notation.lark.fill(rule, self._member(referred_schema, depth))
         return self.references[place]
 
     def _member(self, schema: Json, depth: int) -> str:

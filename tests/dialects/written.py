@@ -340,6 +340,13 @@ TEMPLATES = {
     "ended by the next key": template(
         EACH + "<|call|>{{ f.name }}" + fields("<|arg|>", "<|value|>", "") + "<|/call|>" + DONE
     ),
+    "no line without arguments": template(
+        EACH
+        + "<call>{{ f.name }}"
+        + fields("\n<arg>", "=", "</arg>")
+        + "{{ '\n' if f.arguments }}</call>"
+        + DONE
+    ),
     "closed by names": template(
         EACH + "<fn:{{ f.name }}>" + ARGUMENTS + "</fn:{{ f.name }}>\n" + DONE
     ),
