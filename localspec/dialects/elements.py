@@ -14,7 +14,7 @@ from localspec.dialects.tape import Reading, Tape
 from localspec.dialects.values import kinds, strings, value
 from localspec.templates.message import Json
 
-DEEPEST = 64  # elements within one another that are read, or written by a schema
+MAX_DEPTH = 64  # elements within one another that are read, or written by a schema
 NAME = re.compile(r"[^\s<>]+")
 STRING, LIST, OBJECT = (frozenset({kind}) for kind in ("string", "array", "object"))
 
@@ -25,7 +25,7 @@ def element(
     """Read a value and its end; return it as JSON, or None if it is not written as elements."""
     end, opening = _end(fields, key), fields.shared + fields.key
     allowed = kinds(schema)
-    if allowed == STRING or depth == DEEPEST:
+    if allowed == STRING or depth == MAX_DEPTH:
         return (yield from _text(tape, end, schema))
     if (yield from tape.starts(end)):
         return {LIST: "[]", OBJECT: "{}"}.get(allowed or STRING, value("", schema))
@@ -89,7 +89,7 @@ class Elements:
         end, allowed = _end(self.fields, key), kinds(schema)
         if listed := strings(schema):
             return f"{choice([quoted(text) for text in listed])} {self.lark.literal(end)}"
-        if allowed is None or "string" in allowed or depth == DEEPEST:
+        if allowed is None or "string" in allowed or depth == MAX_DEPTH:
             return matching(self.lark, schema, end) or self.lark.upto(end)
         members, items = schema.get("properties"), schema.get("items")
         if allowed == OBJECT and isinstance(members, Mapping):

@@ -37,7 +37,7 @@ BOUNDS: Mapping[str, Callable[[float, float], bool]] = {
     "exclusiveMinimum": operator.gt,
     "exclusiveMaximum": operator.lt,
 }
-MOST_CHECKS = 50_000  # of a value and a schema: 0.2 s, for which a server's streams pause
+MAX_CHECKS = 50_000  # of a value and a schema: 0.2 s, for which a server's streams pause
 SIZES = {"Length": "string", "Items": "array", "Properties": "object"}  # after "min" and "max"
 
 
@@ -72,7 +72,7 @@ class _Fitting:
     def _count(self, schema: Mapping[str, Json]) -> None:
         lists = _items(schema.get("enum")), _items(schema.get("required"))
         self._checks += 1 + sum(map(len, lists))
-        if self._checks > MOST_CHECKS:
+        if self._checks > MAX_CHECKS:
             raise _TooManyChecks
 
     def _rules(self, value: Json, schema: Mapping[str, Json]) -> Iterator[bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from localspec.dialects.scanner import DEEPEST, as_json
+from localspec.dialects.scanner import MAX_DEPTH, as_json
 from localspec.dialects.tape import Reading, Tape
 
 KEY = re.compile(r"[^\s,:{}\[\]<>]+")
@@ -16,7 +16,7 @@ Quotes = tuple[str, str]
 
 def read_value(tape: Tape, quotes: Quotes, depth: int = 0) -> Reading[str | None]:
     """Read one value; return it as JSON, or nothing where there is none."""
-    containers = ("{", "[") if depth < DEEPEST else ()
+    containers = ("{", "[") if depth < MAX_DEPTH else ()
     opening = yield from tape.starts(quotes[0], *containers)
     if opening == quotes[0]:
         return (yield from _string(tape, quotes))

@@ -14,7 +14,7 @@ from localspec.dialects.values import strings
 from localspec.templates.message import Json
 
 NOTHING: Mapping[str, Json] = MappingProxyType({})
-DEEP = 64  # schemas within one another; below them any value is allowed
+MAX_DEPTH = 64  # schemas within one another; below them any value is allowed
 PLAIN = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"}
 PLAIN |= {"description", "title", "default", "examples", "additionalProperties", "$defs"}
 # Within single quotes, a quote that no sign follows is a letter: some templates escape none.
@@ -97,7 +97,7 @@ class _Writer:
 
     def value(self, schema: Mapping[str, Json], depth: int) -> str:
         notation = self.notation
-        if depth > DEEP:
+        if depth > MAX_DEPTH:
             return notation.any()
         if listed := strings(schema):
             return choice([notation.string(text) for text in listed])

@@ -25,7 +25,7 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
 
 FENCE = re.compile("`+")
-SHORTEST = 3  # signs of a fence
+MIN_FENCE = 3  # signs of a fence
 WORD = re.compile(r"[\w+.#-]+")  # a language, or the name of a tag
 QUOTES = ('"', "'")
 KEYS = {quote + key + quote: key for key in (*NAMES, *ARGUMENTS, *OTHERS) for quote in QUOTES}
@@ -102,7 +102,7 @@ class PlainCalls:
     def _beginning(self, tape: Tape) -> Reading[str]:
         """Read a fence or a tag, and calls, where a line begins so; return the open fence."""
         fence = yield from tape.run(FENCE)
-        if 0 < len(fence) < SHORTEST:
+        if 0 < len(fence) < MIN_FENCE:
             return ""
         tag = "" if fence else (yield from tape.starts("<"))
         if fence or tag:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-DEEPEST = 200  # containers within one another; readers of JSON give up not far above
+MAX_DEPTH = 200  # containers within one another; readers of JSON give up not far above
 BLANK = re.compile(r"[ \t\r\n]+")
 PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"[^\"'\\\x00-\x1f]+")}
 WORD = re.compile(r"[A-Za-z0-9+.-]+")
@@ -90,7 +90,7 @@ class Scanner:
             self._put('"')
             self._read = self._string
             return at + 1
-        if self._expected == "key" or (letter in ENDS and len(self._ends) == DEEPEST):
+        if self._expected == "key" or (letter in ENDS and len(self._ends) == MAX_DEPTH):
             self.broken = True
             return at
         if letter in ENDS:

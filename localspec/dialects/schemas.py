@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from localspec.dialects.scanner import DEEPEST
+from localspec.dialects.scanner import MAX_DEPTH
 from localspec.grammar.compile_trial import fault_of_schema
 from localspec.templates.message import Json, Tool
 
@@ -52,7 +52,7 @@ def _outermost(parameters: Mapping[str, Json]) -> Json:
 
 
 def _repaired(schema: Json, root: Mapping[str, Json], depth: int = 0) -> dict[str, Json]:
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return {}
     repaired: dict[str, Json] = {}
     for name, value in schema.items():

@@ -15,7 +15,7 @@ from localspec.dialects.parts import Parts
 from localspec.dialects.segments import MARK, marks, pieces
 from localspec.dialects.tape import Reading, Tape
 
-SHORTEST = 3  # letters that many texts have; more of them may begin a call
+MAX_COMMON_BEGINNING = 3  # letters that many texts have; more of them may begin a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Written:
         end = self.layout.name_end.rstrip()
         calls = (self.layout.head + self.layout.spelled(tool.name) + end for tool in tools)
         beginnings = dict.fromkeys(SLOT.split(call)[0] for call in calls)
-        return tuple(beginning for beginning in beginnings if len(beginning) > SHORTEST)
+        return tuple(beginning for beginning in beginnings if len(beginning) > MAX_COMMON_BEGINNING)
 
     def read(
         self, tape: Tape, parts: Parts, tools: Sequence[OfferedTool], opening: str

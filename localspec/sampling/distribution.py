@@ -10,8 +10,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-FEW = 128  # tokens that lists take less time for than arrays, beside a model
-BLOCK = 1024  # tokens whose weights are added up before the one drawn is looked for
+MAX_LISTED = 128  # tokens that lists take less time for than arrays, beside a model
+BLOCK_SIZE = 1024  # tokens whose weights are added up before the one drawn is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class Distribution:
 
     def draw(self, uniform: float) -> int:
         """Return the token at this quantile, 0 <= uniform < 1."""
-        if len(self.ids) <= FEW:  # the same in lists
+        if len(self.ids) <= MAX_LISTED:  # the same in lists
             totals = list(accumulate(self.weights.tolist()))
             last = bisect_left(totals, totals[-1])
             return int(self.ids.item(min(bisect_right(totals, uniform * totals[-1]), last)))
-        if len(self.ids) <= BLOCK:
+        if len(self.ids) <= BLOCK_SIZE:
             return int(self.ids[_quantile(self.weights, uniform)[0]])
         # First which block, then which of it: adding up everything in turn is slow.
-        starts = np.arange(0, len(self.ids), BLOCK)
+        starts = np.arange(0, len(self.ids), BLOCK_SIZE)
         block, left = _quantile(np.add.reduceat(self.weights, starts), uniform)
         first = int(starts[block])
-        at, _ = _quantile(self.weights[first : first + BLOCK], left)
+        at, _ = _quantile(self.weights[first : first + BLOCK_SIZE], left)
         return int(self.ids[first + at])
 
     def beyond(self, other: Distribution) -> Distribution:

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.errors import BackendError
-from localspec.sampling.distribution import FEW, Distribution
+from localspec.sampling.distribution import MAX_LISTED, Distribution
 from localspec.sampling.highest import Ids, all_ids, reaching_top, top
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import Logits
 
-NUCLEUS = 64  # candidates looked at first for top-p; eight times as many while that is too few
+FIRST_CANDIDATES = (
+    64  # candidates looked at first for top-p; eight times as many while that is too few
+)
 
 Floats = NDArray[np.float64]
 F = TypeVar("F", np.float32, np.float64)
@@ -45,7 +47,7 @@ def _top_k(sampling: Sampling, logits: Logits) -> Distribution:
 
     Where k is small, in lists: beside a model each call of numpy's takes some 6 us.
     """
-    if sampling.top_k > FEW:
+    if sampling.top_k > MAX_LISTED:
         ids = top(logits, sampling.top_k)
         weights = _weights(sampling, logits[ids].astype(np.float64))
         return Distribution(*_prefix(sampling, ids, weights, float(weights.sum())))
@@ -67,7 +69,7 @@ def _top_k(sampling: Sampling, logits: Logits) -> Distribution:
 
 def _nucleus(sampling: Sampling, logits: Logits) -> tuple[Ids, Floats]:
     total = float(_weights(sampling, logits).sum())
-    size = NUCLEUS
+    size = FIRST_CANDIDATES
     while True:
         ids = top(logits, size)
         weights = _weights(sampling, logits[ids].astype(np.float64))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from localspec.tokens import Logits
 
-GROUP = 128  # logits of which the highest is found first
+GROUP_SIZE = 128  # logits of which the highest is found first
 
 Ids = NDArray[np.int64]
 
@@ -33,11 +33,11 @@ def reaching_top(logits: Logits, count: int) -> Ids:
 
     The count-th highest of the maxima of groups is a floor under the count-th highest logit.
     """
-    groups = len(logits) // GROUP
+    groups = len(logits) // GROUP_SIZE
     if count > groups:
         floor = np.partition(logits, -count)[-count]
     else:
-        maxima = logits[: GROUP * groups].reshape(GROUP, groups).max(axis=0)
+        maxima = logits[: GROUP_SIZE * groups].reshape(GROUP_SIZE, groups).max(axis=0)
         maxima.sort()
         floor = maxima[-count]
     ids: Ids = (logits >= floor).nonzero()[0]

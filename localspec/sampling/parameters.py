@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from localspec.sampling.distribution import Distribution
     from localspec.tokens import Logits
 
-COLD = 1e-4  # a lower temperature is none: logits divided by it would leave 32 bits
+MIN_TEMPERATURE = 1e-4  # below it, sampling is greedy: quotients of logits would leave 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature < COLD or self.top_k == 1
+        return self.temperature < MIN_TEMPERATURE or self.top_k == 1
 
     def distribution(self, logits: Logits) -> Distribution:
         """Return the distribution of the next token, by logits with bias and penalties in them."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.errors import BackendError, UsageError
-from localspec.sampling.distribution import FEW, Distribution, _quantile
+from localspec.sampling.distribution import MAX_LISTED, Distribution, _quantile
 from localspec.sampling.highest import top
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.sampler import Sampler
@@ -172,7 +172,7 @@ def test_a_distribution_is_one_at_any_temperature(temperature, options):
     assert distribution.prob(3) >= distribution.probs.max() - 1e-12
 
 
-@pytest.mark.parametrize("count", [2, 5, FEW, FEW + 1])
+@pytest.mark.parametrize("count", [2, 5, MAX_LISTED, MAX_LISTED + 1])
 @given(seed=st.integers(0, 1000), uniform=st.floats(0, 1, exclude_max=True))
 def test_few_tokens_are_drawn_like_many(count, seed, uniform):
     weights = np.random.default_rng(seed).random(count).round(1)  # zeros and equals among them
@@ -189,7 +189,7 @@ def test_few_candidates_are_cut_like_many(sampling, monkeypatch):
         logits = np.random.default_rng(seed).normal(size=2000).astype(np.float32).round(1)
         found = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
         with monkeypatch.context() as patched:
-            patched.setattr("localspec.sampling.filters.FEW", 0)
+            patched.setattr("localspec.sampling.filters.MAX_LISTED", 0)
             expected = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
         assert found.ids.tolist() == expected.ids.tolist()
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
