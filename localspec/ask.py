@@ -1,4 +1,4 @@
-"""A request for a draft, and what a reply's request knows of it."""
+"""A request for a draft, and the knowledge that a request has of its reply."""
 
 from __future__ import annotations
 

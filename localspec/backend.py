@@ -183,7 +183,7 @@ class Follower(Protocol):
         """
 
     def catch_up(self, slots: Sequence[int]) -> None:
-        """Read now what it has yet to read of these slots."""
+        """Read the unread tokens of these slots now."""
 
     def leave(self, slot: int) -> None:
         """Note that nothing will be drafted for the text in a slot: it may follow it no more."""
@@ -195,7 +195,7 @@ class Head(Follower, Protocol):
     proposer: str  # the name by which it drafts
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        """Draft on from what the target holds of each slot; a row is the newest token alone."""
+        """Draft from the target's state of each slot; a row is the newest token alone."""
 
 
 class Model(Protocol):
@@ -213,7 +213,8 @@ class Model(Protocol):
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.
 
-        The arrays are valid until the next call. After an error, `truncate` tells what is left.
+        The arrays are valid until the next call. After an error, `truncate` returns how many
+        tokens are left.
         """
 
     def truncate(self, slot: int, length: int) -> int:
@@ -224,7 +225,7 @@ class Model(Protocol):
         """
 
     def copy(self, source: int, target: int, length: int) -> int:
-        """Replace what `target` holds by the first `length` tokens of `source`.
+        """Replace the content of `target` by the first `length` tokens of `source`.
 
         Returns how many it now holds: `length`, one less where the newest must be read again, or 0
         where that cannot be done.
@@ -237,7 +238,7 @@ class Model(Protocol):
         """
 
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
-        """Replace what a slot holds by the `length` tokens that were saved as `data`.
+        """Replace the content of a slot by the `length` tokens that were saved as `data`.
 
         Returns how many it now holds: `length`, or 0 where that cannot be done. The data must come
         from `save`, by the same weights and the same build of the engine, loaded the same
@@ -305,7 +306,7 @@ class Backend(Protocol):
     def load(self, path: Path, options: Options, tell: Progress = silent) -> Model:
         """Load a model; raises `OutOfMemory` where that is the reason.
 
-        An engine whose specification says `tells_progress` tells how much it has read.
+        An engine with `tells_progress` in its specification reports the share that it has read.
         """
 
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:

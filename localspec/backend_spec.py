@@ -99,7 +99,7 @@ class Builder(NamedTuple):
 
     kinds: tuple[str, ...]  # that can be asked for, as "cuda"
     # Installs a kind, or for "" the one that fits here unless it is there; from source alone if
-    # so told. Tells what the environment has then; `BackendError` if it failed.
+    # so told. Returns a sentence on the result; `BackendError` if it failed.
     build: Callable[[str, bool], str]
 
 

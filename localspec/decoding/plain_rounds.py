@@ -63,7 +63,7 @@ class PlainRounds:
 
         A round that reads more than the newest tokens stays alone. They end early where a text
         ends, a draft may be expected or something waits, and where something is wrong: the next
-        round meets the error again, and tells it to those that it concerns.
+        round meets the error again, and fails those that it concerns.
         """
         newest_alone = all(turn.feed == 1 for turn in turns)
         most = most if newest_alone else 1

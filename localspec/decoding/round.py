@@ -46,7 +46,7 @@ def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> list[L
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
-    """Emit what the target agrees with and its own next token; withdraw the rest."""
+    """Emit the draft tokens that the target accepts and one of its own; take back the others."""
     g = turn.generation
     if not turn.emits:
         g.cached += turn.feed

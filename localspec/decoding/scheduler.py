@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from localspec.decoding.generation import Generation
 from localspec.decoding.turn import Turn
 
-MIN_PIECE = (
-    64  # tokens of a prompt: fewer take longer each, so what is left of a round begins no more
-)
+# Tokens of a prompt: fewer take longer each, so the end of a round begins no more of them.
+MIN_PIECE = 64
 AGEING_TOKENS = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 

@@ -1,4 +1,4 @@
-"""One sequence in one round: what it may feed and draft, and what came of it."""
+"""One sequence in one round: its turn, and the outcome."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ class Engine:
             self._finish(self._release(slot), finish)
 
     def _give_up(self, error: BackendError) -> bool:
-        """Free what the target can do without, if it lacks memory."""
+        """Free the draft model or the head, if the target lacks memory."""
         lacks = isinstance(error, OutOfMemory)
         return lacks and self._relief is not None and self._relief.give_up(str(error))
 

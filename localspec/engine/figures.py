@@ -34,8 +34,8 @@ class Timings:
     first_token: until the first one, from submission, queueing included
     total: until the end
     between_tokens_p50: the median between two tokens
-    between_tokens_p95: what 95 of 100 are below
-    between_tokens_p99: what 99 of 100 are below
+    between_tokens_p95: 95% are shorter
+    between_tokens_p99: 99% are shorter
     tokens_per_second: after the first round
     """
 

@@ -17,14 +17,14 @@ class Settings:
     """The settings of one reply.
 
     max_tokens: most tokens of the reply; None, the default: until the context is full
-    sampling: how tokens are drawn; greedy if nothing else is said
+    sampling: how tokens are drawn; greedy by default
     seed: the same one gives the same text; None: another one each time
     stop: texts that end the reply, and are not part of it
     ignore_end: go on where the model would stop
     ends: tokens that end the reply besides
     logprobs: None: none; N: of each token, and of the N most likely in its place
     proposers: the names of those that may draft; None: all
-    depth: most tokens to draft in a round; 0: plain decoding; None: what pays
+    depth: most tokens to draft in a round; 0: plain decoding; None: as many as pay
     prediction: a text that the reply is likely to repeat, in whole or edited
     grammar: what the reply must follow
     marks: control tokens that are to show in the text

@@ -1,6 +1,6 @@
 """Wraps a draft model that was trained to draft several tokens in one forward (PARD).
 
-It reads a mask in place of each token that is not known yet, and tells what belongs there:
+It reads a mask in place of each token that is not known yet, and predicts the token at its place:
 
     read      ... x(n-1) x(n) mask  mask         drafts  x(n+1) x(n+2) x(n+3)
 """
@@ -52,7 +52,7 @@ class Masked:
         return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        """Draft all tokens at once; each is sampled from what its mask tells."""
+        """Draft all tokens at once; each is sampled from the logits of its mask."""
         share = max(self.batch // len(rolls), 1)
         rows = [self._row(roll, min(share, self.tentative + 1)) for roll in rolls]
         self._read_ahead(rows, share)
@@ -72,7 +72,7 @@ class Masked:
         return Row(roll.row.slot, tokens, len(masks) + 1, len(masks))
 
     def _read_ahead(self, rows: Sequence[Row], share: int) -> None:
-        """Read what a forward of all rows would have no room for."""
+        """Read the tokens that do not fit into one forward of all rows."""
         for row in rows:
             ahead = row.tokens[:-share]
             for at in range(0, len(ahead), self.batch):
