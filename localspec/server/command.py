@@ -165,11 +165,10 @@ def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[
     by_name = {offer.name: offer for offer in offers}
     for option in aliases:
         alias, _, model = option.partition("=")
-        offer = by_name.get(model or offers[0].name)
-        if not alias or offer is None:
-            model = model or offers[0].name
+        model = model or offers[0].name
+        if not alias or model not in by_name:
             raise UsageError(f"--alias {option} is for {model!r}; served: {', '.join(by_name)}")
-        by_name[offer.name] = replace(offer, aliases=(*offer.aliases, alias))
+        by_name[model] = replace(by_name[model], aliases=(*by_name[model].aliases, alias))
     return list(by_name.values())
 
 
