@@ -43,7 +43,7 @@ def put(sizes: Sequence[BufferSize], *kinds: str) -> list[int]:
         sum(
             each.bytes
             for each in sizes
-            if each.where == gpu.buffers and KINDS.get(each.what) in kinds
+            if each.where == gpu.buffers and KINDS.get(each.kind) in kinds
         )
         for gpu in gpus(places())
     ]
