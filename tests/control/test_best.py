@@ -13,8 +13,9 @@ from localspec.control import offers as offers_module
 from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best
 from localspec.control.depth import Depth
+from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE
 from localspec.control.offers import DraftOffer
-from localspec.control.priced_proposer import DECIDING_LAG, generous
+from localspec.control.priced_proposer import DECIDING_LAG, PricedProposer, generous
 from localspec.costs import NO_ATTENTION, Attention, Costs
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
@@ -336,6 +337,25 @@ def test_a_head_that_can_never_pay_reads_nothing(wide):
     best.propose([ask(5, limit=0)])
     assert head.left == [0]
     assert not head.caught_up
+
+
+def test_a_round_beside_a_head_adds_less_to_the_budget():
+    added = []
+    for proposer in (Follower(Clock(), 1e-5), Counter(Clock(), 1e-5)):
+        best = made(Clock(), one=(proposer, 2e-3))
+        before = best.depth.budget.left
+        best.note(RoundCost(1, 1, 1, 0.01, reads=False))
+        added.append(best.depth.budget.left - before)
+    assert added == pytest.approx([HEAD_ALLOWANCE, ALLOWANCE])
+
+
+def test_tokens_that_a_proposer_drafted_rightly_are_not_read_again():
+    clock = Clock()
+    depth = Depth(Costs(FLAT, {"counter": {1: 1e-3, 8: 8e-3}}))
+    proposer = PricedProposer("counter", Counter(clock, 1e-3), depth, clock)
+    proposer.read([ask(10, limit=0)])
+    proposer.note_right(0, 4)
+    assert proposer._missed(ask(17)) == 2
 
 
 def test_what_free_proposers_take_is_not_held_against_costly_ones():

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.depth import Candidate, Depth
-from localspec.control.draft_length import draft_on, worthiest
+from localspec.control.draft_length import draft_on, longest_affordable, worthiest
 from localspec.control.exploration import ALLOWANCE, FULL, HORIZON, MIN_WAIT
-from localspec.control.prices import MARGIN
+from localspec.control.prices import MARGIN, DraftPrices
 from localspec.costs import Attention, Batch, Costs
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
@@ -252,6 +252,12 @@ def test_no_draft_costs_more_than_half_of_what_may_be_lost():
         lengths.append(length)
     assert lengths[0] == 0
     assert lengths == sorted(set(lengths))
+
+
+def test_nothing_is_drafted_where_the_shortest_draft_that_could_pay_may_not_be_lost():
+    prices = DraftPrices([], [0.0, 1.0, 5.0, 5.1, 5.2], least=2)
+    assert longest_affordable(prices, 4, 5.1) == 3
+    assert longest_affordable(prices, 4, 2.0) == 0
 
 
 def test_trying_is_rarer_where_it_costs_more():
