@@ -18,10 +18,11 @@ class BufferedRows:
         self._count = 0
 
     def append(self, states: Hidden, start: int) -> None:
-        added = states[max(start, 0) :]
-        begin = self._count + (start < 0)
+        """Append the states from index `start` on; -1: after zeros, for before the first token."""
+        added, zeros = states[max(start, 0) :], 1 if start < 0 else 0
+        begin = self._count + zeros
         end = begin + len(added)
-        if end > len(self._rows):
+        if end > len(self._rows):  # enlarged with room for what a head lets wait
             grown = np.empty((end + MAX_HEAD_LAG, self._rows.shape[1]), np.float32)
             grown[: self._count] = self._rows[: self._count]
             self._rows = grown

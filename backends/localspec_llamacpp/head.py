@@ -46,9 +46,10 @@ class LlamaHead:
         self._drafted: dict[int, DraftedText] = {}  # while it rolls, by slot
 
     def note(self, rows: Sequence[Row], positions: Sequence[int], states: States) -> None:
-        """Take in what the trunk has just read, and its hidden state at every token.
+        """Buffer what the trunk has just read, with its hidden state at every token.
 
-        A prompt is taken in and read in pieces, so that its states are never copied all at once.
+        The head reads it later, or now where too much waits. A row of more than a batch is buffered
+        and read in pieces, as buffering copies states.
         """
         end = 0
         for row, position in zip(rows, positions, strict=True):
@@ -68,11 +69,12 @@ class LlamaHead:
                 self._read_late([piece])
 
     def _read_late(self, rows: Sequence[Row]) -> None:
-        late = self._progress.late(rows)
+        """Let the head read the texts of these rows that are too far behind; the rest waits."""
+        kept_back = self._progress.late(rows)
         try:
-            self._catch_up(late)
+            self._catch_up(kept_back)
         except BackendError as error:
-            self._give_up(late, error)
+            self._give_up(kept_back, error)
 
     def _append(self, row: Row, position: int, hidden: Hidden) -> None:
         text = self._texts[row.slot]

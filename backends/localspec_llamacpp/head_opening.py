@@ -125,20 +125,21 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
 
 
 def _block(weights: ModelWeights, header: Header, most: int) -> Block:
-    """Choose a block: as it was trained, but no longer than a batch has room for."""
+    """Choose a block: as it was trained, but of at most `most` tokens, as a batch has room for."""
     tensors = {tensor.name for tensor in header.tensors}
-    selects = "selector_hidden.weight" in tensors  # DFlash 2
+    is_dspark = "markov_w1.weight" in tensors
+    is_dflash_2 = "selector_hidden.weight" in tensors
     if weights.mask is None:
         header.refuse("names no mask token: convert it again")
-    # DSpark may draft with the first token of a block, too, which is the newest of the text.
+    # DSpark may draft at the first position of a block, too, which holds the text's newest token.
     anchored = bool(header.number("dflash.sample_from_anchor", 1))
-    first = 0 if "markov_w1.weight" in tensors and anchored else 1
+    first_drafting = 0 if is_dspark and anchored else 1
     tokens = min(header.number("dflash.block_size", BLOCK), most)
-    if tokens <= first:
+    if tokens <= first_drafting:
         header.refuse(f"fills blocks of {tokens} tokens, and so drafts none")
-    candidates = header.number("dflash.selector_top_k") if selects else 0
+    candidates = header.number("dflash.selector_top_k") if is_dflash_2 else 0
     causal = bool(header.number("dflash.attention.causal"))
-    return Block(tokens, first, weights.mask, causal, candidates)
+    return Block(tokens, first_drafting, weights.mask, causal, candidates)
 
 
 def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:

@@ -96,7 +96,10 @@ def rpc(reason: str) -> ctypes.CDLL:
 
 
 def require_answer(endpoint: str) -> str:
-    """Shake hands as llama.cpp does; return the version of the worker's protocol."""
+    """Shake hands as llama.cpp does; return the version of the worker's protocol.
+
+    `DeviceError` if it does not answer within `PATIENCE_SECONDS`.
+    """
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         answer = look(endpoint, max(end - time.monotonic(), LOOK_SECONDS))

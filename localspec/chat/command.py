@@ -102,7 +102,7 @@ def find_conversation(
 def model_and_question(
     source: LocalModels | AttachedServer, name: str, question: str
 ) -> tuple[str, str]:
-    """Return a lone argument as a model or as a question."""
+    """Return the model and the question; a lone argument, in `name`, may be either."""
     if question or not name:
         return name, question
     is_model = (

@@ -40,27 +40,30 @@ class Marked:
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()
         tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
-        return Reader(tape, parts, self._reply(tape, parts, offered_tools(tools), prompt_end))
+        return Reader(tape, parts, self._read_reply(tape, parts, offered_tools(tools), prompt_end))
 
-    def _reply(
+    def _read_reply(
         self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[None]:
-        """Read reasoning, calls without a mark at the beginning, then content and marked calls."""
-        tape.begin()
+        """Read reasoning, calls without a mark at the beginning, then content and marked calls.
+
+        Blanks between these belong to none. Reasoning is left out where calls come at once.
+        """
+        tape.begin()  # the mark that the prompt ends with, and `reader` fed, is no content
         if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
             breaks = ending_content(self.form) if offered else []
             yield from self.thought.read(tape, parts, prompt_end, breaks)
         yield from tape.blank()
         opened = begun(self.form, prompt_end)
-        answers = yield from self._answers(tape)
-        if opened and not answers and not offered:  # the mark of a call that nobody offered
+        in_marks = yield from self._opens_content(tape)
+        if opened and not in_marks and not offered:  # the prompt's mark of a call: drop it
             yield from tape.starts(opened)
             tape.begin()
         first = yield from tape.ahead()
-        if offered and first and first in self.form.bare:
+        if offered and first and first in self.form.bare:  # may begin a call without a mark
             yield from self.form.read(tape, parts, offered, "")
-        parts.say(tape.written())
-        ends = [self.answer[1]] if self.answer and answers else []
+        parts.say(tape.written())  # what was read and turned out to be content
+        ends = [self.answer[1]] if self.answer and in_marks else []
         ends = [end for end in (*ends, self.ending) if end]
         yield from self._content(tape, parts, offered, ends, opened)
 
@@ -100,7 +103,7 @@ class Marked:
             yield from self.form.read(tape, parts, offered, mark)
         return bool(mark)
 
-    def _answers(self, tape: Tape) -> Reading[bool]:
+    def _opens_content(self, tape: Tape) -> Reading[bool]:
         """Read the mark that begins content, if it is there."""
         if self.answer is None or not (yield from tape.starts(self.answer[0])):
             return False

@@ -149,11 +149,14 @@ class Constraint:
         raise UsageError(f"the grammar gave up after {len(self._reply)} tokens: {why}")
 
     def _find_forced(self) -> Tokens:
-        """Find the tokens that must follow. Their masks are needed later, anyway."""
+        """Find the tokens that must follow, short of one after which the reply could only end.
+
+        Each takes a mask to be found; the same masks are used when the tokens are verified.
+        """
         forced: list[int] = []
         most = min(MAX_FORCED, self.affordable)
         while len(forced) < most and (state := self._after(forced)).count == 1:
-            if self.over([*forced, state.only]):
+            if self.over([*forced, state.only]):  # left to the target, as in `keeps`
                 break
             forced.append(state.only)
         return tokens_of(forced)

@@ -60,7 +60,7 @@ class Examined:
     def footprint(self) -> Footprint:
         footprint = self._record.footprint()
         if footprint is None:
-            footprint = self._asked(lambda trying: trying.footprint())
+            footprint = self._ask(lambda trying: trying.footprint())
             self._record.keep_footprint(footprint)
         return footprint
 
@@ -71,7 +71,7 @@ class Examined:
         """Compute the memory for loading; `UsageError` if this model cannot be loaded so."""
         needs = self._record.needs(options)
         if needs is None:
-            needs = self._asked(lambda trying: trying.needs(options))
+            needs = self._ask(lambda trying: trying.needs(options))
             self._record.keep_needs(options, needs)
         return needs
 
@@ -98,7 +98,7 @@ class Examined:
 
     def _verdict(self, options: Options, driven: bool) -> str | None:
         try:
-            self._asked(lambda trying: trying.run(options, driven=driven))
+            self._ask(lambda trying: trying.run(options, driven=driven))
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:
@@ -111,8 +111,12 @@ class Examined:
         """Raise `DeviceError` if a device was lost: that is no fault of a file."""
         backend(self.engine.name).probe()
 
-    def _asked(self, ask: Callable[[Trying], T]) -> T:
-        """Ask a trial; a file that is refused in one way may run in another, in a new process."""
+    def _ask(self, ask: Callable[[Trying], T]) -> T:
+        """Ask the trial's process, started if there is none.
+
+        It ends if it refuses the file, so that the next question, about another way to load the
+        file, goes to a new one.
+        """
         if self._process is None:
             self._begins(self.files.path)
             self._process = self._start(self.files)

@@ -121,6 +121,7 @@ class Page:
         self._word, self._gap = [], []
 
     def fill(self, text: str, style: str) -> None:
+        """Put text without line ends on this line and the next ones, broken where one is full."""
         while self._used + cells(text) > self._width:
             count = fitting(text, self._width - self._used)
             self.lines[-1].append((text[:count], style))
