@@ -32,9 +32,10 @@ STORY = {
 
 @dataclass
 class Watched:
-    """The longest pause between signs of life."""
+    """The longest pause between signs of life, since `reset`."""
 
     seconds: float = 0.0
+    since: float = 0.0
     last: float | None = None
     signs: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -45,12 +46,12 @@ class Watched:
             now, self.signs = time.monotonic(), self.signs + 1
             before = self.last if begun is None else begun
             if before is not None:
-                self.seconds = max(self.seconds, now - before)
+                self.seconds = max(self.seconds, now - max(before, self.since))
             self.last = now
 
     def reset(self) -> None:
         with self.lock:
-            self.seconds = 0.0
+            self.seconds, self.since = 0.0, time.monotonic()
 
 
 def streaming(address: str, stop: threading.Event, watched: Watched) -> None:
