@@ -169,15 +169,19 @@ def unfit(nvcc: Nvcc, card: Nvidia) -> str:
 
 
 def lacking(because: str, machine: Machine, card: Nvidia, indexed: bool) -> str:
-    """Describe what a build for CUDA needs, and how to get it."""
+    """Describe what a build for CUDA needs, and how to get it.
+
+    indexed: the package index has a compiler for the card, so a newer driver would do as well
+    """
     old = min(numbers(card), default=TURING) < TURING
     offered, site = (OLD_TOOLKIT, OLD_TOOLKIT_SITE) if old else (TOOLKIT, TOOLKIT_SITE)
-    get, beside = offered.get(machine.manager, site), " of CUDA 12" if old else ""
+    command, which_one = offered.get(machine.manager, site), " of CUDA 12" if old else ""
     if machine.nvcc:
-        get = site  # that of the package manager may be the one that is here
-        beside += f" ({machine.nvcc.path} {unfit(machine.nvcc, card)})"
+        command = site  # that of the package manager may be the one that is here
+        which_one += f" ({machine.nvcc.path} {unfit(machine.nvcc, card)})"
     newer = f"{DRIVER}, or " if indexed else ""
-    return f"CUDA for {because} needs {newer}NVIDIA's toolkit{beside}: {get}; then {fix(machine)}"
+    needs = f"{newer}NVIDIA's toolkit{which_one}"
+    return f"CUDA for {because} needs {needs}: {command}; then {fix(machine)}"
 
 
 def for_card(card: Nvidia) -> tuple[str, ...]:

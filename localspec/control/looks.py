@@ -30,7 +30,7 @@ class Looks:
 
     depth: Depth
     rounds: int = 0
-    all_seen: bool = False  # whether there were looks before at all texts of this round
+    all_seen: bool = False  # whether each text that was due last had been looked at before
     _pays: Pays | None = None  # `pays`; None: to be found out
     _busy: dict[int, int] = field(default_factory=dict)  # round of the latest good draft, by slot
     _looked: dict[int, int] = field(default_factory=dict)  # round of the latest look, by slot
@@ -43,9 +43,9 @@ class Looks:
         return always if self._jointly(batch.rows) else self._pays
 
     def due(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> Sequence[Ask]:
-        """Choose the texts to look for drafts for; note that they are looked at.
+        """Return the texts to look for drafts for, and record this round as their latest look.
 
-        Rows that are drafted for equally far or not at all are looked at together.
+        Where rows must be drafted for equally far, all are looked at or none.
         """
         due = [ask for ask in asks if self._is_due(ask, len(asks), watches.get(ask.slot))]
         if self._jointly(len(asks)) and len(due) < len(asks):

@@ -41,8 +41,8 @@ class Parts:
 
     def __init__(self) -> None:
         self._ready: list[Part] = []
-        self._content = _Edge()
-        self._reasoning = _Edge()
+        self._content = _TrimmedText()
+        self._reasoning = _TrimmedText()
         self._calls = 0
         self._alone = True  # neither reasoning nor a call so far
         self.complete = True  # whether the newest call has all of its arguments
@@ -86,8 +86,11 @@ class Parts:
             self._ready.append(Content(blanks))
 
 
-class _Edge:
-    """A text whose last blanks wait until it is known what follows."""
+class _TrimmedText:
+    """A text whose last blanks wait until it is known what follows.
+
+    begun: whether any text but blanks was returned
+    """
 
     def __init__(self) -> None:
         self.begun = False
@@ -101,12 +104,13 @@ class _Edge:
     def add(self, text: str, keep: bool) -> str:
         """Return the text that is sure now; `keep` tells whether blanks at the very start count."""
         inner = text.strip(BLANKS)
-        first, last = text.split(inner) if inner else (text, "")
-        self._blanks.append(first)
+        # `inner` stands in it once, as all around it is blank.
+        first_blanks, last_blanks = text.split(inner) if inner else (text, "")
+        self._blanks.append(first_blanks)
         if not inner:
             return ""
         sure = self.release(keep) + inner
-        self._blanks.append(last)
+        self._blanks.append(last_blanks)
         self.begun = True
         return sure
 

@@ -67,19 +67,23 @@ class CallGrammar:
         return self.lark.rule(f"{self.lark.slots(end)} {more} {self.lark.slots(layout.close)}")
 
     def _raw_calls(self) -> dict[str, tuple[str, str]]:
-        """Map tools to expressions for a name and for all after it, where only that ends values."""
+        """Map tools to expressions for a name and for all after it; empty if values are quoted.
+
+        A raw value ends only at what follows it: the close of the calls, or the next call.
+        """
         layout, fields = self.layout, self.layout.fields
         if fields is None or not fields.raw:
             return {}
-        heads = {t.name: self._name(t) + self._layout_of(t).name_end for t in self.tools}
+        name_texts = {t.name: self._name(t) + self._layout_of(t).name_end for t in self.tools}
+        # Reserved before they are filled, as each may go on with any other.
         rules = {tool.name: self.lark.reserved() for tool in self.tools}
         for tool in self.tools:
             end = self._layout_of(tool).end
-            ends = [(end + layout.close, "")]
+            ends = [(end + layout.close, "")]  # a text that ends a value, and the rule after it
             if self._continues:
-                ends += [(f"{end}{layout.again}{heads[name]}", rules[name]) for name in rules]
+                ends += [(f"{end}{layout.again}{name_texts[name]}", rules[name]) for name in rules]
             self.lark.fill(rules[tool.name], raw_parameters(self.lark, fields, tool, ends))
-        return {name: (self.lark.literal(heads[name]), rules[name]) for name in rules}
+        return {name: (self.lark.literal(name_texts[name]), rules[name]) for name in rules}
 
     def _words(self, tool: OfferedTool) -> tuple[str, ...]:
         """Cut the beginning of a call where there may be blanks."""

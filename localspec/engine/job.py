@@ -110,24 +110,24 @@ class Job:
         return min(self.generation.cached / self.generation.prompt_tokens, 1.0)
 
     def publish(self, outcome: Outcome, now: float) -> None:
-        """Tell the listener the text and tokens of a round."""
+        """Count a round in the figures, and send its text and tokens to the listener."""
         g = self.generation
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
         self.clock.note(now, outcome.emitted)
         self.ledger.note(outcome)
-        likeliest = self.settings.logprobs
-        reported = () if likeliest is None else tuple(logprobs(outcome.logits, tokens, likeliest))
+        top_count = self.settings.logprobs
+        reported = () if top_count is None else tuple(logprobs(outcome.logits, tokens, top_count))
         lengths = tuple(g.text.take_lengths())
         self._send(
             Chunk(
-                g.text.take_text(),
-                tokens,
-                outcome.accepted,
-                outcome.draft.by,
-                reported,
-                len(outcome.draft),
-                lengths,
-                outcome.rounds,
+                text=g.text.take_text(),
+                tokens=tokens,
+                accepted=outcome.accepted,
+                by=outcome.draft.by,
+                logprobs=reported,
+                drafted=len(outcome.draft),
+                lengths=lengths,
+                rounds=outcome.rounds,
             )
         )
 

@@ -54,42 +54,49 @@ class PullPlan:
 
 
 def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
-    """Resolve a name, or a source; asks the hub which files that are."""
+    """Resolve a name of the catalogue, or a source, to the files to pull.
+
+    The drafter is the given one, else the one that the catalogue offers for the engine.
+    """
     if name_or_source.startswith(("hf:", "https:", "http:")):
-        return _unnamed(name_or_source, engine, draft)
+        return plan_of_source(name_or_source, engine, draft)
     name, _, weights = name_or_source.partition(":")
-    # The error names all of a repository.
+    # A repository is no name, and the error is to show it whole.
     entry = find(name_or_source if "/" in name_or_source else name)
-    own = choose(entry, engine, tuple(specs()))
-    weights = fitting(entry, own, weights, current_machine(own, Limits()))
-    offer = offer_for(entry, own)
-    target = listed_part(offer.weights[weights], own, weights)
+    engine_name = choose(entry, engine, tuple(specs()))
+    weights = fitting(entry, engine_name, weights, current_machine(engine_name, Limits()))
+    offer = offer_for(entry, engine_name)
+    target = listed_part(offer.weights[weights], engine_name, weights)
     if draft:
-        return PullPlan(name, weights, own, target, "model", _given(draft, own))
-    if offer.drafter == "model" and (listed_draft := find_draft(offer, own)):
-        helper = listed_part(listed_draft[1], own, offer.draft.partition(":")[2])
-        return PullPlan(name, weights, own, target, "model", helper)
+        return PullPlan(name, weights, engine_name, target, "model", _given(draft, engine_name))
+    if offer.drafter == "model" and (listed_draft := find_draft(offer, engine_name)):
+        _, draft_offer = listed_draft
+        _, _, draft_weights = offer.draft.partition(":")
+        helper = listed_part(draft_offer, engine_name, draft_weights)
+        return PullPlan(name, weights, engine_name, target, "model", helper)
     if offer.draft:
-        return PullPlan(
-            name, weights, own, target, offer.drafter, part(source(offer.draft), own, "")
-        )
-    return PullPlan(name, weights, own, target, offer.drafter)
+        helper = part(source(offer.draft), engine_name, "")
+        return PullPlan(name, weights, engine_name, target, offer.drafter, helper)
+    return PullPlan(name, weights, engine_name, target, offer.drafter)
 
 
-def _unnamed(text: str, engine: str, draft: str) -> PullPlan:
+def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
+    """Plan to pull a repository or an address, with the given draft or what lies beside it."""
     where = source(text)
     if isinstance(where, Hub):
         offered = hub.listing(where)
-        own = engine if engine != AUTO else hub_taker(where, offered)
-        target = hub_part(where, offered, own, "")
+        engine_name = engine if engine != AUTO else hub_taker(where, offered)
+        target = hub_part(where, offered, engine_name, "")
         name = where.repository.rpartition("/")[2].lower()
-        drafter, helper = ("model", _given(draft, own)) if draft else _beside(where, offered, own)
+        drafter, helper = (
+            ("model", _given(draft, engine_name)) if draft else _beside(where, offered, engine_name)
+        )
     else:
         assert isinstance(where, Address)
-        own, target = taker(Path(where.name), engine), PullPart(where)
+        engine_name, target = taker(Path(where.name), engine), PullPart(where)
         drafter, name = "model" if draft else "none", Path(where.name).stem.lower()
-        helper = _given(draft, own) if draft else None
-    return PullPlan(name, "as-given", own, target, drafter, helper)
+        helper = _given(draft, engine_name) if draft else None
+    return PullPlan(name, "as-given", engine_name, target, drafter, helper)
 
 
 def hub_taker(where: Hub, offered: Listing) -> str:

@@ -38,26 +38,29 @@ def context(talk: Talk, _: str) -> None:
 
 
 def contents(talk: Talk) -> Iterator[tuple[str, int, str]]:
-    """Count the tokens of what the model hears with the next question, and the room left."""
+    """Yield rows (heading, tokens, remark): what the next prompt has so far, and the room left.
+
+    Where the model cannot count, the figures are those of its last answer.
+    """
     speaker, session = talk.speaker, talk.session
     if not speaker.context:
         raise UsageError(f"{speaker.name} does not report its context length")
     question = ChatMessage("user", "")
-    alone = speaker.count([question.message])
-    systemed = speaker.count(replace(session, said=[], forgotten=0).messages(question))
+    empty_question = speaker.count([question.message])
+    with_system = speaker.count(replace(session, said=[], forgotten=0).messages(question))
     whole = speaker.count(session.messages(question))
-    if alone is None or systemed is None or whole is None:
+    if empty_question is None or with_system is None or whole is None:
         figures = talk.heard[-1].figures if talk.heard else None
         if figures is None or not figures.prompt:
             raise UsageError(f"{speaker.name} does not count tokens before an answer")
         whole = figures.prompt + figures.tokens
         yield "after the last answer", whole, "tokens"
     else:
-        heard = len(session.said) - session.forgotten
+        sent = len(session.said) - session.forgotten
         left_out = f", without the oldest {session.forgotten:,}" if session.forgotten else ""
-        yield "system prompt", systemed - alone, "tokens"
-        yield "conversation", whole - systemed, f"in {counted(heard, 'message')}{left_out}"
-        yield "next question", alone, "at least, for what stands around it"
+        yield "system prompt", with_system - empty_question, "tokens"
+        yield "conversation", whole - with_system, f"in {counted(sent, 'message')}{left_out}"
+        yield "next question", empty_question, "at least: the marks around it"
     yield "room left", max(speaker.context - whole, 0), f"of {speaker.context:,} tokens"
 
 

@@ -28,6 +28,10 @@ class Screen:
         return self.moves and self.console.color_system is not None and not self.console.no_color
 
     def view(self, *, lens: bool) -> View:
+        """Return a view to show an answer in: drawn anew as it grows, or typed where none can be.
+
+        With `lens` tokens have the colour of the proposer that drafted them.
+        """
         if not self.moves:
             return TypedView(sys.stdout)
         canvas = Canvas(

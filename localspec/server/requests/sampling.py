@@ -178,9 +178,11 @@ def with_listed_samplers(sampling: Sampling, names: Sequence[str] | None) -> Sam
     """
     if names is None:
         return sampling
-    plain = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
+    # But for its temperature, GREEDY has every sampler switched off.
+    off = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
     for parameter in PARAMETERS:
+        # Parameters without a sampler of their own name belong to that of penalties.
         sampler = parameter.field if parameter.field in SAMPLERS else "penalties"
         if sampler not in names or (parameter.field == "temperature" and "infill" in names):
-            sampling = parameter.put(sampling, parameter.get(plain))
+            sampling = parameter.put(sampling, parameter.get(off))
     return sampling
