@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,17 @@ def test_texts_are_kept_in_memory_only_if_that_is_quicker_than_reading_them(savi
     tiers.keep(model, 0, held)  # the first one shows how long that takes
     assert tiers.bytes > 0
     assert tiers.has_memory is kept
+
+
+def test_an_engine_that_reads_quickly_saves_only_the_text_that_shows_how_long_that_takes():
+    tiers = CacheTiers(Ram(GB), clock=itertools.count(step=1.0).__next__)  # a second for each
+    running = Engine(few(1), Silent(), parts=EngineParts(tiers=tiers))
+    ask(running, text(1))
+    ask(running, text(2))
+    saved = tiers.bytes
+    assert saved > 0
+    ask(running, text(3))
+    assert tiers.bytes == saved
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
