@@ -13,7 +13,7 @@ from localspec.templates.message import Json, Tool
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a reply may be: calls follow the schemas of their tools, other text follows `form`.
+    """Bound a reply: calls follow the schemas of their tools, other text follows `form`.
 
     If calls are `required`, a reply is one call, after reasoning if the model reasons; with
     `parallel`, as many calls as the family can write. Without a form, other text is free.

@@ -34,7 +34,7 @@ PREFIX_TOKENS = 64  # less is held nowhere for long
 
 
 class Body(Protocol):
-    """What a client sent to one model."""
+    """A request's body that names one model."""
 
     @property
     def model(self) -> str: ...
@@ -49,7 +49,7 @@ class PromptBody(Body, Protocol):
 
 
 class TextBody(PromptBody, Protocol):
-    """What a client sent to have text generated."""
+    """A request's body that asks for text."""
 
     @property
     def stream(self) -> bool: ...

@@ -12,20 +12,11 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 from tests import tiny, tiny_mlx
+from tests.gguf_to_mlx import PARTS as QWEN3
 from tests.gguf_to_mlx import by_halves
 
-PARTS = {
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-QWEN3 = PARTS | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+NORMS = ("attn_q_norm", "attn_k_norm")  # which Qwen3 has, and Llama lacks
+PARTS = {name: layer for name, layer in QWEN3.items() if name not in NORMS}
 
 
 class HeldHead:
