@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from localspec.tokenizer import Tokenizer
     from localspec.tokens import Logits, Tokens
 
+MAX_TENTATIVE = 512  # tokens of the longest draft
+BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
@@ -160,8 +162,8 @@ class Options:
         within("threads", self.threads, 1, 1 << 16)
         within("gpu_layers", self.gpu_layers, 0, 1 << 16)
         within("cpu_moe", self.cpu_moe, 0, 1 << 16)
-        within("tentative", self.tentative, 0, 64)
-        within("batch", self.batch, self.tentative + 2, 1 << 16)
+        within("tentative", self.tentative, 0, MAX_TENTATIVE)
+        within("batch", self.batch, self.tentative + BATCH_MARGIN, 1 << 16)
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:

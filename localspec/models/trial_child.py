@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from localspec.backend import (
+    BATCH_MARGIN,
     CELLS,
     Backend,
     Device,
@@ -40,7 +41,7 @@ GOING: dict[str, object] = {}  # the reply that says no more than that it goes o
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
 # Tokens fed at once; from 33 on engines take other ways than before.
 LONG_PROMPT, SHORT_PROMPT = 33, 4
-MAX_TENTATIVE = 8
+TRIAL_TENTATIVE = 8
 WIDTHS = (2, 3, 5, 9, 17, 65)  # tokens fed at once; drivers choose their kernels by that
 # Every byte that UTF-8 text can have.
 ALL_BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
@@ -100,7 +101,7 @@ def trial_context(options: Options, driven: bool) -> int:
 
 def trial_options(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
-    tentative = min(MAX_TENTATIVE, options.batch - 2)
+    tentative = min(TRIAL_TENTATIVE, options.batch - BATCH_MARGIN)
     split = tuple(float(share > 0) for share in options.split)
     small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
     return replace(small, split=split, verbose=False)

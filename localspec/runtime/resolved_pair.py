@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from localspec.backend import Options
+from localspec.backend import BATCH_MARGIN, Options
 from localspec.errors import ModelFileError, UsageError
 from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits, plan_pair
@@ -22,7 +22,6 @@ from localspec.runtime.pair_files import ExaminedPair
 
 # Tokens in a batch, at which drivers that die of wider ones were seen to work.
 NARROW_BATCHES = 32, 8
-BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
 
 
 @dataclass(frozen=True, slots=True)

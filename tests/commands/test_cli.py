@@ -154,7 +154,7 @@ def test_info_tells_what_a_recurrent_model_keeps(capsys):
         (["generate", "MODEL", "hi", "--draft", "MODEL", "--proposer", "ngram"], 2, "give none"),
         (["generate", "MODEL", "hi", "--logprobs", "2"], 2, "add --json"),
         (["generate", "MODEL"], 2, "Missing argument"),
-        (["generate", "MODEL", "hi", "--depth", "99"], 2, "99"),
+        (["generate", "MODEL", "hi", "--depth", "513"], 2, "513"),
         (["info", __file__], 1, "test_cli.py"),
         (["dance"], 2, "dance"),
     ],

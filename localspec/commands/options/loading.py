@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from localspec.backend import CONTEXT, Options
+from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
 from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
@@ -48,7 +48,7 @@ class DraftingOptions:
         default="auto",
     )
     depth: int | None = option(
-        click.IntRange(0, 64),
+        click.IntRange(0, MAX_TENTATIVE),
         "Tokens to draft per round.",
         otherwise="by measured cost",
     )
@@ -137,9 +137,11 @@ def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None
 
     workers.use(chosen.workers)
     drafting = drafting or DraftingOptions()
+    tentative = max(drafting.depth or 0, Options().tentative)
     options = Options(
         context=chosen.context,
-        tentative=max(drafting.depth or 0, Options().tentative),
+        batch=max(Options().batch, tentative + BATCH_MARGIN),
+        tentative=tentative,
         kv_type=chosen.kv_type,
         flash_attention=SWITCH[chosen.flash_attention],
         gpu_layers=chosen.gpu_layers,

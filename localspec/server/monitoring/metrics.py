@@ -13,7 +13,7 @@ from localspec.server.model_host import ModelHost
 
 SECOND_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
-DEPTH_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+DEPTH_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512)
 
 LLAMA_CPP = {  # counters by the names of its server, for dashboards made for it
     "prompt_tokens": "Tokens of prompts that were read",

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from localspec.backend import MAX_TENTATIVE
 from localspec.engine.settings import MAX_LOGPROBS, Settings
 from localspec.proposers import registry
 from localspec.server.model_host import Served
@@ -75,7 +76,7 @@ class Drafting(RequestPart):
     """The proposers and depth of one request."""
 
     proposer: str | None = None  # names with commas between them
-    depth: int | None = Field(None, ge=0, le=64)
+    depth: int | None = Field(None, ge=0, le=MAX_TENTATIVE)
     plain: bool = False
 
 
