@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from localspec.bench import machine, modes, prompts
+from localspec.bench import earlier_run, modes, prompts
+from localspec.bench.against import compare
+from localspec.bench.earlier_run import BenchRun
 from localspec.bench.measure import questions
 from localspec.bench.prompts import Prompt
-from localspec.bench.report import Setup, as_json, report, text
+from localspec.bench.report import Report, as_json, report, text
+from localspec.bench.setup import Setup, describe, describe_drafter, on_host, sums
 from localspec.bench.timed_run import run
-from localspec.bench.verdict import Drafter
 from localspec.commands.loading_line import LoadingLine
 from localspec.commands.options.declare import (
     COUNT,
     INTEGER,
     NUMBER,
+    READABLE,
     SECONDS,
     TEXT,
     WRITABLE,
@@ -32,11 +35,8 @@ from localspec.commands.options.declare import (
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.engine.settings import Settings
-from localspec.errors import UsageError
-from localspec.pairing.vocabulary import Match
-from localspec.proposers import registry
+from localspec.errors import LocalSpecError, UsageError
 from localspec.runtime.pair_files import PairFiles
-from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.sampling.parameters import Sampling
 
 WHOLE_RUN = 150.0  # seconds: with what a slow machine adds, no more than three minutes
@@ -68,6 +68,9 @@ class BenchOptions:
     temperature: float = option(NUMBER, "Sampling temperature; 0: greedy.", default=0.0)
     seed: int = option(INTEGER, "Seed of sampled replies, the same in all modes.", default=0)
     json: Path | None = option(WRITABLE, "File for all figures and replies.")
+    against: Path | None = option(
+        READABLE, "File of an earlier --json to compare with; a fall beyond the noise exits with 1."
+    )
 
 
 @click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
@@ -83,6 +86,9 @@ def bench(context: click.Context, model: str) -> None:
     chosen, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
     deadline = time.monotonic() + chosen.seconds
     loading = make_loading(loading_options)
+    earlier = earlier_run.read(chosen.against) if chosen.against else None
+    if earlier:
+        chosen = _as_before(chosen, earlier)
     settings = _settings(chosen)
     names = [name.strip() for name in chosen.modes.split(",") if name.strip()]
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
@@ -93,19 +99,48 @@ def bench(context: click.Context, model: str) -> None:
         with LoadingLine(model) as line:
             opened = modes.load(files, loading, names, line, details=chosen.details)
             lineup, resolved = closing.enter_context(opened)
+        setup = Setup(
+            heading=tuple(describe(resolved, lineup.pairing, settings)),
+            modes=tuple(mode.name for mode in lineup.modes),
+            drafter=describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft)),
+            weights=sums(resolved) if chosen.json or earlier else (),
+            on_host=on_host(resolved),
+        )
+        if earlier:
+            earlier_run.require_comparable(earlier, setup)
         asked = questions(lineup.target, prompts_to_ask, settings)
         outcome = run(lineup, asked, chosen.repeat, deadline)
-    setup = Setup(
-        heading=(*_heading(resolved, lineup.pairing), ("sampling", _sampling(chosen))),
-        modes=tuple(mode.name for mode in lineup.modes),
-        drafter=_drafter(lineup.drafter, chosen_by_user=loading_options.draft is not None),
-    )
     measurements = report(setup, outcome)
     click.echo(text(measurements, details=chosen.details))
     if chosen.json:
-        chosen.json.write_text(as_json(measurements), encoding="utf-8")
+        _write(chosen.json, as_json(measurements))
     if outcome.interrupted:
         raise click.Abort
+    if chosen.against and earlier:
+        _compare(chosen.against, earlier, measurements)
+
+
+def _as_before(chosen: BenchOptions, earlier: BenchRun) -> BenchOptions:
+    """Measure the modes, and replies of the length, of the earlier run where these are open."""
+    measured = ",".join(mode for mode in earlier.modes if mode not in (modes.PLAIN, modes.AGAIN))
+    tokens = chosen.max_tokens or earlier.longest
+    return replace(chosen, modes=chosen.modes or measured, max_tokens=tokens)
+
+
+def _compare(path: Path, earlier: BenchRun, measurements: Report) -> None:
+    """Print what changed since an earlier run; fail if something fell."""
+    now = BenchRun.of(measurements)
+    comparison = compare(path, earlier, now, measurements.setup.drafter)
+    click.echo(f"\n{comparison.text()}")
+    if comparison.falls:
+        raise LocalSpecError(f"this fell: {'; '.join(map(str, comparison.falls))}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LocalSpecError(f"--json cannot be written: {error}") from error
 
 
 def _prompts(chosen: BenchOptions) -> list[Prompt]:
@@ -133,37 +168,3 @@ def _check_file(path: Path | None) -> None:
         raise UsageError(f"--json cannot be written: {error}") from error
     if not existed:
         path.unlink()
-
-
-def _drafter(proposer: str, *, chosen_by_user: bool) -> Drafter | None:
-    """Describe what drafts besides prompt lookup, and how to do without it."""
-    if not proposer:
-        return None
-    name = "this draft model" if proposer == registry.DRAFT else f"the {proposer} head"
-    without = (
-        "Leave --draft away"
-        if chosen_by_user
-        else f"Leave it away: --proposer {','.join(registry.AUTO)}"
-    )
-    return Drafter(name, f"{without}.")
-
-
-def _heading(resolved: ResolvedPair, pairing: Match | None) -> list[tuple[str, str]]:
-    target, draft = resolved.target, resolved.draft
-    lines = [
-        ("command", machine.command("localspec")),
-        ("revision", machine.revision()),
-        ("versions", machine.versions()),
-        ("machine", machine.machine(target.engine.devices)),
-        ("model", machine.weights(target.footprint)),
-        ("path", str(target.files.path)),
-    ]
-    if draft is not None:
-        share = f"; can draft {pairing.share:.0%} of the tokens" if pairing else ""
-        lines.append(("draft", machine.weights(draft.footprint) + share))
-    return lines
-
-
-def _sampling(chosen: BenchOptions) -> str:
-    sampled = f"temperature {chosen.temperature:g}, seed {chosen.seed}"
-    return sampled if chosen.temperature else "greedy"

@@ -1,8 +1,11 @@
-"""One reply of one mode, round by round."""
+"""One reply of one mode, round by round; and its form in a file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from localspec.bench.looping import loops
 from localspec.bench.prompts import Prompt
@@ -23,6 +26,17 @@ class Round:
         A reply that ends within a draft leaves the rest unjudged.
         """
         return self.accepted < self.drafted and self.accepted < self.emitted
+
+    @classmethod
+    def checked(
+        cls, drafted: int, accepted: int, emitted: int, seconds: float, checking: float
+    ) -> Round:
+        """Make a round of numbers from a file; raise a ValueError if no round has such."""
+        round_ = cls(int(drafted), int(accepted), int(emitted), float(seconds), float(checking))
+        counts = 0 <= round_.accepted <= round_.drafted and round_.emitted >= 1
+        if not (counts and 0 < round_.seconds < math.inf):
+            raise ValueError(f"there is no such round as {astuple(round_)}")
+        return round_
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,45 @@ class MeasuredReply:
     @property
     def looping(self) -> bool:
         return loops(self.text, self.tokens[:-1])  # the last may be the end's own
+
+    def as_record(self) -> dict[str, object]:
+        return {
+            "prompt": self.prompt.name,
+            "category": self.prompt.category,
+            "mode": self.mode,
+            "repeat": self.repeat,
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "tokens": self.tokens,
+            "text": self.text,
+            "finish": self.finish,
+            "looping": self.looping,
+            "first_token": self.first_token,
+            "tokens_per_second": self.tokens_per_second,
+            "rounds": [astuple(round_) for round_ in self.rounds],
+        }
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> MeasuredReply:
+        """Read a reply, but for the text of its prompt.
+
+        Raise a KeyError, a TypeError or a ValueError if the record is no reply.
+        """
+        category, name = str(record["category"]), str(record["prompt"])
+        rounds = tuple(Round.checked(*numbers) for numbers in record["rounds"])
+        if not rounds:
+            raise ValueError(f"the reply to {name} has no rounds")
+        return cls(
+            mode=str(record["mode"]),
+            prompt=Prompt(category, (), number=int(name.removeprefix(category))),
+            repeat=int(record["repeat"]),
+            prompt_tokens=int(record["prompt_tokens"]),
+            tokens=tuple(map(int, record["tokens"])),
+            text=str(record["text"]),
+            finish=str(record["finish"]),
+            rounds=rounds,
+            cached_tokens=int(record["cached_tokens"]),
+        )
 
 
 def speed(rounds: tuple[Round, ...]) -> float | None:

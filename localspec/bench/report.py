@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from textwrap import fill
 
-from localspec.bench.reply import MeasuredReply, Round
+from localspec.bench.reply import Round
+from localspec.bench.setup import Setup
 from localspec.bench.summary import Section, Trial, forwards, loops, sections, speeds, trials
 from localspec.bench.table import TABLES, printed
 from localspec.bench.timed_run import Outcome
-from localspec.bench.verdict import Drafter, Verdict, judge
+from localspec.bench.verdict import Verdict, judge
 from localspec.bench.verdict_table import verdict_table
 
 WIDTH = 80  # of a terminal
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    heading: tuple[tuple[str, str], ...]
-    modes: tuple[str, ...]
-    drafter: Drafter | None = None
+FORMAT = 1  # of the JSON: more where an earlier LocalSpec would misread it
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +86,14 @@ def as_json(report: Report) -> str:
     """Serialise all measurements; rounds are lists in the order of `round_fields`."""
     return json.dumps(
         {
+            "format": FORMAT,
             "verdict": asdict(report.verdict) if report.verdict else None,
-            "heading": dict(report.setup.heading),
-            "modes": report.setup.modes,
+            **report.setup.as_record(),
+            "load": asdict(report.outcome.load),
             "forwards": report.forwards,
             "sections": [asdict(section) for section in report.sections],
             "round_fields": [field.name for field in fields(Round)],
-            "replies": [_reply(reply) for reply in report.outcome.replies],
+            "replies": [reply.as_record() for reply in report.outcome.replies],
         },
         ensure_ascii=False,
     )
-
-
-def _reply(reply: MeasuredReply) -> dict[str, object]:
-    return {
-        "prompt": reply.prompt.name,
-        "category": reply.prompt.category,
-        "mode": reply.mode,
-        "repeat": reply.repeat,
-        "prompt_tokens": reply.prompt_tokens,
-        "cached_tokens": reply.cached_tokens,
-        "tokens": reply.tokens,
-        "text": reply.text,
-        "finish": reply.finish,
-        "looping": reply.looping,
-        "first_token": reply.first_token,
-        "tokens_per_second": reply.tokens_per_second,
-        "rounds": [astuple(round_) for round_ in reply.rounds],
-    }

@@ -25,6 +25,13 @@ def tokens_a_round(chance: float, drafted: float) -> float:
     return float((1 - chance ** (drafted + 1)) / (1 - chance))
 
 
+def chance(rounds: Sequence[Round]) -> float | None:
+    """Measure how often a draft token is right if all before it were; None if none was judged."""
+    accepted = sum(round_.accepted for round_ in rounds)
+    judged = accepted + sum(round_.rejects for round_ in rounds)
+    return accepted / judged if judged else None
+
+
 def costs(timed: Iterable[tuple[Sequence[Round], float]]) -> dict[int, float]:
     """Measure forwards by draft tokens verified, in plain rounds: medians.
 
@@ -56,12 +63,8 @@ def forecast(rounds: Sequence[Round], plain: float, forwards: Mapping[int, float
     width takes its usual time. Where measured and predicted differ, one of the two did not hold:
     acceptance was uneven, or the machine was.
     """
-    accepted = sum(round_.accepted for round_ in rounds)
-    judged = accepted + sum(round_.rejects for round_ in rounds)
-    chance = accepted / judged if judged else 0.0
-    tokens = fmean(tokens_a_round(chance, round_.drafted) for round_ in rounds)
+    right = chance(rounds)
+    tokens = fmean(tokens_a_round(right or 0.0, round_.drafted) for round_ in rounds)
     forward = fmean(forwards[round_.drafted] for round_ in rounds)
     overhead = fmean(round_.seconds - round_.checking for round_ in rounds) / plain
-    return Forecast(
-        chance if judged else None, tokens, forward, overhead, tokens / (forward + overhead)
-    )
+    return Forecast(right, tokens, forward, overhead, tokens / (forward + overhead))

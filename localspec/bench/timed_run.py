@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import click
 
 from localspec.bench.budget import FEWEST, Work, reply_tokens
-from localspec.bench.load import LoadWatch, MachineLoad
 from localspec.bench.measure import Question, replies, warmed_up
 from localspec.bench.modes import Lineup
 from localspec.bench.reply import MeasuredReply
 from localspec.commands.time_left import TimeLeft
+from localspec.system.machine_load import LoadWatch, MachineLoad
 
 LATE = 30.0  # seconds behind the deadline, at which a run ends in the middle of a prompt
 

@@ -7,17 +7,17 @@ differ shows how sure any ratio is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from localspec.bench.load import MachineLoad
+from localspec.system.machine_load import MachineLoad
 
 AUTO = "auto"  # as LocalSpec comes, with all that drafts
 LOOKUP = "lookup"  # the same without the draft model or the head
 
-# How many standard errors hold the truth 19 times of 20, by the number of prompts (Student's t).
+# Student's t by degrees of freedom: how many standard errors hold the truth 19 times of 20.
 STANDARD_ERRORS = (math.inf, 12.7, 4.3, 3.2, 2.8, 2.6, 2.5, 2.4, 2.3, 2.3)
-MANY = 2.1  # with more prompts
+MANY = 2.1  # with more
 LEAST_ERROR = 0.005  # of a ratio: timers, clock rates, where a text lies in memory
 UNSTEADY = 0.1  # a difference of plain decoding from itself that is worth a word
 UNSURE = 0.3  # an error, in parts of the ratio, above which no verdict is given
@@ -85,6 +85,11 @@ class Verdict:
     load: MachineLoad
 
 
+def standard_errors(freedom: int) -> float:
+    """Return how many standard errors hold the truth 19 times of 20."""
+    return STANDARD_ERRORS[freedom] if freedom < len(STANDARD_ERRORS) else MANY
+
+
 def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) -> Verdict:
     """Judge the modes of a run by their speeds; there is at least one prompt."""
     noise = Noise.measure(speeds)
@@ -122,9 +127,8 @@ class Noise:
         squares = [math.log(prompt.after / prompt.before) ** 2 for prompt in speeds]
         weighed = [prompt.tokens * square for prompt, square in zip(speeds, squares, strict=True)]
         variance = sum(weighed) / len(speeds) / 2
-        count = len(speeds)
-        factor = STANDARD_ERRORS[count] if count < len(STANDARD_ERRORS) else MANY
-        return cls(variance, math.sqrt(sum(squares) / count), factor)
+        unsteady = math.sqrt(sum(squares) / len(speeds))
+        return cls(variance, unsteady, standard_errors(len(speeds)))
 
     def ratio(self, pairs: Sequence[tuple[int, float, float]], once: float = 2) -> Ratio:
         """Average ratios of speeds over replies of so many tokens.
@@ -138,9 +142,14 @@ class Noise:
         return Ratio(*(math.exp(middle + distance) for distance in (0, -reach, reach)))
 
 
-def _row(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
+def mean(speeds: Sequence[Speeds], rate: Callable[[Speeds], float]) -> float:
+    """Average a rate of prompts as ratios are, by the tokens of their replies."""
     tokens = sum(prompt.tokens for prompt in speeds)
-    plain = math.exp(sum(prompt.tokens * math.log(prompt.plain) for prompt in speeds) / tokens)
+    return math.exp(sum(prompt.tokens * math.log(rate(prompt)) for prompt in speeds) / tokens)
+
+
+def _row(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
+    plain = mean(speeds, lambda prompt: prompt.plain)
     ratios = {
         # Plain decoding was measured twice, so its mean varies half as much.
         mode: noise.ratio(

@@ -14,7 +14,7 @@ def verdict_table(verdict: Verdict, drafter: Drafter | None) -> str:
     """Format plain decoding in tokens a second, and the modes that decide against it."""
     modes = deciding(verdict)
     lines = [
-        ["", "plain", *(_title(mode, drafter) for mode in modes)],
+        ["", "plain", *(title(mode, drafter) for mode in modes)],
         ["", "tokens/s", *["times plain"] * len(modes)],
         *(
             [row.kind, f"{row.plain:.1f}", *(str(row.ratios[mode]) for mode in modes)]
@@ -33,7 +33,8 @@ def deciding(verdict: Verdict) -> list[str]:
     return sorted(ratios, key=lambda mode: -ratios[mode].value)[:FASTEST]
 
 
-def _title(mode: str, drafter: Drafter | None) -> str:
+def title(mode: str, drafter: Drafter | None) -> str:
+    """Name a mode for a user."""
     if mode == AUTO:
         return f"with {drafter.name}" if drafter else "with drafts"
     return "by prompt lookup" if mode == LOOKUP else mode

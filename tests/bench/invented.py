@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from localspec.bench.load import MachineLoad
 from localspec.bench.prompts import Prompt
 from localspec.bench.reply import MeasuredReply, Round
 from localspec.bench.verdict import Speeds
+from localspec.system.machine_load import MachineLoad
 
 READING = Round(0, 0, 1, 0.5, 0.45)
 PLAIN_ROUND = Round(0, 0, 1, 0.010, 0.009)  # 100 tokens a second

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,49 @@ def test_a_run_prints_its_verdict_first_and_writes_its_file(model, asked, tmp_pa
     everything = next(s for s in found["sections"] if s["title"] == "all")
     assert [s["same_text"] for s in everything["summaries"]] == [3, 3, 3, 3]
     assert found["verdict"]["text"].split() == " ".join(out.split("\n\n")[0].split()).split()
+
+
+def of_another_machine(path, drafts_right=False):
+    """Change a run's file, so that speeds, which vary, are not compared."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["heading"]["machine"] = "another machine"
+    for reply in record["replies"] if drafts_right else []:
+        reply["rounds"] = [[n, n, n + 1, *seconds] for n, _, _, *seconds in reply["rounds"]]
+    path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def test_a_run_that_is_compared_repeats_the_earlier_one_and_fails_on_a_fall(
+    model, asked, tmp_path, capsys
+):
+    base = tmp_path / "base.json"
+    pair = [model, "--draft", str(engines.tiny("llama", seed=3)), "--prompts", asked]
+    assert bench(*pair, "--modes", "draft-model:2", "--json", str(base)) == 0
+    of_another_machine(base)
+    capsys.readouterr()
+    against = [*pair, "--against", str(base)]
+    assert run(["bench", "--threads=1", "--context=512", *against]) == 0
+    out = capsys.readouterr().out
+    assert f"Against {base}, 3 prompts:" in out
+    assert re.search(r"draft-model:2: accepted +(\d+%) +\1 +\+0 ", out)
+    of_another_machine(base, drafts_right=True)
+    assert bench(*against) == 1
+    assert re.search(
+        r"this fell: draft-model:2: accepted \d+% \(100% before; ", capsys.readouterr().err
+    )
+
+
+def test_a_run_of_other_weights_is_refused_before_anything_is_measured(
+    model, asked, tmp_path, capsys
+):
+    base = tmp_path / "base.json"
+    assert bench(model, "--prompts", asked, "--modes", "ngram:2", "--json", str(base)) == 0
+    capsys.readouterr()
+    other = str(engines.tiny("llama", seed=3))
+    assert bench(other, "--prompts", asked, "--against", str(base)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "measured with another model" in err
+    assert "answers" not in err
 
 
 def test_details_have_the_tables_and_the_setup(model, asked, capsys):
@@ -160,6 +204,8 @@ def test_a_draft_model_that_is_not_there_cannot_be_measured(model, capsys):
         (["--json", "NONE/found.json"], "--json cannot be written"),
         (["--seconds", "0"], "seconds"),
         (["--json", "FOLDER"], "directory"),
+        (["--against", "NONE"], "does not exist"),
+        (["--against", "BROKEN"], "cannot be compared"),
     ],
 )
 def test_a_wrong_wish_fails_before_the_model_is_looked_for(arguments, message, tmp_path, capsys):
@@ -181,6 +227,14 @@ def test_looking_whether_a_file_can_be_written_leaves_none_and_harms_none(tmp_pa
         assert bench("no-such-model", "--json", str(path)) == 2
     assert old.read_text() == "precious"
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+def test_a_full_disk_is_said_in_a_line_after_the_figures(model, asked, capsys):
+    assert bench(model, "--prompts", asked, "--modes", "ngram", "--json", "/dev/full") == 1
+    out, err = capsys.readouterr()
+    assert "tokens/s" in out
+    assert err.splitlines()[-1].startswith("localspec: --json cannot be written: [Errno 28]")
 
 
 def test_the_proposer_is_named_by_modes_alone(capsys):

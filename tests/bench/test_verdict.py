@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.bench.load import LoadWatch, MachineLoad, ProcessorTimes
 from localspec.bench.verdict import Drafter, Speeds, judge
 from localspec.bench.verdict_table import verdict_table
+from localspec.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
 from tests.bench.invented import CROWD, QUIET, speeds
 
 DRAFT_MODEL = Drafter("this draft model", "Leave --draft away.")
@@ -164,9 +164,11 @@ def test_the_table_has_each_figure_once_and_fits_80_columns():
 
 def test_the_load_of_others_is_what_the_processors_did_beside_us():
     readings = iter([ProcessorTimes(100.0, 50.0, 10.0), ProcessorTimes(102.0, 58.0, 15.0)])
-    assert LoadWatch(lambda: next(readings)).load() == MachineLoad(own=0.5, others=0.3)
+    copied = iter([7e9, 9e9])
+    watch = LoadWatch(lambda: next(readings), lambda: next(copied))
+    assert watch.load() == MachineLoad(0.5, 0.3, (7e9, 9e9))
     still = iter([ProcessorTimes(1.0, 1.0, 1.0)] * 2)
-    assert LoadWatch(lambda: next(still)).load() == MachineLoad()
+    assert LoadWatch(lambda: next(still), lambda: 1.0).load() == MachineLoad(copied=(1.0, 1.0))
 
 
 def test_this_machines_processor_times_can_be_read():

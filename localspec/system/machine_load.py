@@ -1,12 +1,15 @@
-"""The processor time of other programs during a measurement."""
+"""The state of the machine during a measurement: other programs, and the speed of memory."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import psutil
+
+from localspec.system.bandwidth import copied_bytes_a_second
 
 
 class ProcessorTimes(NamedTuple):
@@ -19,10 +22,11 @@ class ProcessorTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """Shares of all processors' time, from 0 to 1."""
+    """Shares of all processors' time, from 0 to 1; bytes a second copied before and after."""
 
     own: float = 0.0
     others: float = 0.0
+    copied: tuple[float, ...] = ()
 
 
 def processor_times() -> ProcessorTimes:
@@ -35,15 +39,19 @@ def processor_times() -> ProcessorTimes:
 class LoadWatch:
     """Measures the load from when it was made."""
 
-    def __init__(self, read: Callable[[], ProcessorTimes] = processor_times) -> None:
-        self._read = read
+    def __init__(
+        self,
+        read: Callable[[], ProcessorTimes] = processor_times,
+        copied: Callable[[], float] = copied_bytes_a_second,
+    ) -> None:
+        self._read, self._copied = read, copied
+        self._copied_before = copied()
         self._begin = read()
 
     def load(self) -> MachineLoad:
         idle, busy, own = (
             max(now - then, 0.0) for now, then in zip(self._read(), self._begin, strict=True)
         )
-        total = idle + busy
-        if not total:
-            return MachineLoad()
-        return MachineLoad(min(own / total, 1.0), max(busy - own, 0.0) / total)
+        total = (idle + busy) or math.inf
+        shares = min(own / total, 1.0), max(busy - own, 0.0) / total
+        return MachineLoad(*shares, (self._copied_before, self._copied()))

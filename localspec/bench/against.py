@@ -1,0 +1,220 @@
+"""The comparison with an earlier run of the same weights: what fell by more than its noise.
+
+A machine may be three times as fast on one day as on another. So drafts are compared as multiples
+of plain decoding, prompt by prompt, and plain decoding in proportion to the speed at which memory
+was copied before and after each run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import pvariance
+from typing import NamedTuple, TypeVar
+
+from localspec.bench.earlier_run import BenchRun
+from localspec.bench.modes import AGAIN, PLAIN
+from localspec.bench.summary import Trial, decoding, loops, speeds
+from localspec.bench.theory import chance
+from localspec.bench.verdict import CROWDED, Drafter, Speeds, mean, standard_errors
+from localspec.bench.verdict_table import title
+from localspec.commands.columns import columns
+from localspec.errors import UsageError
+
+FEWEST = 3  # prompts in both runs, with fewer of which nothing is said
+MARGIN = 1.5  # times the noise that holds 19 times of 20: none of several figures may fail by it
+LEAST_ERROR = 0.01  # of a figure between two runs, beside what the prompts show
+# How far memory may fail to explain how fast a model is, as parts of the logarithm: plain, and
+# with drafts, whose checking asks more of the processor.
+UNEXPLAINED, UNEXPLAINED_OF_DRAFTS = 0.5, 0.25
+
+T = TypeVar("T")
+Pair = tuple[Trial, Trial]  # one prompt's replies, before and now
+
+
+class Machines(NamedTuple):
+    """What the machine alone does to a speed, as logarithms: the change, and how unsure it is."""
+
+    change: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure before and now, the change and what of it may be noise, as they are shown."""
+
+    what: str
+    before: str
+    now: str
+    change: str
+    noise: str
+    fell: bool
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.now} ({self.before} before; {self.change}, noise {self.noise})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    heading: str
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def falls(self) -> list[Change]:
+        return [change for change in self.changes if change.fell]
+
+    def text(self) -> str:
+        titles = ("", "before", "now", "change", "noise", "")
+        rows = [
+            (one.what, one.before, one.now, one.change, one.noise, "fell" if one.fell else "")
+            for one in self.changes
+        ]
+        return "\n\n".join([self.heading, columns([titles, *rows]), *self.notes])
+
+
+def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | None) -> Comparison:
+    """Compare two runs by the prompts that both answered."""
+    keys = [key for key in now.trials if key in earlier.trials]
+    pairs = [(earlier.trials[key], now.trials[key]) for key in keys]
+    if len(pairs) < FEWEST:
+        raise UsageError(
+            f"{len(pairs)} prompts are in both this run and {path}, and {FEWEST} are needed: ask "
+            "the same ones (--prompts, --category, --limit, --repeat), or give more --seconds"
+        )
+    modes = [mode for mode in now.modes if mode in earlier.modes and mode not in (PLAIN, AGAIN)]
+    names = {mode: title(mode, drafter) for mode in modes}
+    changes, notes = [*_drafts(pairs, names)], [_versions(earlier, now)]
+    if reason := why_no_speeds(earlier, now):
+        notes.append(f"Speeds are not compared: {reason}.")
+    else:
+        changes = [*_speeds(pairs, names, machines(earlier, now)), *changes]
+        notes += _memory(earlier, now)
+    return Comparison(f"Against {path}, {len(pairs)} prompts:", tuple(changes), tuple(notes))
+
+
+def why_no_speeds(earlier: BenchRun, now: BenchRun) -> str:
+    """Return why speeds of two runs cannot be compared; "" if they can."""
+    before, here = earlier.heading["machine"], now.heading["machine"]
+    if before != here:
+        return f"the file is of another machine ({before}), and this is {here}"
+    if earlier.on_host != now.on_host:
+        return "one run was on the processor alone, and the other one was not"
+    for run, name in ((earlier, "the earlier run"), (now, "this run")):
+        if run.load.others > CROWDED:
+            return f"other programs took {run.load.others:.0%} of the processors in {name}"
+    return ""
+
+
+def machines(earlier: BenchRun, now: BenchRun) -> Machines:
+    """Take what memory copies for the speed of the machine; it says nothing of a GPU."""
+    if not now.on_host:
+        return Machines(0.0, 0.0)
+    return Machines(math.log(now.copied / earlier.copied), math.hypot(earlier.drift, now.drift))
+
+
+def _speeds(pairs: Sequence[Pair], names: dict[str, str], machine: Machines) -> Iterator[Change]:
+    """Compare plain decoding by the speed of memory, and each mode by plain decoding."""
+    sound = [pair for pair in pairs if not any(map(loops, pair))]
+    rates = [
+        (before, now)
+        for one, other in (sound if len(sound) >= FEWEST else pairs)
+        for before, now in zip(speeds([one]), speeds([other]), strict=False)
+    ]
+    if len(rates) < FEWEST:
+        return
+    error = math.hypot(UNEXPLAINED * machine.change, machine.error)
+    yield _of_speed("plain tokens/s", rates, lambda own: own.plain, Machines(machine.change, error))
+    of_drafts = Machines(0.0, UNEXPLAINED_OF_DRAFTS * machine.change)
+    for mode, name in names.items():
+
+        def times_plain(prompt: Speeds, mode: str = mode) -> float:
+            return prompt.modes[mode] / prompt.plain
+
+        yield _of_speed(f"{name}: times plain", rates, times_plain, of_drafts)
+
+
+def _of_speed(
+    what: str,
+    rates: Sequence[tuple[Speeds, Speeds]],
+    rate: Callable[[Speeds], float],
+    machine: Machines,
+) -> Change:
+    def change(rates: Sequence[tuple[Speeds, Speeds]]) -> float:
+        before, now = (mean(run, rate) for run in zip(*rates, strict=True))
+        return math.log(now / before) - machine.change
+
+    moved, noise = jackknife(rates, change)
+    noise = math.hypot(noise, machine.error)
+    before, now = (f"{mean(run, rate):.2f}" for run in zip(*rates, strict=True))
+    shown = f"{math.expm1(moved):+.0%}", f"± {math.expm1(noise):.0%}"
+    return Change(what, before, now, *shown, fell=moved < -noise)
+
+
+def _drafts(pairs: Sequence[Pair], names: dict[str, str]) -> Iterator[Change]:
+    """Compare how many drafted tokens were accepted, and how many texts are those of plain."""
+    for mode, name in names.items():
+
+        def accepted(trials: Sequence[Trial], mode: str = mode) -> float:
+            return chance(decoding([trial[mode] for trial in trials])) or 0.0
+
+        def change(pairs: Sequence[Pair]) -> float:
+            before, now = (accepted(run) for run in zip(*pairs, strict=True))
+            return now - before
+
+        judged = [
+            pair
+            for pair in pairs
+            if all(chance(trial[mode].decoding) is not None for trial in pair)
+        ]
+        if len(judged) >= FEWEST:
+            moved, noise = jackknife(judged, change)
+            before, now = (f"{accepted(run):.0%}" for run in zip(*judged, strict=True))
+            shown = f"{moved * 100:+.0f}", f"± {noise * 100:.0f}"
+            yield Change(f"{name}: accepted", before, now, *shown, fell=moved < -noise)
+        yield _of_texts(f"{name}: text of plain", pairs, mode)
+
+
+def _of_texts(what: str, pairs: Sequence[Pair], mode: str) -> Change:
+    before, now = (
+        sum(trial[mode].tokens == trial[PLAIN].tokens for trial in run)
+        for run in zip(*pairs, strict=True)
+    )
+    count = len(pairs)
+    noise = 2 * math.sqrt(2 * count - before - now)  # near-ties turn now one way, now the other
+    shown = f"{before}/{count}", f"{now}/{count}", f"{now - before:+}", f"± {noise:.0f}"
+    return Change(what, *shown, fell=now - before < -noise)
+
+
+def jackknife(
+    pairs: Sequence[tuple[T, T]], change: Callable[[Sequence[tuple[T, T]]], float]
+) -> tuple[float, float]:
+    """Return the change from the first to the second of all pairs, and how much may be noise."""
+    count = len(pairs)
+    others = [change([*pairs[:at], *pairs[at + 1 :]]) for at in range(count)]
+    error = math.sqrt((count - 1) * pvariance(others))
+    factor = MARGIN * standard_errors(count - 1)
+    return change(pairs), factor * math.hypot(error, LEAST_ERROR)
+
+
+def _versions(earlier: BenchRun, now: BenchRun) -> str:
+    """Say what changed of the software."""
+    before, here = (
+        [*run.heading["versions"].split(", "), run.heading.get("revision", "")]
+        for run in (earlier, now)
+    )
+    gone = [name for name in before if name not in here]
+    come = [name for name in here if name not in before]
+    if not (gone or come):
+        return "The versions are the same."
+    return f"Before: {', '.join(gone) or 'none of these'}. Now: {', '.join(come) or 'gone'}."
+
+
+def _memory(earlier: BenchRun, now: BenchRun) -> Iterator[str]:
+    if now.on_host:
+        yield (
+            f"Memory was copied at {earlier.copied / 1e9:.1f} GB/s before and at "
+            f"{now.copied / 1e9:.1f} now; plain decoding is compared in proportion to that."
+        )

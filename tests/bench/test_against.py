@@ -1,0 +1,191 @@
+"""A run compared with an earlier one: what is told of, and what is only noise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from localspec.bench.against import compare
+from localspec.bench.earlier_run import BenchRun, read, require_comparable
+from localspec.bench.reply import Round
+from localspec.bench.report import as_json, report
+from localspec.bench.setup import Setup
+from localspec.bench.timed_run import Outcome
+from localspec.errors import UsageError
+from localspec.system.machine_load import MachineLoad
+from tests.bench.invented import HEADING, prompt, reply
+
+GIGABYTE = 1e9
+MODES = ("plain", "auto", "plain again")
+SETUP = Setup((*HEADING, ("versions", "Python 3.12.1, engine 1.0")), MODES, weights=(("ab12",),))
+JITTER = (0.0, 0.03, -0.02, 0.01, -0.03, 0.02, 0.0, -0.01)  # of the prompts' seconds
+
+
+def run(plain=0.010, drafts=0.020, right=3, setup=SETUP, jitter=JITTER, **load):
+    """Eight prompts: seconds of a plain round, and of one of four drafts of which so many hold."""
+    replies = []
+    for number, moved in enumerate(jitter):
+        asked, factor = prompt("chat", number + 1), 1 + moved
+        plain_rounds = [Round(0, 0, 1, plain * factor, 0.009)] * 12
+        rounds = [Round(4, right, right + 1, drafts / factor, 0.017)] * 4
+        replies += [reply(mode, *plain_rounds, asked=asked) for mode in ("plain", "plain again")]
+        replies.append(reply("auto", *rounds, asked=asked, tokens=tuple(range(13))))
+    load = {"own": 0.9, "others": 0.0, "copied": (10 * GIGABYTE,) * 2} | load
+    return report(setup, Outcome(tuple(replies), MachineLoad(**load)))
+
+
+def compared(before, now):
+    return compare("base.json", BenchRun.of(before), BenchRun.of(now), None)
+
+
+def falls(before, now):
+    return [change.what for change in compared(before, now).falls]
+
+
+OTHER_NOISE = tuple(-moved for moved in JITTER)
+
+
+def test_a_run_like_the_one_before_it_fell_in_nothing():
+    assert falls(run(), run(jitter=OTHER_NOISE)) == []
+    assert falls(run(), run(plain=0.0102, drafts=0.0206, jitter=OTHER_NOISE)) == []
+
+
+def test_drafts_that_lost_a_fifth_of_their_gain_fell():
+    comparison = compared(run(), run(drafts=0.025, jitter=OTHER_NOISE))
+    [fall] = comparison.falls
+    assert str(fall).startswith("with drafts: times plain 1.60 (2.00 before; -20%, noise ± ")
+    assert "fell" in comparison.text()
+
+
+def test_drafts_that_are_accepted_more_seldom_fell():
+    changes = {change.what: change for change in compared(run(), run(right=2)).changes}
+    accepted = changes["with drafts: accepted"]
+    assert (accepted.before, accepted.now, accepted.change) == ("75%", "67%", "-8")
+    assert accepted.fell
+
+
+def test_texts_that_are_plains_no_more_fell():
+    now = run()
+    replies = [
+        replace(one, tokens=(7,)) if one.mode == "auto" else one for one in now.outcome.replies
+    ]
+    other = report(SETUP, replace(now.outcome, replies=tuple(replies)))
+    changes = {change.what: change for change in compared(now, other).changes}
+    texts = changes["with drafts: text of plain"]
+    assert (texts.before, texts.now, texts.fell) == ("8/8", "0/8", True)
+    one_near_tie = replies[:2] + list(now.outcome.replies[2:])
+    assert falls(now, report(SETUP, replace(now.outcome, replies=tuple(one_near_tie)))) == []
+
+
+def test_plain_decoding_that_lost_a_fifth_fell_but_not_where_memory_lost_as_much():
+    slower = {"plain": 0.0125, "drafts": 0.025}
+    assert falls(run(), run(**slower)) == ["plain tokens/s"]
+    assert falls(run(), run(**slower, copied=(8 * GIGABYTE,) * 2)) == []
+
+
+def test_a_day_on_which_the_machine_is_a_third_as_fast_accuses_nobody():
+    slow_day = {"plain": 0.035, "drafts": 0.070, "copied": (3 * GIGABYTE,) * 2}
+    assert falls(run(), run(**slow_day)) == []
+
+
+def test_memory_that_changed_its_speed_during_a_run_makes_plain_speeds_unsure():
+    unsteady = run(plain=0.0125, drafts=0.025, copied=(7 * GIGABYTE, 14 * GIGABYTE))
+    assert falls(run(), unsteady) == []
+
+
+def test_on_a_gpu_the_hosts_memory_is_no_excuse():
+    gpu = replace(SETUP, on_host=False)
+    slower = run(plain=0.0125, drafts=0.025, setup=gpu, copied=(8 * GIGABYTE,) * 2)
+    assert falls(run(setup=gpu), slower) == ["plain tokens/s"]
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (
+            {"setup": replace(SETUP, heading=(*SETUP.heading, ("machine", "another")))},
+            "the file is of another machine (a machine), and this is another",
+        ),
+        ({"setup": replace(SETUP, on_host=False)}, "one run was on the processor alone"),
+        ({"others": 0.4}, "other programs took 40% of the processors in this run"),
+    ],
+)
+def test_speeds_that_cannot_be_compared_are_left_out_and_acceptance_is_not(now, reason):
+    comparison = compared(run(), run(plain=0.1, drafts=0.5, right=1, **now))
+    assert [change.what for change in comparison.falls] == ["with drafts: accepted"]
+    assert f"Speeds are not compared: {reason}" in comparison.text()
+
+
+def test_versions_that_changed_are_named():
+    newer = replace(SETUP, heading=(*HEADING, ("versions", "Python 3.12.1, engine 2.0")))
+    assert "Before: engine 1.0. Now: engine 2.0." in compared(run(), run(setup=newer)).text()
+    assert "The versions are the same." in compared(run(), run()).text()
+
+
+def test_too_few_common_prompts_are_no_comparison():
+    with pytest.raises(UsageError, match=r"2 prompts are in both this run and base.json, and 3"):
+        compared(run(), run(jitter=JITTER[:2]))
+
+
+def written(tmp_path, change=lambda record: None):
+    path = tmp_path / "base.json"
+    record = json.loads(as_json(run()))
+    change(record)
+    path.write_text(json.dumps(record), encoding="utf-8")
+    return path
+
+
+def test_a_run_is_read_from_its_file_as_it_was(tmp_path):
+    earlier = read(written(tmp_path))
+    assert compare("base.json", earlier, BenchRun.of(run()), None) == compared(run(), run())
+    assert earlier.weights == (("ab12",),)
+    require_comparable(earlier, SETUP)
+
+
+def test_other_weights_and_another_sampling_are_refused(tmp_path):
+    earlier = read(written(tmp_path))
+    with pytest.raises(UsageError, match=r"another model: tiny, Q4_1 \(sha256 ab12.*cd34"):
+        require_comparable(earlier, replace(SETUP, weights=(("cd34",),)))
+    with_draft = replace(SETUP, heading=(*HEADING, ("draft", "some, Q8_0")))
+    with_draft = replace(with_draft, weights=(("ab12",), ("ef56",)))
+    with pytest.raises(UsageError, match=r"another draft: none; here it is some, Q8_0 \(sha256 ef"):
+        require_comparable(earlier, with_draft)
+    warm = replace(SETUP, heading=(*SETUP.heading, ("sampling", "temperature 1, seed 0")))
+    with pytest.raises(UsageError, match="give the same --temperature and --seed"):
+        require_comparable(earlier, warm)
+
+
+BREAKS = {
+    "newer": lambda record: record.update(format=2),
+    "no format": lambda record: record.pop("format"),
+    "format": lambda record: record.update(format="x"),
+    "no machine": lambda record: record["heading"].pop("machine"),
+    "heading": lambda record: record.update(heading=[]),
+    "no replies": lambda record: record.update(replies=[]),
+    "replies": lambda record: record.update(replies=[1]),
+    "no rounds": lambda record: record["replies"][0].update(rounds=[]),
+    "rounds": lambda record: record["replies"][0].update(rounds=[[4, 9, 1, 0.1, 0.1]]),
+    "seconds": lambda record: record["replies"][0].update(rounds=[[0, 0, 1, 0, 0]]),
+    "endless": lambda record: record["replies"][0].update(tokens=[float("inf")]),
+    "no number": lambda record: record["replies"][0].update(prompt="chat"),
+    "still memory": lambda record: record["load"].update(copied=[0, 1]),
+    "one copy": lambda record: record["load"].update(copied=[1]),
+    "weights": lambda record: record.update(weights=7),
+}
+
+
+@pytest.mark.parametrize("change", BREAKS.values(), ids=BREAKS)
+def test_a_file_that_is_no_run_is_refused_in_one_line(change, tmp_path):
+    with pytest.raises(UsageError, match=r"base.json cannot be compared: .*; write it again") as no:
+        read(written(tmp_path, change))
+    assert "\n" not in str(no.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0", "[" * 100_000, "{}", '{"format": 1'])
+def test_a_file_that_was_half_written_or_is_something_else_is_refused(text, tmp_path):
+    path = tmp_path / "base.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="cannot be compared"):
+        read(path)
