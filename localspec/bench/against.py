@@ -12,33 +12,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import pvariance
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from localspec.bench.earlier_run import BenchRun
 from localspec.bench.modes import AGAIN, PLAIN
 from localspec.bench.summary import Trial, decoding, loops, speeds
 from localspec.bench.theory import chance
-from localspec.bench.verdict import CROWDED, Drafter, Speeds, mean, standard_errors
+from localspec.bench.verdict import Drafter, Speeds, mean, standard_errors
 from localspec.bench.verdict_table import title
 from localspec.commands.columns import columns
 from localspec.errors import UsageError
+from localspec.system.machine_load import MachineChange
 
 FEWEST = 3  # prompts in both runs, with fewer of which nothing is said
 MARGIN = 1.5  # times the noise that holds 19 times of 20: none of several figures may fail by it
 LEAST_ERROR = 0.01  # of a figure between two runs, beside what the prompts show
-# How far memory may fail to explain how fast a model is, as parts of the logarithm: plain, and
-# with drafts, whose checking asks more of the processor.
-UNEXPLAINED, UNEXPLAINED_OF_DRAFTS = 0.5, 0.25
+UNEXPLAINED_OF_DRAFTS = 0.25  # of a change of memory's speed: may move drafts against plain
+UNMOVED = MachineChange(0.0, 0.0)
 
 T = TypeVar("T")
 Pair = tuple[Trial, Trial]  # one prompt's replies, before and now
-
-
-class Machines(NamedTuple):
-    """What the machine alone does to a speed, as logarithms: the change, and how unsure it is."""
-
-    change: float
-    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,8 @@ def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | Non
     if reason := why_no_speeds(earlier, now):
         notes.append(f"Speeds are not compared: {reason}.")
     else:
-        changes = [*_speeds(pairs, names, machines(earlier, now)), *changes]
+        machine = MachineChange.between(earlier.load, now.load) if now.on_host else UNMOVED
+        changes = [*_speeds(pairs, names, machine), *changes]
         notes += _memory(earlier, now)
     return Comparison(f"Against {path}, {len(pairs)} prompts:", tuple(changes), tuple(notes))
 
@@ -103,19 +97,14 @@ def why_no_speeds(earlier: BenchRun, now: BenchRun) -> str:
     if earlier.on_host != now.on_host:
         return "one run was on the processor alone, and the other one was not"
     for run, name in ((earlier, "the earlier run"), (now, "this run")):
-        if run.load.others > CROWDED:
+        if run.load.crowded:
             return f"other programs took {run.load.others:.0%} of the processors in {name}"
     return ""
 
 
-def machines(earlier: BenchRun, now: BenchRun) -> Machines:
-    """Take what memory copies for the speed of the machine; it says nothing of a GPU."""
-    if not now.on_host:
-        return Machines(0.0, 0.0)
-    return Machines(math.log(now.copied / earlier.copied), math.hypot(earlier.drift, now.drift))
-
-
-def _speeds(pairs: Sequence[Pair], names: dict[str, str], machine: Machines) -> Iterator[Change]:
+def _speeds(
+    pairs: Sequence[Pair], names: dict[str, str], machine: MachineChange
+) -> Iterator[Change]:
     """Compare plain decoding by the speed of memory, and each mode by plain decoding."""
     sound = [pair for pair in pairs if not any(map(loops, pair))]
     rates = [
@@ -125,9 +114,8 @@ def _speeds(pairs: Sequence[Pair], names: dict[str, str], machine: Machines) -> 
     ]
     if len(rates) < FEWEST:
         return
-    error = math.hypot(UNEXPLAINED * machine.change, machine.error)
-    yield _of_speed("plain tokens/s", rates, lambda own: own.plain, Machines(machine.change, error))
-    of_drafts = Machines(0.0, UNEXPLAINED_OF_DRAFTS * machine.change)
+    yield _of_speed("plain tokens/s", rates, lambda prompt: prompt.plain, machine)
+    of_drafts = MachineChange(0.0, UNEXPLAINED_OF_DRAFTS * machine.faster)
     for mode, name in names.items():
 
         def times_plain(prompt: Speeds, mode: str = mode) -> float:
@@ -140,11 +128,11 @@ def _of_speed(
     what: str,
     rates: Sequence[tuple[Speeds, Speeds]],
     rate: Callable[[Speeds], float],
-    machine: Machines,
+    machine: MachineChange,
 ) -> Change:
     def change(rates: Sequence[tuple[Speeds, Speeds]]) -> float:
         before, now = (mean(run, rate) for run in zip(*rates, strict=True))
-        return math.log(now / before) - machine.change
+        return math.log(now / before) - machine.faster
 
     moved, noise = jackknife(rates, change)
     noise = math.hypot(noise, machine.error)
@@ -213,8 +201,9 @@ def _versions(earlier: BenchRun, now: BenchRun) -> str:
 
 
 def _memory(earlier: BenchRun, now: BenchRun) -> Iterator[str]:
+    before, here = (run.load.memory_speed / 1e9 for run in (earlier, now))
     if now.on_host:
         yield (
-            f"Memory was copied at {earlier.copied / 1e9:.1f} GB/s before and at "
-            f"{now.copied / 1e9:.1f} now; plain decoding is compared in proportion to that."
+            f"Memory was copied at {before:.1f} GB/s before and at {here:.1f} now; plain decoding "
+            "is compared in proportion to that."
         )

@@ -15,7 +15,7 @@ from localspec.bench.earlier_run import BenchRun
 from localspec.bench.measure import questions
 from localspec.bench.prompts import Prompt
 from localspec.bench.report import Report, as_json, report, text
-from localspec.bench.setup import Setup, describe, describe_drafter, on_host, sums
+from localspec.bench.setup import Setup, describe, describe_drafter, sums
 from localspec.bench.timed_run import run
 from localspec.commands.loading_line import LoadingLine
 from localspec.commands.options.declare import (
@@ -104,7 +104,7 @@ def bench(context: click.Context, model: str) -> None:
             modes=tuple(mode.name for mode in lineup.modes),
             drafter=describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft)),
             weights=sums(resolved) if chosen.json or earlier else (),
-            on_host=on_host(resolved),
+            on_host=resolved.plan.on_host,
         )
         if earlier:
             earlier_run.require_comparable(earlier, setup)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,19 +50,8 @@ class BenchRun:
         if not by_prompt:
             raise ValueError("no prompt was answered by all its modes")
         weights = tuple(tuple(map(str, files)) for files in record["weights"])
-        load, on_host = _load(record["load"]), record["on_host"] is True
+        load, on_host = MachineLoad.of_record(record["load"]), record["on_host"] is True
         return cls(by_prompt, heading, modes, weights, on_host, load)
-
-    @property
-    def copied(self) -> float:
-        """Bytes a second that were copied in memory, on average."""
-        return math.sqrt(math.prod(self.load.copied))
-
-    @property
-    def drift(self) -> float:
-        """How far that differs from its average, as a logarithm."""
-        before, after = self.load.copied
-        return abs(math.log(after / before)) / 2
 
     @property
     def longest(self) -> int:
@@ -107,13 +95,6 @@ def require_comparable(earlier: BenchRun, setup: Setup) -> None:
 
 def _sum(sums: Sums) -> str:
     return f" (sha256 {sums[0][0][:12]}...)" if sums and sums[0] else ""
-
-
-def _load(load: Mapping[str, Any]) -> MachineLoad:
-    before, after = map(float, load["copied"])
-    if not (0 < before < math.inf and 0 < after < math.inf):
-        raise ValueError(f"memory cannot copy {before} and {after} bytes a second")
-    return MachineLoad(float(load["own"]), float(load["others"]), (before, after))
 
 
 def _by_prompt(trials: Sequence[Trial]) -> dict[tuple[str, int, int], Trial]:

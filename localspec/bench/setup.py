@@ -51,10 +51,6 @@ def _sums(model: ResolvedModel) -> tuple[str, ...]:
     return tuple(digest(file, large=True) for file in files)
 
 
-def on_host(resolved: ResolvedPair) -> bool:
-    return [pool.name for pool in resolved.plan.pools] == [resolved.plan.machine.host.name]
-
-
 def describe_drafter(proposer: str, *, chosen_by_user: bool) -> Drafter | None:
     """Describe what drafts besides prompt lookup, and how to do without it."""
     if not proposer:

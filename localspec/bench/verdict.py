@@ -21,7 +21,6 @@ MANY = 2.1  # with more
 LEAST_ERROR = 0.005  # of a ratio: timers, clock rates, where a text lies in memory
 UNSTEADY = 0.1  # a difference of plain decoding from itself that is worth a word
 UNSURE = 0.3  # an error, in parts of the ratio, above which no verdict is given
-CROWDED = 0.15  # a share of the processors in other programs that is worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +214,7 @@ def _times(ratio: Ratio, rows: Sequence[Row], mode: str) -> str:
 
 
 def _cautions(unsteady: float, load: MachineLoad) -> Iterator[str]:
-    if load.others > CROWDED:
+    if load.crowded:
         yield "The machine was busy: repeat it."
     elif unsteady > UNSTEADY:
         yield f"Plain decoding itself varied by {unsteady:.0%}: repeat it."

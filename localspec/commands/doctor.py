@@ -23,7 +23,7 @@ from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
 from localspec.models.seen_devices import forget_devices
-from localspec.runtime import kept_calibrations
+from localspec.runtime import kept_calibrations, pair_history
 from localspec.system import folders, free_memory
 
 MIN_DISK = 5 << 30  # bytes of disk, with which few models can be had
@@ -81,6 +81,7 @@ def findings() -> Iterator[Finding]:
     for name in engines.names():
         yield from engine(name)
     yield from speculation()
+    yield from falls()
     yield from memory()
     yield from disk(folders.cache())
 
@@ -133,6 +134,13 @@ def speculation() -> Iterator[Finding]:
         yield Finding("" if at else "drafts", f"{files}: {price}")
         for line in advice:
             yield Finding("", f"  {line}")
+
+
+def falls() -> Iterator[Finding]:
+    """Report pairs that are slower, or accept fewer drafts, since a version changed."""
+    step = "if that matters, install the earlier version again, and tell the makers of the new one"
+    for sentence in pair_history.fallen():
+        yield Finding("versions", sentence, step)
 
 
 def memory() -> Iterator[Finding]:

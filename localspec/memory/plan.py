@@ -91,6 +91,11 @@ class Plan:
         return [pool for pool in (*self.machine.gpus, self.machine.host) if pool.name in used]
 
     @property
+    def on_host(self) -> bool:
+        """Whether the host computes alone, in its own memory."""
+        return self.pools == [self.machine.host]
+
+    @property
     def for_draft(self) -> int:
         return sum(item.bytes for item in self.items if item.what in (DRAFT_MODEL, DRAFT_HEAD))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 from localspec.costs import UNMEASURED, Attention
 from localspec.models import engines
@@ -20,6 +21,8 @@ from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
+T = TypeVar("T")
+
 
 def load_or_measure(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
@@ -27,7 +30,8 @@ def load_or_measure(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calib
     calibration = find(key)
     if calibration is None:
         tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
-        calibration = measure_apart(loaded_pair)
+        pair = loaded_pair.pair
+        calibration = measure_apart(lambda: calibrate(pair.target, pair.draft))
         if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
             return Calibration(UNMEASURED)
         keep(key, calibration, pair_title(loaded_pair))
@@ -39,10 +43,10 @@ def pair_title(loaded_pair: LoadedPair) -> str:
     return " with ".join(model.files.path.name for model in loaded_pair.models)
 
 
-def measure_apart(loaded_pair: LoadedPair) -> Calibration:
-    """Calibrate in a thread that ends: OpenMP keeps threads for each that ever called it."""
+def measure_apart(measure: Callable[[], T]) -> T:
+    """Measure in a thread that ends: OpenMP keeps threads for each that ever called it."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(calibrate, loaded_pair.pair.target, loaded_pair.pair.draft).result()
+        return thread.submit(measure).result()
 
 
 def key_of(loaded_pair: LoadedPair) -> str:

@@ -21,7 +21,7 @@ from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers import registry
-from localspec.runtime import kept_calibrations
+from localspec.runtime import kept_calibrations, pair_history
 from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
 from localspec.runtime.loaded_pair import LoadedPair, load_models
@@ -101,6 +101,7 @@ def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> 
         resolved = resolve(examined, loading)
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
+        fall = pair_history.note(loaded, tell) if is_priced(loaded, loading) else ""
         engine = build_engine(loaded, loading, tell)
         closing.callback(engine.close)
         resolved = loaded.resolved
@@ -109,7 +110,7 @@ def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> 
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            tuple(advice(loaded)),
+            (*advice(loaded), *([fall] if fall else [])),
         )
         return Runtime(engine, closing.pop_all(), facts)
 
@@ -152,11 +153,16 @@ def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in proposers if name not in registry.HEADS)
 
 
+def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
+    """Whether measured costs decide the depth."""
+    return loading.depth is None and bool(loaded.resolved.proposers)
+
+
 def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard) -> Engine:
     """Build the engine of a pair; where the depth is left open, measured costs decide it."""
     target, proposers = loaded.pair.target, loaded.resolved.proposers
     parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
-    if loading.depth is None and proposers:
+    if is_priced(loaded, loading):
         costs = kept_calibrations.load_or_measure(loaded, tell).costs()
         depth = Depth(costs, even=loaded.plan.options.shared is False)
         parts, max_depth = replace(parts, costs=depth.costs), target.tentative

@@ -17,7 +17,7 @@ COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches h
 KEPT_SECONDS = 24 * 3600.0
 
 
-def copied_bytes_a_second() -> float:
+def copied_bytes_a_second(copies: int = COPIES) -> float:
     """Copy with all cores; a copy reads and writes, and the fastest of a few counts."""
     threads = psutil.cpu_count(logical=False) or 1
     # Of texts that are written, so that there is memory behind all of their pages.
@@ -31,7 +31,7 @@ def copied_bytes_a_second() -> float:
 
     best = float("inf")
     with ThreadPoolExecutor(threads) as pool:
-        for _ in range(COPIES):
+        for _ in range(copies):
             begun = time.perf_counter()
             list(pool.map(copy, range(threads)))
             best = min(best, time.perf_counter() - begun)

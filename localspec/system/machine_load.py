@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
 from localspec.system.bandwidth import copied_bytes_a_second
+
+CROWDED = 0.15  # a share of the processors in other programs, with which speeds mean little
+UNEXPLAINED = 0.5  # of a change of memory's speed, as a logarithm: may be none of a model's
 
 
 class ProcessorTimes(NamedTuple):
@@ -26,7 +29,43 @@ class MachineLoad:
 
     own: float = 0.0
     others: float = 0.0
-    copied: tuple[float, ...] = ()
+    copied: tuple[float, float] = (1.0, 1.0)
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> MachineLoad:
+        """Read what `asdict` made; raise a KeyError, TypeError or ValueError if it is no load."""
+        before, after = map(float, record["copied"])
+        if not (0 < before < math.inf and 0 < after < math.inf):
+            raise ValueError(f"memory cannot copy {before} and {after} bytes a second")
+        return cls(float(record["own"]), float(record["others"]), (before, after))
+
+    @property
+    def crowded(self) -> bool:
+        return self.others > CROWDED
+
+    @property
+    def memory_speed(self) -> float:
+        """Bytes a second that were copied, on average."""
+        return math.sqrt(math.prod(self.copied))
+
+    @property
+    def drift(self) -> float:
+        """How far either copy is from the average, as a logarithm."""
+        before, after = self.copied
+        return abs(math.log(after / before)) / 2
+
+
+class MachineChange(NamedTuple):
+    """How much faster a machine became, as a logarithm, and how unsure that is."""
+
+    faster: float
+    error: float
+
+    @classmethod
+    def between(cls, before: MachineLoad, now: MachineLoad) -> MachineChange:
+        """Take memory's speed for the machine's: it changes both alike, but not exactly."""
+        faster = math.log(now.memory_speed / before.memory_speed)
+        return cls(faster, math.hypot(UNEXPLAINED * faster, before.drift, now.drift))
 
 
 def processor_times() -> ProcessorTimes:
