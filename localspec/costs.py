@@ -232,14 +232,15 @@ class Costs:
         To find none takes as long as one token does: beside nothing any time would be a surprise
         without bounds, which made the whole curve grow with each look.
         """
-        curve, depth = self.drafting(by, rows), max(depth, 1)
+        curve, drafted, depth = self.drafting(by, rows), depth > 0, max(depth, 1)
         if curve is None and not missed:
             self._drafting[by, 1] = Curve({1: seconds / depth, max(depth, 2): seconds})
         elif curve and missed:
             if by not in self._reading:
                 self._reading[by] = Curve({n: self.reading(by, n) for n in (1, 2)})
             size = min(missed, FAR)
-            self._reading[by].note(size, (seconds - curve.at(depth)) * size / missed)
+            reading = seconds - curve.at(depth) if drafted else seconds
+            self._reading[by].note(size, reading * size / missed)
         elif curve:
             curve.note(depth, seconds)
 

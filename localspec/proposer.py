@@ -57,6 +57,17 @@ class QuietProposer(Proposer, Protocol):
         """
 
 
+@runtime_checkable
+class ReadingProposer(Protocol):
+    """A proposer that has to read a text before it drafts, which takes time.
+
+    It reads when it is asked: all that is before the newest token. A limit of 0 asks for no more.
+    """
+
+    def unread(self, ask: Ask) -> int:
+        """Count the tokens to read first, less the newest few that the first step takes along."""
+
+
 def notes_of(proposers: Iterable[Proposer]) -> tuple[Callable[[RoundCost], None], ...]:
     """Collect the `note` of each proposer that has one."""
     return tuple(proposer.note for proposer in proposers if isinstance(proposer, LearningProposer))

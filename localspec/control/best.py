@@ -99,7 +99,8 @@ class Best:
                 proposer.look_up(asks, offers, learns=learns)
         for proposer in proposers:
             if proposer.by not in cheap:
-                proposer.draft(asks, offers)
+                for slot in proposer.draft(asks, offers):
+                    self._looks.drafted(slot)
         lengths = {ask.slot: len(ask.history) for ask in asks}
         self._offers |= {slot: (lengths[slot], some) for slot, some in offers.by_slot.items()}
         drafts = offers.drafts()

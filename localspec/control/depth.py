@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import NamedTuple
 
 from localspec.control.acceptance import Acceptance, Acceptances
@@ -19,6 +20,7 @@ from localspec.control.draft_length import (
 from localspec.control.exploration import (
     HORIZON,
     MAX_RISK,
+    MAX_WAIT,
     MIN_WAIT,
     Budget,
     TrackRecord,
@@ -32,6 +34,7 @@ from localspec.proposer import Ask, RoundCost
 CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 TRIES = 0.014  # of the time, which trying a draft model may take
+MIN_PIECE = 32  # tokens of a text that a draft model reads at once: fewer take longer each
 PLAIN_EVERY = 64  # rounds, times the gain: one goes without drafts, to measure that
 ALONE = Batch(1)
 
@@ -46,10 +49,30 @@ class Candidate(NamedTuple):
     head: bool = False  # whether the proposer is a head, which reads along with the target
 
 
+class CostlyWork(IntEnum):
+    """The work of costly proposers in a round, by who pays for it: the last of these counts."""
+
+    NONE = 0
+    DRAFT = 1  # promises to pay: it is paid for by all drafts, and what it wins pays for tries
+    READ = 2  # for drafts that promise to pay: an investment
+    TRY = 3  # to learn whether a proposer pays, or to keep it able to draft: from a budget apart
+
+
+class Unread(NamedTuple):
+    """Tokens of a text that a costly proposer has to read before it drafts."""
+
+    price: float  # of reading them, in tokens
+    piece: int  # to read in this round, without a draft; 0: few are unread, and go with the draft
+
+
 class DraftPlan(NamedTuple):
-    """The draft length to ask for, 0 for none, and whether one more token pays."""
+    """The draft length to ask for, 0 for none, and whether one more token pays.
+
+    Where much is unread, a piece of it is to be read, and nothing drafted.
+    """
 
     limit: int
+    piece: int = 0  # tokens to read
     pays: Pays = always
     prices: DraftPrices = DraftPrices((), ())
     rates: Sequence[float] = ()  # chances of tokens not drafted, if it is to learn what would pay
@@ -78,6 +101,7 @@ class Depth:
     _records: TrackRecords = field(default_factory=TrackRecords)
     _round: int = 0
     _plain: int = 0  # the last round without drafts
+    _work: CostlyWork = CostlyWork.NONE  # in this round
     _abstains: bool = False  # from drafts in this round: plain decoding was not seen for long
 
     def batch(self, rows: int, held: int, beside: int = 0) -> Batch:
@@ -124,7 +148,10 @@ class Depth:
     def affords_reading(self, by: str, batch: Batch, behind: int) -> bool:
         """Whether a proposer may read what it is behind of a text that it does not draft for."""
         rounds = self.costs.reading(by, behind) / self.costs.at(batch, batch.rows)
-        return rounds * HORIZON <= behind * self.budget.left
+        affords = rounds * HORIZON <= behind * self.budget.tries
+        if affords:
+            self._work = CostlyWork.TRY
+        return affords
 
     def sleeps(self, by: str, slot: int) -> bool:
         """Whether a costly proposer is not to be asked yet."""
@@ -145,43 +172,60 @@ class Depth:
             return nothing
         plans = []
         for candidate in candidates:
-            reading = prices.rate * self.costs.reading(by, candidate.missed)
-            plans.append(self._plan(by, candidate, of_drafts, reading))
+            price = prices.rate * self.costs.reading(by, candidate.missed)
+            unread = Unread(price, self._piece(by, batch, candidate))
+            plans.append(self._plan(by, candidate, of_drafts, unread))
         return plans
 
+    def _piece(self, by: str, batch: Batch, candidate: Candidate) -> int:
+        """Return how many tokens a proposer reads in a plain round's time; 0 if it reads all."""
+        token = self.costs.reading(by, MIN_PIECE) / MIN_PIECE
+        piece = max(int(self.costs.at(batch, batch.rows) / max(token, 1e-9)), MIN_PIECE)
+        return 0 if candidate.head or candidate.missed <= piece else piece
+
     def _plan(
-        self, by: str, candidate: Candidate, prices: DraftPrices, reading: float
+        self, by: str, candidate: Candidate, prices: DraftPrices, unread: Unread
     ) -> DraftPlan:
         record, acceptance = self.record(by, candidate.ask.slot), candidate.acceptance
-        threshold = candidate.rival + reading / LASTING + (0.0 if record.pays else MARGIN)
-        record.pays = record.value > threshold
+        threshold = candidate.rival + unread.price / LASTING + (0.0 if record.pays else MARGIN)
+        promise = 0.0 if record.tried or candidate.rival else prices.promise
+        record.pays = max(record.value, promise) > threshold
         if not record.pays:
             waits = self._round < record.next_try or candidate.rival > 0
-            return NO_DRAFT if waits else self._try(record, candidate, prices, reading)
-        max_risk = MAX_RISK * (self.budget.worth - reading)
+            return NO_DRAFT if waits else self._try(record, candidate, prices, unread)
+        max_risk = MAX_RISK * self.budget.worth
         limit = longest_affordable(prices, candidate.ask.limit, max_risk)
         if not limit:
             return self._wait(record)
+        if unread.piece:
+            self._work = max(self._work, CostlyWork.READ)
+            return DraftPlan(0, unread.piece)
+        self._work = max(self._work, CostlyWork.DRAFT)
         record.latest = self._round
-        return DraftPlan(limit, draft_on(acceptance, prices.total, limit), prices)
+        pays = draft_on(acceptance, prices.total, limit)
+        return DraftPlan(limit, pays=pays, prices=prices)
 
     def _try(
-        self, record: TrackRecord, candidate: Candidate, prices: DraftPrices, reading: float
+        self, record: TrackRecord, candidate: Candidate, prices: DraftPrices, unread: Unread
     ) -> DraftPlan:
         """Plan a draft that is made to learn whether its proposer pays."""
-        budget, most = self.budget.worth, candidate.ask.limit
+        budget, most = self.budget.tries_worth, candidate.ask.limit
         rates = candidate.acceptance.ahead(most)
         best, _ = worthiest_to_make((), rates, prices.total)
         most = min(max(best, prices.least), most)
-        limit = longest_affordable(prices, most, MAX_RISK * budget - reading)
+        limit = longest_affordable(prices, most, MAX_RISK * budget - unread.price)
         if not limit:
-            return self._wait(record)
+            record.postpone(self._round, MAX_WAIT)
+            return NO_DRAFT
+        self._work = CostlyWork.TRY
+        if unread.piece:
+            return DraftPlan(0, unread.piece)
         share = max(budget, MARGIN) / HORIZON if candidate.head else self.budget.gain * TRIES
-        record.postpone(self._round, int((prices.total[limit] + reading) / share))
+        record.postpone(self._round, int((prices.total[limit] + unread.price) / share))
         record.asked, record.break_even = 1, break_even(prices.total)
         candidate.acceptance.forget(self._round - record.latest)
         record.latest = self._round
-        return DraftPlan(limit, always, prices, rates)
+        return DraftPlan(limit, prices=prices, rates=rates)
 
     def _wait(self, record: TrackRecord) -> DraftPlan:
         """Plan no draft, and none for some rounds: the budget does not pay for it."""
@@ -199,7 +243,12 @@ class Depth:
             self.costs.note(batch, cost.tokens, cost.seconds - looking - drafting)
             wide = self.costs.at(batch, cost.tokens)  # no draft is to blame for a hiccup of a round
             time = (wide + drafting) / (wide if plain else self.costs.at(batch, cost.rows))
-            self.budget.note(cost.emitted / cost.rows, time, cost.rounds, allowance)
+            tokens = cost.emitted / cost.rows
+            if self._work <= CostlyWork.DRAFT:
+                self.budget.note(tokens, time, cost.rounds, allowance)
+            if self._work in (CostlyWork.DRAFT, CostlyWork.TRY):
+                self.budget.note_costly(tokens - time)
+        self._work = CostlyWork.NONE
         self._abstains = self._round - self._plain >= PLAIN_EVERY * self.budget.gain
 
     def release(self, slot: int) -> None:

@@ -24,6 +24,7 @@ class Budget:
     """The plain rounds that drafts may lose, and the speed of late."""
 
     left: float = START
+    tries: float = START  # those that tries of costly proposers may lose, with what these read
     tokens: float = 1.0  # that a round brings of late
     time: float = 1.0  # that it takes, in plain rounds
 
@@ -37,6 +38,11 @@ class Budget:
         """Return what is left, in tokens for one row."""
         return self.gain * self.left
 
+    @property
+    def tries_worth(self) -> float:
+        """Return what is left for tries, in tokens for one row."""
+        return self.gain * self.tries
+
     def max_risk(self, rows: int) -> float:
         """Return the tokens that a round may lose."""
         return self.gain * rows * MAX_RISK * self.left
@@ -46,9 +52,16 @@ class Budget:
         weight = 1 - (1 - WINDOW) ** rounds
         self.tokens += weight * (tokens - self.tokens)
         self.time += weight * (time - self.time)
-        earned = rounds * (allowance * tokens + tokens - time)
-        full = FULL * max(self.time, 1.5)
-        self.left = min(max(self.left + earned, 0.0), full)
+        allowed = rounds * allowance * tokens
+        self.left = self._within(self.left + allowed + rounds * (tokens - time))
+        self.tries = self._within(self.tries + allowed)
+
+    def note_costly(self, earned: float) -> None:
+        """Account for plain rounds that the draft of a costly proposer won or lost."""
+        self.tries = self._within(self.tries + earned)
+
+    def _within(self, plain_rounds: float) -> float:
+        return min(max(plain_rounds, 0.0), FULL * max(self.time, 1.5))
 
 
 @dataclass(slots=True)
@@ -57,6 +70,7 @@ class TrackRecord:
 
     value: float = NEWCOMER  # tokens of late, less the price of drafting
     asked: int = 1
+    tried: bool = False  # whether it ever drafted, for this text or an earlier one
     pays: bool = False
     next_try: int = 0  # the round from which on it is tried again, if it does not pay
     wait: int = MIN_WAIT  # rounds until the try after that
@@ -76,7 +90,7 @@ class TrackRecord:
 
     def note_worth(self, worth: float) -> None:
         """Learn what a draft was worth, less what it cost to make."""
-        self.asked += 1
+        self.asked, self.tried = self.asked + 1, True
         self.value += max(1 / self.asked, VALUE) * (worth - self.value)
 
     def note_right(self, right: int) -> None:
@@ -96,7 +110,7 @@ class TrackRecords:
         if (by, slot) not in self._texts:
             left = self._left.get(by, TrackRecord())
             wait = max(left.wait // 2, MIN_WAIT)
-            self._texts[by, slot] = TrackRecord(left.value, wait=wait, latest=now)
+            self._texts[by, slot] = TrackRecord(left.value, tried=left.tried, wait=wait, latest=now)
         return self._texts[by, slot]
 
     def sleeps(self, by: str, slot: int, now: int) -> bool:
@@ -107,6 +121,7 @@ class TrackRecords:
     def release(self, slot: int) -> None:
         for by in [by for by, where in self._texts if where == slot]:
             record = self._texts.pop((by, slot))
-            usual = self._left.get(by, TrackRecord()).value
-            record.value = usual + USUAL * (record.value - usual)
+            left = self._left.get(by, TrackRecord())
+            weight = USUAL if left.tried else 1.0
+            record.value = left.value + weight * (record.value - left.value)
             self._left[by] = record

@@ -9,9 +9,9 @@ from localspec.control.depth import Candidate, Depth
 from localspec.control.offers import Offers
 from localspec.costs import Batch
 from localspec.draft import Draft
-from localspec.proposer import Ask, Proposer, QuietProposer
+from localspec.proposer import Ask, Proposer, QuietProposer, ReadingProposer
 
-REACH = 8  # draft tokens by which to tell whether a proposer could ever pay
+REACH = 16  # draft tokens by which to tell whether a proposer could ever pay
 # Tokens behind, from which on it is decided whether a head reads them.
 DECIDING_LAG = MAX_HEAD_LAG - 16
 
@@ -27,17 +27,25 @@ class PricedProposer:
         self.head = proposer if isinstance(proposer, Follower) else None
         self.seconds = 0.0  # of drafting and reading in this round
         self._proposer, self._depth, self._clock = proposer, depth, clock
-        self._read: dict[int, int] = {}  # tokens that it has read of each text, by slot
+        self._reader = proposer if isinstance(proposer, ReadingProposer) else None
+        self._read: dict[int, int] = {}  # tokens that a head has read of each text, by slot
         self._hope: bool | None = None  # whether it could ever pay; None: to be found out
 
     def read(self, asks: Sequence[Ask]) -> None:
-        """Read prompts, if it may ever draft; heads do so by themselves."""
+        """Keep up with prompts where that is no work; what takes time to read does so later.
+
+        A head reads by itself, and one that will never draft leaves the text.
+        """
+        if self._reader:
+            return
         hopeless = self._depth.hopeless(self.by, REACH)
         if self.head and hopeless:
             for ask in asks:
                 self.head.leave(ask.slot)
-        elif not self.head and not hopeless:
-            self._draft([ask for ask in asks if ask.wants(self.by)], self._clock())
+            return
+        asks = [ask for ask in asks if ask.wants(self.by)]
+        if asks and not self.head and not hopeless:
+            self._proposer.propose(asks)
 
     def look_up(self, asks: Sequence[Ask], offers: Offers, *, learns: bool) -> None:
         """Offer drafts that cost next to nothing; learn the time that this took if `learns`."""
@@ -52,16 +60,22 @@ class PricedProposer:
             if len(draft.tokens):
                 offers.add(self.by, ask, draft)
 
-    def draft(self, asks: Sequence[Ask], offers: Offers) -> None:
-        """Offer drafts that take time, where they promise to pay or are to tell whether they do."""
-        begun = self._clock()
+    def draft(self, asks: Sequence[Ask], offers: Offers) -> Sequence[int]:
+        """Offer drafts that take time, where they promise to pay or are to tell whether they do.
+
+        Return the slots whose texts it goes on to read for that.
+        """
         asks = [ask for ask in asks if ask.wants(self.by) and self._follows(ask.slot)]
-        if not any(self.stirs(ask.slot) for ask in asks):
-            return
+        if not any(self.stirs(ask.slot) and self.concerned(ask.slot) for ask in asks):
+            return ()
+        begun = self._clock()
         candidates = [self._candidate(ask, offers) for ask in asks]
         plans = self._depth.plan(self.by, offers.batch, candidates)
         planned = [(ask, plan) for ask, plan in zip(asks, plans, strict=True) if plan.limit]
         drafts = self._draft([ask.until(plan.limit, plan.pays) for ask, plan in planned], begun)
+        reading = [pair for pair in zip(candidates, plans, strict=True) if pair[1].piece]
+        for candidate, plan in reading[:1]:  # one after the other, so that none waits for long
+            self._read_on(candidate, plan.piece)
         pairs = zip(candidates, plans, strict=True)
         if self.head and (idle := [candidate for candidate, plan in pairs if not plan.limit]):
             self._keep_up(idle, offers.batch)
@@ -73,10 +87,12 @@ class PricedProposer:
                 offer = offers.add(self.by, ask, draft, costly=True, tries=tries)
                 survivals, worth = offer.survivals, offer.worth
             self._depth.record(self.by, ask.slot).note_worth(plan.value(survivals, worth))
+        return [candidate.ask.slot for candidate, _ in reading]
 
     def note_right(self, slot: int, right: int) -> None:
-        """Learn how many tokens of a draft were right: it has read these."""
-        self._read[slot] += right
+        """Learn how many tokens of a draft were right: a head has read these."""
+        if self.head:
+            self._read[slot] += right
         self._depth.record(self.by, slot).note_right(right)
 
     def concerned(self, slot: int) -> bool:
@@ -142,8 +158,18 @@ class PricedProposer:
         missed = max(map(self._missed, asks))
         drafts = self._proposer.propose(asks)
         self.seconds += self._note(drafts, begun, missed)
-        self._read |= {ask.slot: len(ask.history) for ask in asks}
+        if self.head:
+            self._read |= {ask.slot: len(ask.history) for ask in asks}
         return drafts
+
+    def _read_on(self, candidate: Candidate, piece: int) -> None:
+        """Read the next piece of a text."""
+        ask, begun = candidate.ask, self._clock()
+        length = len(ask.history) - candidate.missed + piece
+        self._proposer.propose([ask._replace(history=ask.history[:length], limit=0)])
+        seconds = self._clock() - begun
+        self.seconds += seconds
+        self._depth.costs.note_drafting(self.by, 1, 0, seconds, piece)
 
     def _note(self, drafts: Sequence[Draft], begun: float, missed: int = 0) -> float:
         """Learn how many seconds drafts took, with all that it took to ask for them."""
@@ -152,9 +178,13 @@ class PricedProposer:
         return seconds
 
     def _missed(self, ask: Ask) -> int:
-        """Count the tokens that it has not seen of a text, without the newest one."""
+        """Count the tokens of a text that it must read before it drafts."""
+        if self._reader:
+            return self._reader.unread(ask)
+        if not self.head:
+            return 0
         missed = max(len(ask.history) - self._read.get(ask.slot, 0) - 1, 0)
-        return min(missed, self.head.behind(ask.slot) or 0) if self.head else missed
+        return min(missed, self.head.behind(ask.slot) or 0)
 
 
 def generous(confidences: Sequence[float]) -> bool:

@@ -13,6 +13,10 @@ from typing import NamedTuple
 from localspec.costs import Batch, Costs
 
 MARGIN = 0.03  # tokens that asking must promise beyond its price, after it did not pay
+# Times plain decoding, that drafts must bring if all are right: no text is so throughout, and each
+# try costs. Where five tokens at once take 2.7 rounds, a draft token may take a third of a round.
+BEST_CASE = 1.2
+LIKELY = 0.85  # the part of the tokens of a newcomer that are expected to be right
 
 
 class DraftPrices(NamedTuple):
@@ -21,6 +25,16 @@ class DraftPrices(NamedTuple):
     drafting: Sequence[float]
     total: Sequence[float]  # to draft and verify them
     least: int = 0  # the shortest draft that beats plain decoding if all of it is right; 0: none
+
+    @property
+    def promise(self) -> float:
+        """Return what the best draft of a newcomer is worth."""
+        worths, alive, won = [0.0], 1.0, 0.0
+        for price in self.total[1:]:
+            alive *= LIKELY
+            won += alive
+            worths.append(won - price)
+        return max(worths)
 
 
 class Prices(NamedTuple):
@@ -52,7 +66,12 @@ class Prices(NamedTuple):
         assert curve is not None
         drafting = [0.0, *[rate * seconds / sharers for seconds in curve.stretch(1, most)]]
         total = [a + b for a, b in zip(drafting, self.verifying(most), strict=True)]
-        return DraftPrices(drafting, total, break_even(total, self.gain))
+        return DraftPrices(drafting, total, self._least(total))
+
+    def _least(self, prices: Sequence[float]) -> int:
+        """Return the shortest draft that pays if it is right; 0 if the best wins too little."""
+        right = ((1 + length) / (1 + price / self.gain) for length, price in enumerate(prices))
+        return break_even(prices, self.gain) if max(right) >= BEST_CASE else 0
 
 
 def break_even(prices: Sequence[float], gain: float = 1.0) -> int:

@@ -14,6 +14,7 @@ from localspec.prefix_cache import matching
 from localspec.proposer import Ask
 from localspec.tokens import NONE, Tokens, common_prefix
 
+ALONG = 2  # tokens that the first step of a draft reads: the newest, and one that was drafted last
 FLOOR = 0.4  # stop below this chance that all is right, unless the ask has its own rule
 
 
@@ -31,6 +32,14 @@ class DraftModelProposer:
         able = [ask for ask in asks if self._has_room(ask)]
         drafts = self._draft(able)
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
+
+    def unread(self, ask: Ask) -> int:
+        """Count the tokens to read first; the newest goes with the last of an earlier draft."""
+        if not self._has_room(ask):
+            return 0
+        texts = self._held if ask.slot in self._released else [self._held[ask.slot]]
+        known = max(common_prefix(held, ask.history) for held in texts)
+        return max(len(ask.history) - known - ALONG, 0)
 
     def release(self, slot: int) -> None:
         """Keep the slot's KV cache: another text may begin the same way."""

@@ -11,7 +11,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from simulation import record, trees
+from simulation import newcomers, record, trees
 from simulation.hardware import CURVES, DRAFTING
 from simulation.texts import FURTHEST, SimulatedText, texts
 from simulation.world import Run, SimulatedMachine, controlled, fixed, oracle
@@ -145,7 +145,7 @@ def summary(results: Sequence[SimulationTrial]) -> Iterator[str]:
 def main() -> int:
     if sys.argv[1:]:
         [name] = sys.argv[1:]
-        {"record": record.main, "trees": trees.main}[name]()
+        {"record": record.main, "trees": trees.main, "newcomers": newcomers.main}[name]()
         return 0
     print(HEADING)
     results = []

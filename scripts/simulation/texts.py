@@ -45,6 +45,7 @@ class SimulatedText:
     drafts: Mapping[str, Sequence[PlaceDraft]]  # by proposer, at each place
     switches: Sequence[int] = ()  # places where it changes character
     begins: Sequence[int] = ()  # places where it is another text that begins
+    prompt: int = 1  # tokens before the first place
 
     @property
     def length(self) -> int:

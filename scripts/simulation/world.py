@@ -81,12 +81,17 @@ class KnownDrafts:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         return [self._draft(ask) for ask in asks]
 
+    def unread(self, ask: Ask) -> int:
+        return max(len(ask.history) - self.read - 1, 0)
+
     def _draft(self, ask: Ask) -> Draft:
         place = len(ask.history) - ask.prompt
         drafts = self._drafts[place]
         sure = drafts.confidences[: ask.limit]
         length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
         self.catch_up(len(ask.history) - 1)
+        if not ask.limit:
+            return EMPTY
         self.read = len(ask.history) + min(length, drafts.right)
         self._clock.spend(self._machine.draft(self._by, length))
         tokens = [place + at if at < drafts.right else WRONG for at in range(length)]
@@ -137,6 +142,7 @@ class Run:
 
     times: Sequence[float]
     rounds: Sequence[int] = ()  # the place at which each began
+    first_draft: int = -1  # the place at which the first draft was verified; -1: none was
 
     def seconds(self, first: int = 0, last: int | None = None) -> float:
         end = self.times[(len(self.times) if last is None else last) - 1]
@@ -154,29 +160,31 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
     drafts = {by: KnownDrafts(by, g, clock, machine) for by, g in text.drafts.items()}
     heads = {by: KnownHead(drafter) for by, drafter in drafts.items() if by in READING}
     best = Best({**drafts, **heads}, Depth(machine.costs(rng, list(drafts))), clock)
-    history: Tokens = np.arange(-1, text.length, dtype=np.int32)  # a prompt of one token
+    history: Tokens = np.arange(-text.prompt, text.length, dtype=np.int32)
     sampler = Sampler(GREEDY, 0, history[:1], shares_dice=True)
     times: list[float] = []
-    rounds = []
+    rounds, first_draft = [], -1
     while (place := len(times)) < text.length:
         rounds.append(place)
         if place in text.begins:
             best.release(0)
             for drafter in drafts.values():
-                drafter.read = place + 1  # the prompt, while the target read it
-            best.propose([Ask(0, history[: place + 1], 0, sampler, prompt=1)])
+                drafter.read = place + text.prompt  # what is before it is no part of it
         begun = clock.seen
         end = next((begin for begin in text.begins if begin > place), text.length)
         limit = min(FURTHEST, end - place - 1)
-        ask = Ask(0, history[: place + 1], limit, sampler, prompt=1)
+        known = history[: text.prompt + place]
+        ask = Ask(0, known, limit, sampler, prompt=text.prompt)
         draft = best.propose([ask])[0] if limit else EMPTY
+        if len(draft) and first_draft < 0:
+            first_draft = place
         clock.spend(machine.forward(1 + len(draft)), noise(rng))
         for head in heads.values():
-            head.follow(place + 1)
+            head.follow(len(known))
         emitted = 1 + right(draft, place)
         best.note(RoundCost(1, 1 + len(draft), emitted, clock.seen - begun, reads=False))
         times += [clock.true] * emitted
-    return Run(times, rounds)
+    return Run(times, rounds, first_draft)
 
 
 def right(draft: Draft, place: int) -> int:

@@ -13,10 +13,10 @@ from localspec.control import offers as offers_module
 from localspec.control.acceptance import Acceptances
 from localspec.control.best import Best
 from localspec.control.depth import Depth
-from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE
-from localspec.control.offers import DraftOffer
+from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE, START
+from localspec.control.offers import DraftOffer, Offers
 from localspec.control.priced_proposer import DECIDING_LAG, PricedProposer, generous
-from localspec.costs import NO_ATTENTION, Attention, Costs
+from localspec.costs import NO_ATTENTION, Attention, Batch, Costs
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -349,13 +349,108 @@ def test_a_round_beside_a_head_adds_less_to_the_budget():
     assert added == pytest.approx([HEAD_ALLOWANCE, ALLOWANCE])
 
 
-def test_tokens_that_a_proposer_drafted_rightly_are_not_read_again():
+def test_tokens_that_a_head_drafted_rightly_are_not_read_again():
     clock = Clock()
-    depth = Depth(Costs(FLAT, {"counter": {1: 1e-3, 8: 8e-3}}))
-    proposer = PricedProposer("counter", Counter(clock, 1e-3), depth, clock)
-    proposer.read([ask(10, limit=0)])
+    depth = Depth(Costs(FLAT, {"head": {1: 1e-3, 8: 8e-3}}, {"head": 1e-6}))
+    head = Follower(clock, 1e-6)
+    proposer = PricedProposer("head", head, depth, clock)
+    proposer.draft([ask(10)], Offers(Batch(1), depth))
     proposer.note_right(0, 4)
+    head.grows(17)
     assert proposer._missed(ask(17)) == 2
+
+
+class Reader(Counter):
+    """A draft model: it reads a text before it drafts, and notes how much of it at once."""
+
+    def __init__(self, clock, drafting=1e-3, reading=5e-4, step=1):
+        super().__init__(clock, drafting, step)
+        self.read, self.pieces = 0, []
+        self._reading = reading
+
+    def unread(self, ask):
+        return max(len(ask.history) - self.read - 1, 0)
+
+    def propose(self, asks):
+        for ask in asks:
+            self.pieces.append(self.unread(ask))
+            self._clock.now += self._reading * self.unread(ask)
+            self.read = max(self.read, len(ask.history) - 1)
+        return super().propose(asks)
+
+
+def beside_reader(reader, curve=FLAT, drafting=1e-3, **free):
+    """Make the best of a draft model, and of proposers that are free."""
+    prices = {"reader": {1: drafting, 8: 8 * drafting}}
+    costs = Costs(curve, prices, {"reader": reader._reading})
+    clock = reader._clock
+    return Best({**free, "reader": reader}, Depth(costs), clock)
+
+
+# Rounds of Qwen2.5-Coder-1.5B in Q4_K_M on two cores, of which its 0.5B takes 0.46 for a token.
+CODER = {1: 0.067, 2: 0.113, 3: 0.147, 5: 0.179, 9: 0.412, 17: 0.681}
+
+
+def test_a_prompt_is_read_by_a_draft_model_after_the_first_token_and_in_pieces_of_a_round():
+    clock = Clock()
+    reader = Reader(clock)
+    best = beside_reader(reader)
+    best.propose([ask(100, limit=0)])
+    assert reader.asked == []
+    depths = count(best, clock, length=100, rounds=20)
+    assert max(reader.pieces) * reader._reading <= FLAT[1] * 1.6  # of at least 32 tokens
+    assert depths[:3] == [0, 0, 0]
+    assert depths[-10:] == [8] * 10
+
+
+def test_a_text_that_is_read_for_its_first_draft_is_looked_at_in_each_round():
+    clock = Clock()
+    reader = Reader(clock)
+    best = beside_reader(reader)
+    count(best, clock, length=100, rounds=1)
+    best._looks._busy[0] = best._looks._looked[0] = -3  # no draft was good for long
+    best._looks.rounds = 30
+    count(best, clock, length=101, rounds=2)
+    assert len(reader.pieces) == 3
+
+
+def test_what_is_read_to_draft_later_is_not_taken_from_what_may_be_lost():
+    clock = Clock()
+    reader = Reader(clock)
+    best = beside_reader(reader)
+    count(best, clock, length=100, rounds=3)
+    assert len(reader.pieces) == 3
+    assert best.depth.budget.left == best.depth.budget.tries == START
+
+
+def test_a_prompt_that_takes_longer_than_its_drafts_may_win_is_not_read():
+    clock = Clock()
+    reader = Reader(clock, reading=2e-3)
+    best = beside_reader(reader)
+    assert count(best, clock, length=600, rounds=60) == [0] * 60
+    assert reader.asked == []
+
+
+def test_a_draft_model_that_could_win_little_is_neither_tried_nor_shown_a_text():
+    clock = Clock()
+    reader = Reader(clock, drafting=0.031)
+    best = beside_reader(reader, CODER, drafting=0.031)
+    assert count(best, clock, length=10, rounds=200) == [0] * 200
+    assert reader.asked == []
+
+
+def test_lookups_draft_the_same_beside_a_draft_model_that_loses():
+    depths = []
+    for drafting in (None, 0.005, 0.02, 0.031):
+        clock = Clock()
+        free = Counter(clock, 1e-6, step=2)
+        reader = Reader(clock, drafting or 1.0, step=3)
+        best = beside_reader(reader, CODER, drafting or 1.0, free=free)
+        wrong = count(best, clock, length=10, rounds=40)
+        assert bool(reader.asked) == (drafting in (0.005, 0.02)), drafting
+        free._step = 1
+        depths.append(wrong + count(best, clock, length=60, rounds=40))
+    assert depths[1:] == depths[:1] * 3
 
 
 def test_what_free_proposers_take_is_not_held_against_costly_ones():

@@ -64,6 +64,13 @@ def record(made):
     return made._records.of_text("draft", 0, made._round)
 
 
+def loser(made):
+    """Return the record of a proposer that lost before."""
+    lost = record(made)
+    lost.value, lost.tried = -1.0, True
+    return lost
+
+
 def note(made, cost, drafting=0.0, looking=0.0):
     made.note(cost, drafting, looking, ALLOWANCE)
 
@@ -193,7 +200,7 @@ def test_where_more_is_likely_to_be_right_more_is_tried():
         made = depth({1: 1.0, 17: 1.2}, {"draft": {1: 0.1, 8: 0.8}})
         for _ in range(20):
             candidate(made).acceptance.note_places(right, 4)
-        record(made).value = -1
+        loser(made)
         limits.append(plan(made).limit)
     assert limits[1] > limits[0] > 0
 
@@ -205,8 +212,9 @@ def test_a_proposer_that_was_unlucky_is_asked_again_although_it_must_catch_up():
     value = record(made).value
     missed = round(value / made.costs.reading("draft", 1) / 100) + 1
     found = plan(made, missed=missed)
-    assert found.limit
-    assert not found.rates  # not to try it: it pays
+    assert 0 < found.piece < missed
+    assert record(made).pays
+    assert plan(made, missed=found.piece).limit
 
 
 def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
@@ -218,7 +226,7 @@ def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
 
 def test_a_draft_made_to_learn_counts_as_if_it_had_been_as_long_as_is_best():
     made = depth(FLAT, {"draft": {1: 0.2, 8: 1.6}})
-    record(made).value = -1
+    loser(made)
     found = plan(made)
     assert found.rates
     alive = products([0.9, 0.1, 0.1, 0.1])
@@ -234,7 +242,7 @@ def test_after_a_long_sleep_a_proposer_is_learnt_anew_but_not_by_a_new_text():
     assert candidate(made).acceptance.placed.variance > 2 * variance
     made.release(0)
     variance = candidate(made).acceptance.placed.variance
-    record(made).value = -1
+    loser(made)
     assert plan(made).rates
     assert candidate(made).acceptance.placed.variance == variance
 
@@ -366,10 +374,9 @@ def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
     for budget in (2.0, 6.0, 18.0):
         token = 4 / HORIZON * 0.01  # seconds, of a round of 0.01
         made = Depth(Costs({1: 0.01, 17: 0.011}, {"draft": {1: 0.004, 8: 0.032}}, {"draft": token}))
-        tried = record(made)
-        tried.value, tried.wait, made.budget.left = -1, 1000, budget
+        loser(made).wait, made.budget.tries = 1000, budget
         assert plan(made, limit=1, head=True).rates
-        rests.append(tried.wait)
+        rests.append(record(made).wait)
         reads.append(made.affords_reading("draft", Batch(1), 48))
     assert rests == sorted(set(rests), reverse=True)
     assert reads == [False, True, True]
@@ -397,7 +404,7 @@ def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
 
 def test_a_try_counts_as_much_as_all_that_was_learnt_before():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    tried = record(made)
+    tried = loser(made)
     tried.value, tried.asked = -0.5, 50
     assert plan(made).rates
     record(made).note_worth(1.0)

@@ -6,6 +6,7 @@ import pytest
 
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
 from simulation.hardware import CURVES
+from simulation.newcomers import trials
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
 from simulation.trees import tree_gain
 
@@ -63,6 +64,12 @@ def test_a_head_is_used_as_far_as_it_pays(hardware, drafter, rate, drafting):
 def test_a_head_that_pays_again_is_soon_asked_again():
     found = tried([(600, 0.85), (400, 0.2), (600, 0.85)], "cpu q4_k_m", 0.06, CHAINED)
     assert found.back >= NEAR - CHANCE
+
+
+def test_a_new_draft_model_costs_nothing_if_it_cannot_pay_and_is_soon_used_if_it_pays():
+    newcomers = list(trials())
+    assert {newcomer.pays for newcomer in newcomers} == {True, False}
+    assert [newcomer.line for newcomer in newcomers if not newcomer.met] == []
 
 
 def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
