@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from localspec.bench import earlier_run, modes, prompts
+from localspec.bench import earlier_run, modes, prompts, share
 from localspec.bench.against import compare
 from localspec.bench.earlier_run import BenchRun
 from localspec.bench.measure import questions
@@ -26,6 +29,7 @@ from localspec.commands.options.declare import (
     SECONDS,
     TEXT,
     WRITABLE,
+    arguments,
     flag,
     option,
     options,
@@ -71,6 +75,11 @@ class BenchOptions:
     against: Path | None = option(
         READABLE, "File of an earlier --json to compare with; a fall beyond the noise exits with 1."
     )
+    share: Path | None = option(
+        WRITABLE,
+        "File that a row for a public table is added to, with nothing private; takes twice as "
+        "long, since `prove` follows.",
+    )
 
 
 @click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
@@ -93,7 +102,8 @@ def bench(context: click.Context, model: str) -> None:
     names = [name.strip() for name in chosen.modes.split(",") if name.strip()]
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
     prompts_to_ask = _prompts(chosen)
-    _check_file(chosen.json)
+    for name, path in (("--json", chosen.json), ("--share", chosen.share)):
+        _check_file(name, path)
     files = PairFiles.locate(model, loading_options.draft, loading.backend)
     with ExitStack() as closing:
         with LoadingLine(model) as line:
@@ -103,7 +113,7 @@ def bench(context: click.Context, model: str) -> None:
             heading=tuple(describe(resolved, lineup.pairing, settings)),
             modes=tuple(mode.name for mode in lineup.modes),
             drafter=describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft)),
-            weights=sums(resolved) if chosen.json or earlier else (),
+            weights=sums(resolved) if chosen.json or chosen.share or earlier else (),
             on_host=resolved.plan.on_host,
         )
         if earlier:
@@ -113,9 +123,12 @@ def bench(context: click.Context, model: str) -> None:
     measurements = report(setup, outcome)
     click.echo(text(measurements, details=chosen.details))
     if chosen.json:
-        _write(chosen.json, as_json(measurements))
+        _write("--json", chosen.json, as_json(measurements))
     if outcome.interrupted:
         raise click.Abort
+    if chosen.share:
+        words = [model, f"--seconds={chosen.seconds}", *arguments(context, LoadingOptions)]
+        _share(chosen.share, share.row(model, resolved, measurements), words)
     if chosen.against and earlier:
         _compare(chosen.against, earlier, measurements)
 
@@ -123,7 +136,7 @@ def bench(context: click.Context, model: str) -> None:
 def _as_before(chosen: BenchOptions, earlier: BenchRun) -> BenchOptions:
     """Measure the modes, and replies of the length, of the earlier run where these are open."""
     measured = ",".join(mode for mode in earlier.modes if mode not in (modes.PLAIN, modes.AGAIN))
-    tokens = chosen.max_tokens or earlier.longest
+    tokens = earlier.longest if chosen.max_tokens is None else chosen.max_tokens
     return replace(chosen, modes=chosen.modes or measured, max_tokens=tokens)
 
 
@@ -136,11 +149,19 @@ def _compare(path: Path, earlier: BenchRun, measurements: Report) -> None:
         raise LocalSpecError(f"this fell: {'; '.join(map(str, comparison.falls))}")
 
 
-def _write(path: Path, text: str) -> None:
+def _share(path: Path, row: dict[str, object], arguments: Sequence[str]) -> None:
+    """Add a row to a file, after a proof, and show all that is in it."""
+    row["prove"] = share.prove(arguments)
+    _write("--share", path, f"{json.dumps(row)}\n", mode="a")
+    click.echo(f"\nThis row was added to {path}, and sent nowhere:\n{json.dumps(row, indent=2)}")
+
+
+def _write(option: str, path: Path, text: str, mode: Literal["w", "a"] = "w") -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
-        raise LocalSpecError(f"--json cannot be written: {error}") from error
+        raise LocalSpecError(f"{option} cannot be written: {error}") from error
 
 
 def _prompts(chosen: BenchOptions) -> list[Prompt]:
@@ -157,7 +178,7 @@ def _settings(chosen: BenchOptions) -> Settings:
     return Settings(max_tokens=chosen.max_tokens, sampling=sampling, seed=chosen.seed)
 
 
-def _check_file(path: Path | None) -> None:
+def _check_file(option: str, path: Path | None) -> None:
     """Refuse a file that cannot be written before minutes are spent."""
     if path is None:
         return
@@ -165,6 +186,6 @@ def _check_file(path: Path | None) -> None:
     try:
         path.open("ab").close()
     except OSError as error:
-        raise UsageError(f"--json cannot be written: {error}") from error
+        raise UsageError(f"{option} cannot be written: {error}") from error
     if not existed:
         path.unlink()

@@ -39,7 +39,8 @@ def versions(packages: Sequence[str] | None = None) -> str:
     """The versions of Python and of the installed packages that the engines use."""
     if packages is None:
         packages = [name for spec in specs().values() for name in spec.packages]
-    return ", ".join([f"Python {platform.python_version()}", *installed((*packages, "numpy"))])
+    software = installed(("localspec", *packages, "numpy"))
+    return ", ".join([f"Python {platform.python_version()}", *software])
 
 
 def processor() -> str:
