@@ -36,6 +36,7 @@ from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 BIT_EXACT = "f16,bf16"  # keys and values
+MAX_SNAPSHOTS = 8  # each takes as much memory as the states of a text
 SPARE = 0.25  # of the memory, which stays free beside weights that the system cannot drop
 
 
@@ -123,7 +124,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
         apart=on_cpu(options),
         cells=context if shared else context * options.slots,
         batch=options.batch,
-        outputs=max(options.slots * (options.tentative + 1), sequences),
+        outputs=max(min(options.slots * (options.tentative + 1), options.batch), sequences),
         snapshots=snapshots(weights, options),
         # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
         # window what taking back an earlier one still needs.
@@ -141,7 +142,7 @@ def snapshots(weights: ModelWeights, options: Options) -> int:
     different widths share a batch, as llama.cpp then moves states about.
     """
     single = options.slots == 1 and not options.drafting
-    return options.tentative if weights.recurrent and single else 0
+    return min(options.tentative, MAX_SNAPSHOTS) if weights.recurrent and single else 0
 
 
 def kv_type(options: Options, quantisation: str) -> str:

@@ -156,7 +156,7 @@ class LlamaModel:
         in_turn = len(rows) == 2 and not pooled
         if not self._apart or (sum(widths) < TILE and not in_turn):
             return [rows]
-        least = max(widths) if in_turn else TILE // 2
+        least = min(max(widths), TILE // 2) if in_turn else TILE // 2
         short = [row for row in rows if len(row.tokens) < least]
         if short and not pooled and not neighbours([self._context.ids[r.slot] for r in short]):
             return [rows]

@@ -30,10 +30,6 @@ class TokenCounts:
     def counts(self) -> Ints:
         return self._counts[: len(self._at)]
 
-    def count(self, token: int) -> int:
-        at = self._at.get(token)
-        return 0 if at is None else int(self._counts[at])
-
     def add(self, token: int) -> None:
         at = self._at.setdefault(token, len(self._at))
         if at == len(self._ids):
@@ -45,11 +41,11 @@ class TokenCounts:
     def after(self, drafted: Sequence[int]) -> tuple[Ints, Ints]:
         """Return tokens and their counts with `drafted` behind the text."""
         added = Counter(drafted)
-        fresh = [token for token in added if not self.count(token)]
+        fresh = [token for token in added if token not in self._at]
         ids = np.concatenate((self.ids, np.array(fresh, np.int64)))
-        counts = np.concatenate((self.counts, np.zeros(len(fresh), np.int64)))
-        for token, extra in added.items():
-            counts[ids == token] += extra
+        counts = np.concatenate((self.counts, np.array([added[t] for t in fresh], np.int64)))
+        for token in added.keys() & self._at.keys():
+            counts[self._at[token]] += added[token]
         return ids, counts
 
 

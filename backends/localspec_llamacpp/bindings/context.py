@@ -45,6 +45,7 @@ KV_TYPES = {
 NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
 MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
 ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
+WHOLE, STATES = 0, lib.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY  # parts of a sequence to save
 MROPE = 8  # a kind of positions, with four numbers for a state
 
 
@@ -324,7 +325,15 @@ class Context:
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """Save all that is held of a sequence, if it fits in memory and in `most` bytes."""
-        size = self.size(sequence)
+        return self._save(sequence, most, WHOLE)
+
+    def save_states(self, sequence: int) -> NDArray[np.uint8] | None:
+        """Save the recurrent states of a sequence, if they fit in memory."""
+        return self._save(sequence, free_memory.memory().free_bytes // 2, STATES)
+
+    def _save(self, sequence: int, most: int, part: int) -> NDArray[np.uint8] | None:
+        number = self.ids[sequence]
+        size = int(lib.llama_state_seq_get_size_ext(self.pointer, number, part))
         if not 0 < size <= most:
             return None
         try:
@@ -332,14 +341,21 @@ class Context:
         except OSError:  # there is no memory for it
             return None
         place = pointer(data, ctypes.c_uint8)
-        written = lib.llama_state_seq_get_data(self.pointer, place, size, self.ids[sequence])
+        written = lib.llama_state_seq_get_data_ext(self.pointer, place, size, number, part)
         return data if written == size else None
 
     def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
         """Fill an empty sequence from saved bytes; return how many tokens it then holds."""
-        place = pointer(data, ctypes.c_uint8)
-        number = self.ids[sequence]
-        if lib.llama_state_seq_set_data(self.pointer, place, len(data), number) != len(data):
+        return self._restore(sequence, data, WHOLE)
+
+    def restore_states(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
+        """Go back to the saved states of a sequence, which were those after `length` tokens."""
+        return self._restore(sequence, data, STATES) > 0 and self.remove(sequence, length)
+
+    def _restore(self, sequence: int, data: NDArray[np.uint8], part: int) -> int:
+        place, number = pointer(data, ctypes.c_uint8), self.ids[sequence]
+        count = len(data)
+        if lib.llama_state_seq_set_data_ext(self.pointer, place, count, number, part) != count:
             return 0
         return int(lib.llama_memory_seq_pos_max(self._memory, number)) + 1
 
