@@ -9,10 +9,10 @@ from functools import cache
 
 import pytest
 
+from localspec.ask import Ask
 from localspec.draft import EMPTY, Draft
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
-from localspec.ask import Ask
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
