@@ -2,70 +2,90 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from localspec.proposers.repeated_edits import NOWHERE, RepeatedEdits
 from localspec.tokens import Tokens
 
 # Tokens that must agree before the reply is placed elsewhere: the further away, the more.
 NEXT = 4  # tokens left out for which one is enough
 NEAR = 32  # for which two are
-AHEAD = 4  # enough to leave out more
-BACK = 6  # enough to go back
 SURE = 4  # enough to forget where the reply stood before
+STRAY = 32  # tokens that agree with nothing, after which no place is near
 MAX_RUN = 32  # most that are compared
-CROWD = 8  # places with the same tokens that are looked at, on either side
+
+
+class Candidate(NamedTuple):
+    """A place that the reply may be at, and how many tokens before it must agree."""
+
+    place: int
+    enough: int
+
+
+# Finds places for a reply anywhere in the text, given the last that was sure.
+FindPlaces = Callable[[Sequence[int], int], Sequence[Candidate]]
 
 
 class Alignment:
     """The place of a reply in a text, followed token by token."""
 
-    def __init__(self, text: Tokens) -> None:
+    def __init__(self, text: Tokens, find_places: FindPlaces, place: int = 0) -> None:
+        """Begin at a place: that of the next token, or the end of the text if it is unknown."""
         self.run = 0  # how many of the reply's last tokens agree with the text before its place
         self._text: list[int] = text.tolist()
-        self._place = 0  # the next token of the text; its end if the reply's place is unknown
-        self._last = 0  # the last place that was sure
+        self._find_places = find_places
+        self._place = place
+        self._last = place  # the last place that was sure
+        self._left = 0  # the length of the reply there
         self._reply: list[int] = []
-        self._ends: dict[tuple[int, ...], list[int]] = {}
-        for end in range(AHEAD, len(self._text) + 1):
-            self._ends.setdefault(tuple(self._text[end - AHEAD : end]), []).append(end)
+        self._edits = RepeatedEdits(self._text)
 
     def read(self, token: int) -> None:
         """Follow the reply by a token."""
         self._reply.append(token)
-        if self._text[self._place : self._place + 1] == [token]:
-            self._place += 1
-            self.run += 1
-        else:
+        place = self._edits.step(self._place, token)
+        if place == NOWHERE:
             self._seek()
+        else:
+            self._place = place
+            self.run += 1
         if self.run >= SURE:
-            self._last = self._place
+            if self._left < len(self._reply) - 1:
+                self._learn_edit()
+            self._last, self._left = self._place, len(self._reply)
 
-    def ahead(self, limit: int) -> list[int]:
-        """Return the next tokens, if the reply goes on like the text."""
-        return self._text[self._place : self._place + limit]
+    def continuation(self, limit: int) -> list[tuple[int, float]]:
+        """Return the next tokens if the reply goes on like the text, and the chance of each."""
+        tokens, chances = self._edits.ahead(self._place, limit)
+        confidences = [confidence(run) for run in range(self.run, self.run + len(tokens))]
+        for at, chance in chances.items():
+            confidences[at] = min(chance, confidences[at])
+        return list(zip(tokens, confidences, strict=True))
+
+    def _learn_edit(self) -> None:
+        old = self._text[self._last : self._place - self.run]
+        new = self._reply[self._left : len(self._reply) - self.run]
+        self._edits.learn(old, new)
 
     def _seek(self) -> None:
         """Find the place with the longest agreement, of those the nearest."""
         self.run, nearness, self._place = 0, 0, len(self._text)
-        for end in self._candidates():
+        for end, enough in self._candidates():
             run = self._agreement(end)
             place = (run, -abs(end - self._last), end)
-            if run >= self._enough(end) and place > (self.run, nearness, self._place):
+            if run >= enough and place > (self.run, nearness, self._place):
                 self.run, nearness, self._place = place
 
-    def _candidates(self) -> list[int]:
-        newest = self._reply[-1]
-        near = enumerate(self._text[self._last : self._last + NEAR], self._last + 1)
-        ends = self._ends.get(tuple(self._reply[-AHEAD:]), [])
-        middle = bisect_right(ends, self._last)
-        crowd = ends[max(middle - CROWD, 0) : middle + CROWD]
-        return [end for end, token in near if token == newest] + crowd
-
-    def _enough(self, end: int) -> int:
-        skipped = end - 1 - self._last
-        if skipped < 0:
-            return BACK
-        return 1 if skipped < NEXT else 2 if skipped < NEAR else AHEAD
+    def _candidates(self) -> list[Candidate]:
+        places = list(self._find_places(self._reply, self._last))
+        if len(self._reply) - self._left <= STRAY:
+            newest = self._reply[-1]
+            for skipped, token in enumerate(self._text[self._last : self._last + NEAR]):
+                if token == newest:
+                    enough = 1 if skipped < NEXT else 2
+                    places.append(Candidate(self._last + skipped + 1, enough))
+        return places
 
     def _agreement(self, end: int) -> int:
         most = min(end, len(self._reply), MAX_RUN)
@@ -73,3 +93,12 @@ class Alignment:
         while run < most and self._text[end - 1 - run] == self._reply[-1 - run]:
             run += 1
         return run
+
+
+def confidence(run: int) -> float:
+    """Estimate the chance that a reply goes on like the text after a run of agreement.
+
+    Measured on revised files: after 1 token 0.71, 4 0.87, 12 0.965, 24 0.990, 48 0.996, 128 0.998.
+    """
+    odds = 1.5 + 2 * run
+    return odds / (1 + odds)

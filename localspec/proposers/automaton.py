@@ -32,6 +32,7 @@ class Automaton:
 
     def __init__(self) -> None:
         self._length = array("i", [0])  # of the longest run that leads to the state
+        self._first = array("i", [0])  # where in the text that run first ends
         self._link = array("i", [NOWHERE])  # the state of the longest run that ends elsewhere too
         self._followed = array("i", [0])  # how often another token came after
         self._token = array("i", [NOWHERE])  # the most frequent one, of those the latest
@@ -52,7 +53,8 @@ class Automaton:
 
     def _append(self, token: int) -> None:
         state = self._last
-        new = self._add(self._length[state] + 1, ROOT)
+        length = self._length[state] + 1
+        new = self._add(length, length, ROOT)
         while state != NOWHERE and (next_state := self._after(state, token)) == NOWHERE:
             self._lead(state, token, new)
             state = self._link[state]
@@ -63,8 +65,9 @@ class Automaton:
         self._tally(token)
         self._last = new
 
-    def _add(self, length: int, link: int) -> int:
+    def _add(self, length: int, first: int, link: int) -> int:
         self._length.append(length)
+        self._first.append(first)
         self._link.append(link)
         self._followed.append(0)
         self._token.append(NOWHERE)
@@ -89,7 +92,7 @@ class Automaton:
 
     def _split(self, state: int, token: int, whole: int) -> int:
         """Give the shorter of the runs that lead to a state one of their own."""
-        short = self._add(self._length[state] + 1, self._link[whole])
+        short = self._add(self._length[state] + 1, self._first[whole], self._link[whole])
         self._link[whole] = short
         for column in (self._followed, self._token, self._next):
             column[short] = column[whole]
@@ -120,6 +123,10 @@ class Automaton:
         """Return the state of the longest run at the end of the text that occurred before."""
         state = max(self._link[self._last], ROOT)
         return MatchState(state, self._length[state])
+
+    def first_end(self, place: MatchState) -> int:
+        """Return where in the text a run that was matched first ends."""
+        return self._first[place.state]
 
     def locate(self, tokens: Sequence[int]) -> MatchState:
         """Return the state of the longest run at the end of the tokens."""

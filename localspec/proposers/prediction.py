@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+
+import numpy as np
 
 from localspec.draft import EMPTY, Draft
 from localspec.pairing.pair import Pair
 from localspec.proposer import ALWAYS_QUIET, Ask, Quiet
-from localspec.proposers.alignment import Alignment
+from localspec.proposers.alignment import Alignment, Candidate
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.tokens import NONE, Tokens, common_prefix
 
 BY = "prediction"
+AHEAD = 4  # tokens that must agree to leave out many
+BACK = 6  # and to go back
+CROWD = 8  # places with the same tokens that are looked at, on either side
 FLOOR = 0.2  # stop drafting once the chance that all of it is right is below
 
 
 class PredictionProposer:
     """Follows the prediction from its beginning, and after an edit from where the two agree again.
 
-    Over 60 files and their next revisions, at depth 4: 3.7 tokens a round, 94% accepted. N-grams
-    with the old file in the prompt: 3.6 and 78%.
+    Over 60 files and their next revisions, drafts of up to 512 tokens: 21 accepted a round. Where a
+    name was changed everywhere: 115, as an edit is expected again.
     """
 
     def __init__(self, floor: float = FLOOR) -> None:
@@ -41,7 +46,7 @@ class PredictionProposer:
         if following is None:
             return True
         following.read(history[ask.prompt :])
-        return bool(following.ahead(1))
+        return bool(following.continuation(1))
 
     def _go_on(self, ask: Ask) -> Draft:
         if not len(ask.hints.prediction):
@@ -58,7 +63,7 @@ class Following:
 
     def __init__(self, prediction: Tokens) -> None:
         self._prediction = prediction
-        self._alignment = Alignment(prediction)
+        self._alignment = Alignment(prediction, partial(places, prediction))
         self._reply = NONE
 
     def serves(self, ask: Ask) -> bool:
@@ -72,21 +77,20 @@ class Following:
             self._alignment.read(token)
         self._reply = reply
 
-    def ahead(self, limit: int) -> Sequence[int]:
-        return self._alignment.ahead(limit)
-
-    def continuation(self, limit: int) -> Iterator[tuple[int, float]]:
-        for run, token in enumerate(self.ahead(limit), self._alignment.run):
-            yield token, confidence(run)
+    def continuation(self, limit: int) -> Sequence[tuple[int, float]]:
+        return self._alignment.continuation(limit)
 
 
-def confidence(run: int) -> float:
-    """Estimate the chance that a reply goes on like its prediction after a run of agreement.
-
-    Measured on revised files: 0.54 turned out 0.62, 0.67 0.64, 0.81 0.74, 0.91 0.87, 0.96 0.95.
-    """
-    odds = 1 + run * run / 6
-    return odds / (1 + odds)
+def places(text: Tokens, reply: Sequence[int], last: int) -> Sequence[Candidate]:
+    """Find the places nearest to the last one behind the reply's last tokens."""
+    if len(reply) < AHEAD:
+        return ()
+    ends = np.flatnonzero(text[AHEAD - 1 :] == reply[-1]) + AHEAD
+    for back in range(2, AHEAD + 1):
+        ends = ends[text[ends - back] == reply[-back]]
+    middle = int(ends.searchsorted(last, "right"))
+    crowd = ends[max(middle - CROWD, 0) : middle + CROWD].tolist()
+    return [Candidate(end, AHEAD if end > last else BACK) for end in crowd]
 
 
 def make(pair: Pair) -> PredictionProposer:  # noqa: ARG001

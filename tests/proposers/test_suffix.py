@@ -304,6 +304,17 @@ def test_where_a_reply_ended_a_shorter_run_is_looked_up_and_is_as_sure_as_that()
     assert drafted.confidences == pytest.approx((1 / 2 * (1 - 1.5 / 2),))
 
 
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=30))
+def test_the_place_where_a_run_first_ended_is_known(tokens):
+    automaton = Automaton()
+    automaton.extend(tokens)
+    run = automaton.end
+    newest = tokens[len(tokens) - run.length :]
+    starts = range(len(tokens) - run.length + 1)
+    start = next(at for at in starts if tokens[at : at + run.length] == newest)
+    assert automaton.first_end(run) == start + run.length
+
+
 def test_of_several_replies_the_most_frequent_continuation_is_taken():
     proposer = remembering([0, 11, 5, 7], [0, 11, 5, 8], [0, 11, 6, 9])
     assert propose(proposer, [1, 11], limit=1).tokens.tolist() == [5]
@@ -360,6 +371,78 @@ def test_earlier_replies_change_the_speed_and_not_the_text():
         [fast] = replies(scripted(), proposer, [want])
         assert said([fast]) == said([plain])
     assert fast.speculation.rounds < 0.5 * plain.speculation.rounds
+
+
+LINE = [1, 2, 3]  # which a text has all over
+CODE = [token for at in range(20) for token in (*LINE, *range(100 + 10 * at, 108 + 10 * at))]
+
+
+def copying(reply, limit=4, prompt=CODE):
+    return propose(SuffixProposer(floor=0.0), [*prompt, *reply], limit, prompt=len(prompt))
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        ([*CODE[:40], 9, 9, CODE[40]], 41),  # an insertion
+        ([*CODE[:47], 9, CODE[48]], 49),  # a replacement
+        ([*CODE[:44], CODE[46]], 47),  # a few tokens left out
+        ([*CODE[:44], 9, *CODE[58:60]], 60),  # a line left out
+        ([*CODE[:47], 9, *CODE[99:107]], 107),  # far
+        ([*CODE[99:130], 9, *CODE[22:30]], 30),  # back
+    ],
+)
+def test_a_copy_of_the_prompt_is_found_again_after_an_edit(reply, place):
+    assert copying(reply).tokens.tolist() == CODE[place : place + 4]
+
+
+def test_an_edit_of_the_prompt_that_was_made_once_is_expected_again():
+    prompt = [*CODE[:30], 7, *CODE[30:60], 7, *CODE[60:]]
+    assert copying([*CODE[:30], 8, 9, *CODE[30:58]], 6, prompt).tokens.tolist() == [
+        *CODE[58:60],
+        *(8, 9),
+        *CODE[60:62],
+    ]
+
+
+def test_a_reply_is_no_copy_of_the_prompt_because_a_line_recurs():
+    assert copying([*CODE[31:46], 9, CODE[46]]).tokens.tolist() != CODE[47:51]
+    assert copying([*CODE[30:46], 9, CODE[46]]).tokens.tolist() == CODE[47:51]
+
+
+def test_where_the_text_of_a_longer_run_goes_on_otherwise_that_is_drafted():
+    edited = [*CODE[:47], 9, *CODE[48:]]
+    proposer = remembering([*CODE[-16:], *edited])
+    reply = [*CODE[:47], 9, CODE[48]]
+    drafted = propose(proposer, [*CODE, *reply], 4, prompt=len(CODE))
+    assert drafted.tokens.tolist() == CODE[49:53]
+    assert drafted.confidences[0] > copying(reply).confidences[0]
+
+
+copied = st.lists(st.integers(0, 3), max_size=60)
+
+
+@given(copied, copied, st.integers(1, 7))
+def test_a_draft_from_the_prompt_does_not_depend_on_the_asks_before_it(prompt, reply, step):
+    seasoned, reply = SuffixProposer(floor=0.0), [*prompt[5:40], *reply]
+    for size in range(0, len(reply) + 1, step):
+        history = [*prompt, *reply[:size]]
+        used = propose(seasoned, history, 5, prompt=len(prompt)).tokens.tolist()
+        assert used == copying(reply[:size], 5, prompt).tokens.tolist()
+
+
+def test_a_long_draft_takes_little_time():
+    prompt = np.random.default_rng(0).integers(0, 50_000, 4_000).astype(np.int32)
+    history = np.concatenate((prompt, prompt))
+    proposer, seconds = SuffixProposer(), []
+    for size in range(4_500, 7_000, 250):
+        far = Ask(0, history[:size], 512, SAMPLER, 4_000, pays=lambda sure: sure[-1] > 0.1)
+        proposer.propose([far._replace(limit=1)])
+        start = time.perf_counter()
+        [draft] = proposer.propose([far])
+        seconds.append(time.perf_counter() - start)
+        assert draft.tokens.tolist() == history[size : size + 512].tolist()
+    assert np.median(seconds) < 0.002  # about 0.3 ms
 
 
 def test_a_released_slot_keeps_nothing():
