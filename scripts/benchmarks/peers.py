@@ -2,7 +2,8 @@
 
 `scripts/bench peers [NAME_OR_PATH]` prints a table for each setting; every server answers in turn,
 and only one at a time. llama-server is built once from the sources of the installed
-llama-cpp-python, unless --llama-server or $LLAMA_SERVER names one.
+llama-cpp-python, unless --llama-server or $LLAMA_SERVER names one. --prompts names task sets:
+everyday, coding, agent, or files in the form of Spec-Bench, HumanEval or `localspec bench`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from benchmarks.comparison import llama_server
-from benchmarks.comparison.goals import Goal, goals
+from benchmarks.comparison.drafting_sides import GRID, best_point, drafter_of, grid_of
 from benchmarks.comparison.measure import PeersRun
-from benchmarks.comparison.plan import ComparisonWish, Setting, settings
-from benchmarks.comparison.questions import read
-from benchmarks.comparison.report import record, save, shown
-from benchmarks.comparison.sides import KNOWN, USUAL, Starter, chosen
-from benchmarks.comparison.summary import summarise
+from benchmarks.comparison.plan import ComparisonWish, settings
+from benchmarks.comparison.results import Results
+from benchmarks.comparison.sides import IK, IK_REPACKED, KNOWN, USUAL, Side, Starter, chosen
+from benchmarks.comparison.task_sets import EVERYDAY, PeerPrompt, read
 from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
 from benchmarks.machine import heading
 from localspec.bench.machine import command, machine, revision, versions
@@ -52,58 +53,86 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("model", nargs="?", default=STARTER, metavar="NAME_OR_PATH")
     add("--quantise", choices=KINDS, help="first; the starter to q8_0 if not given")
+    add("--prompts", type=names, default=[EVERYDAY], metavar="SET,...", help="see above")
     add("--streams", type=numbers, default=[1, 2, 4, 8, 16], metavar="N,...")
     add("--temperatures", type=temperatures, default=[0.0, 1.0], metavar="T,...")
     add("--rounds", type=positive, default=3, help="each with servers that were just started")
     add("--threads", type=positive, default=physical_cores(), help="of each server")
     add("--max-tokens", type=positive, default=128, help="of a reply")
     add("--per-category", type=positive, default=4, help="prompts that one stream asks")
-    add("--prompts", type=Path, help="JSON lines with category, and turns or prompt")
     modes = ", ".join(KNOWN)
     add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {modes}")
     add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
-    add("--long", choices=["yes", "no", "only"], default="yes", help="prompts of 4,000 tokens")
-    add("--json", type=Path, help="write all that was measured")
+    add("--theirs", action="append", default=[], metavar="NAME=OPTIONS", help="one more of theirs")
+    add("--draft", type=Path, metavar="FILE", help="a draft model or head, for both")
+    add("--grid", type=grid_of, default=GRID, metavar="N:P,...", help="n-max:p-min to choose from")
+    add("--long", choices=["yes", "no", "only"], default="yes", help="prompts by depth")
+    add("--depths", type=numbers, default=[4000], metavar="N,...", help="tokens of long prompts")
+    add("--json", type=Path, metavar="FILE", help="write all that was measured")
+    add("--chart", type=Path, metavar="FILE.svg", help="draw the ratios")
     add("--llama-server", type=Path, help="a binary that is there already")
+    add("--ik", type=Path, help="the llama-server of ik_llama.cpp, one more peer")
     add("--quick", action="store_true", help=f"a trial of some minutes: {QUICK}")
     parser.set_defaults(**(QUICK if "--quick" in words else {}))
     return parser.parse_args(words)
 
 
 def compare(options: argparse.Namespace, folder: Path) -> bool:
-    kind = options.quantise or ("q8_0" if options.model == STARTER else AS_IT_IS)
-    model = weights(options.model, kind, folder)
-    starter = Starter(model, llama_server.find(options.llama_server), options.threads, folder)
-    comparison = comparison_of(options, starter)
-    head = [heading(), f"peer       {llama_server.told_version(starter.llama_server)}"]
-    head += [f"model      {model.name}, {options.threads} threads"]
-    print("```", *head, "```", sep="\n", flush=True)
-    if not comparison.together:
+    prompts = read(options.prompts)
+    plan = list(settings(prompts, wish(options)))
+    starter = starter_of(options, folder)
+    sides = chosen(modes(options, starter), options.ours, options.theirs)
+    print("```", *about_lines(options, starter), "```", sep="\n", flush=True)
+    sides += drafted(options, starter, prompts)
+    run = run_of(options, starter, sides)
+    if not run.together:
         print("\nMemory is short: only one server is loaded at a time.", flush=True)
-    about = about_run(options, starter)
-    records, missed = list[object](), list[Goal]()
-    for setting in settings(read(options.prompts), wish(options)):
-        figures, judged = measured(comparison, setting)
-        records.append(figures)
-        missed += [goal for goal in judged if not goal.met]
-        if options.json:
-            save(options.json, about, records)
-    return not missed
+    results = Results(about_run(options, starter, sides), options.json, options.chart)
+    for setting in plan:
+        results.measure(run, setting)
+    results.end()
+    return results.met
 
 
-def measured(comparison: PeersRun, setting: Setting) -> tuple[dict[str, object], list[Goal]]:
-    """Measure and print a setting."""
-    volleys = list(comparison.measure(setting))
-    figures = summarise(volleys, setting.streams)
-    judged = list(goals(setting, figures))
-    print(f"\n{shown(setting, figures, judged)}", flush=True)
-    return record(setting, figures, judged, volleys), judged
+def starter_of(options: argparse.Namespace, folder: Path) -> Starter:
+    kind = options.quantise or ("q8_0" if options.model == STARTER else AS_IT_IS)
+    if options.ik and not options.ik.is_file():
+        raise SystemExit(f"there is no llama-server of ik_llama.cpp at {options.ik}")
+    server = llama_server.find(options.llama_server)
+    return Starter(
+        weights(options.model, kind, folder), server, options.threads, folder, ik=options.ik
+    )
 
 
-def comparison_of(options: argparse.Namespace, starter: Starter) -> PeersRun:
-    sides = chosen(options.modes, options.ours)
-    needed = ROOM * starter.model.stat().st_size * len(sides)
-    together = needed <= psutil.virtual_memory().available
+def modes(options: argparse.Namespace, starter: Starter) -> list[str]:
+    """Return the modes that were named, and that of ik_llama.cpp if there is its server."""
+    asked = list(options.modes)
+    of_ik = [mode for mode in asked if mode in (IK, IK_REPACKED)]
+    if of_ik and not starter.ik:
+        raise SystemExit(f"mode {of_ik[0]} needs a server: --ik FILE")
+    return [*asked, IK] if starter.ik and not of_ik else asked
+
+
+def drafted(
+    options: argparse.Namespace, starter: Starter, prompts: Sequence[PeerPrompt]
+) -> list[Side]:
+    """Return the sides with a draft model or head, llama-server's also with its best options."""
+    drafter = drafter_of(starter.model, options.draft)
+    if drafter is None:
+        return []
+    one_each = replace(wish(options), streams=[1], temperatures=[0.0], depths=(), per_category=1)
+    [setting] = settings(prompts, one_each)
+    points = [drafter.at(point, str(point)) for point in options.grid]
+    best, speeds = best_point(options.grid, run_of(options, starter, points), setting)
+    if speeds:
+        tried = ", ".join(f"{point} {speed:.1f}" for point, speed in speeds.items())
+        print(f"\n{drafter.kind} by n-max:p-min, tokens/s of one reply a kind: {tried}", flush=True)
+    return list(drafter.sides(best))
+
+
+def run_of(options: argparse.Namespace, starter: Starter, sides: Sequence[Side]) -> PeersRun:
+    files = starter.model.stat().st_size + (options.draft.stat().st_size if options.draft else 0)
+    together = ROOM * files * len(sides) <= psutil.virtual_memory().available
     return PeersRun(sides, starter.start, options.rounds, options.max_tokens, together)
 
 
@@ -111,20 +140,37 @@ def wish(options: argparse.Namespace) -> ComparisonWish:
     return ComparisonWish(
         [] if options.long == "only" else options.streams,
         options.temperatures,
+        [] if options.long == "no" else options.depths,
         options.per_category,
-        long=options.long != "no",
+        options.max_tokens,
         least_prompts=1 if options.quick else ComparisonWish().least_prompts,
     )
 
 
-def about_run(options: argparse.Namespace, starter: Starter) -> dict[str, object]:
+def about_lines(options: argparse.Namespace, starter: Starter) -> Iterator[str]:
+    yield heading()
+    yield f"peer       {llama_server.told_version(starter.llama_server)}"
+    if starter.ik:
+        yield f"ik         {llama_server.told_version(starter.ik)}"
+    yield f"model      {starter.model.name}, {options.threads} threads"
+    if options.draft:
+        yield f"draft      {options.draft.name}"
+    yield f"prompts    {', '.join(map(str, options.prompts))}"
+
+
+def about_run(
+    options: argparse.Namespace, starter: Starter, sides: Sequence[Side]
+) -> dict[str, object]:
     return {
         "command": command("scripts/bench"),
         "revision": revision(),
         "versions": versions(),
         "machine": machine(),
         "llama_server": llama_server.told_version(starter.llama_server),
+        "ik": llama_server.told_version(starter.ik) if starter.ik else None,
         "model": starter.model.name,
+        "draft": options.draft.name if options.draft else None,
+        "sides": {side.name: [side.program, *side.options] for side in sides},
         "threads": options.threads,
         "rounds": options.rounds,
         "max_tokens": options.max_tokens,

@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.comparison import llama_server
-from benchmarks.comparison.plan import ComparisonWish, settings
+from benchmarks.comparison.measure import section_bodies
+from benchmarks.comparison.plan import ComparisonWish, Setting, settings
 from benchmarks.comparison.questions import (
     MOST_LETTERS,
-    PeerPrompt,
     by_category,
     long_prompts,
     mixed,
-    read,
+    sessions,
 )
 from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, chosen
+from benchmarks.comparison.task_sets import PeerPrompt, read
+from benchmarks.peers import arguments, modes
 from localspec.errors import UsageError
 from localspec_build import records
 from localspec_build.records import Installed
@@ -39,7 +41,7 @@ def file_of(folder, *entries):
 
 
 def test_our_own_prompts_are_of_every_category():
-    assert {each.category for each in read(None)} == CATEGORIES
+    assert {each.category for each in read()} == CATEGORIES
 
 
 def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tmp_path):
@@ -48,7 +50,7 @@ def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tm
         {"category": "math_reasoning", "turns": ["one and one?", "and two?"], "id": 3},
         {"category": "roleplay", "turns": ["be a king"]},
     )
-    found = read(path)
+    found = read([str(path)])
     assert found[:2] == [
         PeerPrompt("mathematics", "one and one?"),
         PeerPrompt("conversation", "be a king"),
@@ -58,21 +60,21 @@ def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tm
 
 def test_a_file_may_have_the_form_of_localspec_bench(tmp_path):
     path = file_of(tmp_path, {"category": "qa", "prompt": "why?"})
-    assert read(path)[0] == PeerPrompt("questions", "why?")
+    assert read([str(path)])[0] == PeerPrompt("questions", "why?")
 
 
 def test_a_file_without_what_is_needed_is_an_error(tmp_path):
     with pytest.raises(UsageError, match="without category or turns"):
-        read(file_of(tmp_path, {"turns": ["x"]}))
+        read([str(file_of(tmp_path, {"turns": ["x"]}))])
     with pytest.raises(UsageError, match="cannot be read"):
-        read(tmp_path / "nothing.jsonl")
+        read([str(tmp_path / "nothing.jsonl")])
 
 
 def test_one_stream_asks_so_many_short_prompts_of_each_category():
     questions = [PeerPrompt("a", "x" * size) for size in (1, 2, 3, MOST_LETTERS + 1)]
     chosen_ones = by_category([*questions, PeerPrompt("b", "y")], 2, seed=1)
-    assert [each.category for each in chosen_ones] == ["a", "a", "b"]
-    assert all(len(each.prompt) <= MOST_LETTERS for each in by_category(questions, 9, seed=1))
+    assert [each.category for [each] in chosen_ones] == ["a", "a", "b"]
+    assert all(len(each.prompt) <= MOST_LETTERS for [each] in by_category(questions, 9, seed=1))
 
 
 def test_streams_ask_different_prompts_of_all_categories():
@@ -80,33 +82,94 @@ def test_streams_ask_different_prompts_of_all_categories():
     found = mixed(questions, 6, seed=1)
     assert len({each.prompt for each in found}) == 6
     assert sorted(each.category for each in found) == list("aabbcc")
-    with pytest.raises(SystemExit, match="28 different prompts are wanted, 27 are there"):
-        mixed(questions, 28, seed=1)
+
+
+def test_of_few_prompts_several_streams_ask_as_many_whole_sections_as_there_are():
+    questions = [PeerPrompt("a", f"a{number}") for number in range(27)]
+
+    def sizes(streams):
+        [found] = settings(questions, ComparisonWish((streams,), (0.0,), depths=()))
+        return [len(section) for section in found.sections]
+
+    assert sizes(4) == [8, 8, 8]
+    assert sizes(16) == [27]
+    with pytest.raises(UsageError, match="28 streams need as many different prompts, 27 exist"):
+        sizes(28)
 
 
 def test_long_prompts_are_long_and_begin_differently():
-    one, other = long_prompts(read(None), 2, seed=1)
+    one, other = long_prompts(read(), 4000, 2, seed=1)
     assert min(len(one.prompt), len(other.prompt)) > 14_000
     assert one.prompt[:50] != other.prompt[:50]
 
 
+def test_a_depth_that_the_prompts_do_not_reach_is_refused_with_what_would_help():
+    with pytest.raises(UsageError, match="prompts of 4,250 letters, there are 3: name more"):
+        long_prompts([PeerPrompt("a", "xyz")], 1000, 1, seed=1)
+
+
 def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_long_one():
-    found = list(settings(read(None), ComparisonWish()))
+    found = list(settings(read(), ComparisonWish()))
     assert [each.name for each in found][:2] == ["one stream, T=0", "2 streams, T=0"]
     assert len(found) == 2 * 5 + 1
-    assert found[-1].context == 8192
+    assert (found[-1].depth, found[-1].context) == (4000, 6144)
     for each in found[1:5]:
         assert all(len(section) == 2 * each.streams for section in each.sections)
         assert sum(map(len, each.sections)) >= 16
 
 
 def test_long_prompts_may_be_measured_alone_or_left_out():
-    assert [each.context for each in settings(read(None), ComparisonWish(streams=()))] == [8192]
-    assert {each.context for each in settings(read(None), ComparisonWish(long=False))} == {2048}
+    deep = ComparisonWish(streams=(), depths=(500, 2000))
+    assert [each.depth for each in settings(read(), deep)] == [500, 2000]
+    assert {each.depth for each in settings(read(), ComparisonWish(depths=()))} == {0}
+
+
+def test_a_context_holds_the_longest_session_with_a_reply_half_as_long_again():
+    wish = ComparisonWish((1,), (0.0,), depths=(), max_tokens=512)
+    turns = [PeerPrompt("a", "x" * 2000), PeerPrompt("a", "y" * 3000, ("x" * 2000, "z" * 2000))]
+    [found] = settings(turns, wish)
+    assert found.context == 4096
+
+
+def test_coding_tasks_are_of_ten_kinds_with_their_documents():
+    found = read(["coding"])
+    assert len({each.category for each in found}) == 10
+    assert not any("{queue}" in each.prompt for each in found)
+    assert sum("class JobQueue:" in each.prompt for each in found) == 4
+
+
+def test_each_turn_of_an_agent_comes_behind_the_turns_before_it_in_one_session():
+    found = read(["agent"])
+    assert [len(each.history) for each in found] == [0, 2, 4, 0, 2, 4]
+    assert found[1].history == (found[0].prompt, found[2].history[1])
+    assert [len(session) for session in sessions(found)] == [3, 3]
+
+
+def test_functions_of_a_file_in_the_form_of_humaneval_are_to_be_completed(tmp_path):
+    path = file_of(tmp_path, {"entry_point": "f", "prompt": "def f(x):\n"})
+    [found] = read([str(path)])
+    assert found.category == "completion"
+    assert found.prompt.startswith("Complete this Python function")
+    assert "def f(x):" in found.prompt
+
+
+def test_several_task_sets_are_asked_one_after_the_other(tmp_path):
+    path = file_of(tmp_path, {"category": "qa", "prompt": "why?"})
+    assert len(read(["coding", "agent", str(path)])) == 27
+
+
+def test_the_turns_of_a_session_begin_alike_and_other_sessions_do_not():
+    turns = [PeerPrompt("agent", "do"), PeerPrompt("agent", "again", ("do", "done"))]
+    setting = Setting("x", 1, 0.0, 2048, [[*turns, PeerPrompt("qa", "do")]])
+    begins = [
+        [message["content"] for message in body["messages"]]
+        for body in section_bodies(setting, 0, 0, 8)
+    ]
+    assert begins == [["(1.1.1) do"], ["(1.1.1) do", "done", "again"], ["(1.1.2) do"]]
 
 
 def test_no_prompt_is_asked_twice_in_a_setting():
-    for each in settings(read(None), ComparisonWish()):
+    for each in settings(read(), ComparisonWish()):
         prompts = [question.prompt for section in each.sections for question in section]
         assert len(set(prompts)) == len(prompts), each.name
 
@@ -126,6 +189,31 @@ def test_more_of_our_servers_have_options_of_their_own():
 def test_what_is_no_further_server_of_ours_is_refused(text):
     with pytest.raises(SystemExit, match="is not NAME=OPTIONS"):
         chosen([], [text])
+
+
+def test_more_of_their_servers_have_options_of_their_own():
+    *_, last = chosen([], [], ["long=--spec-type ngram-mod --spec-ngram-mod-n-max 128"])
+    assert (last.name, last.program, last.logs_drafts) == ("long", "llama-server", True)
+
+
+def test_ik_llama_cpp_is_started_as_llama_server_is():
+    starter = Starter(Path("m.gguf"), Path("llama-server"), 2, Path(), ik=Path("ik-server"))
+    [_, side] = chosen(["ik-repacked"], [])
+    words = starter.llama_server_command(side, 4, 2048, 81)
+    assert (words[0], words[-1]) == ("ik-server", "--run-time-repack")
+    assert words[words.index("--ctx-size") + 1] == "8192"
+
+
+def test_the_server_of_ik_llama_cpp_is_one_more_peer_as_soon_as_it_is_given():
+    def named(*words, ik=None):
+        starter = Starter(Path("m.gguf"), Path("llama-server"), 2, Path(), ik=ik)
+        return modes(arguments(words), starter)
+
+    assert named() == list(USUAL)
+    assert named(ik=Path("ik-server")) == [*USUAL, "ik"]
+    assert named("--modes", "ik-repacked", ik=Path("ik-server")) == ["ik-repacked"]
+    with pytest.raises(SystemExit, match="mode ik needs a server: --ik FILE"):
+        named("--modes", "ik")
 
 
 def test_a_mode_that_is_not_known_is_refused_with_those_that_are():

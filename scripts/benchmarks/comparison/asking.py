@@ -10,8 +10,10 @@ import http.client
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from benchmarks.comparison.drafts import Drafts, of_timings
 
 CHAT = "/v1/chat/completions"
 SECONDS = 1800.0  # to wait for a piece
@@ -35,6 +37,7 @@ class TimedReply:
     first_seconds: float
     decoding_seconds: float  # from the first piece to the last
     gaps: tuple[float, ...]  # seconds between pieces
+    drafts: Drafts = field(default_factory=Drafts)
 
     @property
     def decoded(self) -> int:
@@ -70,6 +73,9 @@ def taken(lines: Timed, begun: float, category: str) -> TimedReply:
     usage = next((event["usage"] for _, event in reversed(events) if event.get("usage")), None)
     if usage is None:
         raise AskingError("the reply ended before its usage was told")
+    timings: Mapping[str, object] = next(
+        (event["timings"] for _, event in reversed(events) if "timings" in event), {}
+    )
     times = [came for came, _ in pieces] or [events[-1][0]]
     return TimedReply(
         category,
@@ -80,6 +86,7 @@ def taken(lines: Timed, begun: float, category: str) -> TimedReply:
         times[0] - begun,
         times[-1] - times[0],
         tuple(gaps(times)),
+        of_timings(timings),
     )
 
 

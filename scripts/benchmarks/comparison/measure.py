@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from benchmarks.comparison.asking import AskingError, Body, TimedReply, ask
+from benchmarks.comparison.drafts import Log, completed
 from benchmarks.comparison.plan import Section, Setting, rotated
-from benchmarks.comparison.questions import PeerPrompt, body
+from benchmarks.comparison.questions import body
 from benchmarks.comparison.sides import Side
+from benchmarks.comparison.task_sets import PeerPrompt
 from benchmarks.serving.process import ServerProcess, last_lines
 
 DYING_SECONDS = 2.0  # from a broken connection to the end of the process
@@ -70,25 +72,33 @@ class PeersRun:
         with self.start(side, setting.streams, setting.context) as server:
             section = [WARM_UP] * setting.streams
             bodies = [body(WARM_UP, f"0.{n}", WARM_UP_TOKENS, 0) for n in range(setting.streams)]
-            asker = Asker(server, side.name)
-            asker.replies(section, bodies, setting.streams)
+            asker = Asker(server, side)
+            asker.timed(section, bodies, setting.streams)
             yield asker
 
     def _volley(self, asker: Asker, setting: Setting, number: int, at: int) -> Volley:
-        section = setting.sections[at]
-        bodies = [
+        bodies = section_bodies(setting, number, at, self.max_tokens)
+        seconds, replies = asker.timed(setting.sections[at], bodies, setting.streams)
+        return Volley(asker.side.name, number, at, seconds, replies)
+
+
+def section_bodies(
+    setting: Setting, number: int, at: int, max_tokens: int
+) -> list[dict[str, object]]:
+    """Make the requests of a section; the turns of a session that one stream asks begin alike."""
+    bodies, mark = [], 0
+    for prompt in setting.sections[at]:
+        mark += setting.streams > 1 or not prompt.history
+        bodies.append(
             body(
                 prompt,
-                f"{number + 1}.{at + 1}.{n + 1}",
-                self.max_tokens,
+                f"{number + 1}.{at + 1}.{mark}",
+                max_tokens,
                 setting.temperature,
                 whole=setting.streams > 1,
             )
-            for n, prompt in enumerate(section)
-        ]
-        begun = time.perf_counter()
-        replies = asker.replies(section, bodies, setting.streams)
-        return Volley(asker.name, number, at, time.perf_counter() - begun, replies)
+        )
+    return bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,19 @@ class Asker:
     """Asks one server; if it dies, raises an error with the last lines of its log."""
 
     server: ServerProcess
-    name: str
+    side: Side
+
+    def timed(
+        self, section: Section, bodies: Sequence[Body], streams: int
+    ) -> tuple[float, list[TimedReply]]:
+        """Ask everything; return the seconds until the last reply was over, and the replies."""
+        log, begun = Log.from_now(self.server.log), time.perf_counter()
+        replies = self.replies(section, bodies, streams)
+        seconds = time.perf_counter() - begun
+        if self.side.logs_drafts:
+            drafts = completed([reply.drafts for reply in replies], log)
+            replies = [replace(reply, drafts=d) for reply, d in zip(replies, drafts, strict=True)]
+        return seconds, replies
 
     def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[TimedReply]:
         """Ask everything in as many streams, each of which takes the next prompt when it can."""
@@ -131,4 +153,4 @@ class Asker:
             process.wait(DYING_SECONDS)
         ended = "" if process.poll() is None else f" and ended with {process.returncode}"
         log_lines = last_lines(self.server.log)
-        raise SystemExit(f"{self.name} did not answer{ended}: {error}\n{log_lines}") from error
+        raise SystemExit(f"{self.side.name} did not answer{ended}: {error}\n{log_lines}") from error

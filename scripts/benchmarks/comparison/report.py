@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.comparison.goals import Goal
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.summary import ALL, SideFigures
+from benchmarks.comparison.summary import ALL, Leads, SideFigures
 from benchmarks.serving.table import table
 
 HEAD = (
@@ -22,57 +21,122 @@ HEAD = (
     "p95",
     "ratio of p50",
     "of p95",
-    "gap p50, ms",
-    "p95",
+    "gap p95, ms",
     "longest",
-    "same texts",
     "prompt from a cache",
 )
+TEXTS = ("same texts", "parted at a near-tie")
+DRAFTS = ("server", "tokens a forward", "drafted", "accepted", "accepted by position")
+POSITIONS = (1, 2, 3, 4, 8, 16, 32, 64)  # of a draft, that are shown
 DIGITS = 5  # of seconds in the JSON
 
-Measure = Literal["tokens/s", "first token, ms"]
+Cell = Callable[[SideFigures], str]
 
 
 def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goal]) -> str:
     """Lay out a setting: all categories together, one by one if there are, and the goals."""
-    whole = [side_figures for side_figures in figures if side_figures.category == ALL]
-    size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average."
-    parts = [f"## {setting.name}", size, table(HEAD, rows(setting, whole))]
+    whole = of_all(figures)
+    size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average. {noise_line(whole)}"
+    greedy = setting.temperature == 0
+    rows = ([*row(side), *(texts(side) if greedy else ())] for side in whole)
+    parts = [f"## {setting.name}", size, table((*HEAD, *(TEXTS if greedy else ())), rows)]
+    if any(side.drafted for side in whole):
+        parts.append(table(DRAFTS, (draft_row(side) for side in whole if side.drafted)))
     if len(figures) > len(whole):
-        parts += [by_category(figures, "tokens/s"), by_category(figures, "first token, ms")]
+        parts += [by_category(figures, "tokens/s", speed, ratio)]
+        parts += [by_category(figures, "first token, ms", first, first_ratio)]
     parts.append("\n".join(f"* {goal}" for goal in judged))
     return "\n\n".join(part for part in parts if part)
 
 
-def rows(setting: Setting, figures: Sequence[SideFigures]) -> Iterator[list[str]]:
-    for side_figures in figures:
-        same = f"{side_figures.same_texts:.0%}" if setting.temperature == 0 else ""
-        yield [*row(side_figures), same, f"{side_figures.cached:.0%}"]
+def of_all(figures: Sequence[SideFigures]) -> list[SideFigures]:
+    return [side for side in figures if side.category == ALL]
 
 
-def row(figures: SideFigures) -> list[str]:
+def noise_line(whole: Sequence[SideFigures]) -> str:
+    if whole[-1].noise is None:
+        return "One round does not tell a difference from noise."
+    return (
+        "Medians of the rounds, with the lowest and the highest. "
+        "±: the 95% interval of a ratio by its differences from round to round; ≈: within it."
+    )
+
+
+def row(side: SideFigures) -> list[str]:
     return [
-        figures.side,
-        f"{figures.speed:.1f}",
-        f"{figures.speed_ratio:.2f}",
-        *(f"{seconds * 1e3:,.0f}" for seconds in (figures.first_p50, figures.first_p95)),
-        f"{figures.first_ratio:.2f}",
-        f"{figures.first_p95_ratio:.2f}",
-        *(f"{s * 1e3:,.0f}" for s in (figures.gap_p50, figures.gap_p95, figures.gap_longest)),
+        side.side,
+        spread(side),
+        ratio(side),
+        *(f"{seconds * 1e3:,.0f}" for seconds in (side.first_p50, side.first_p95)),
+        first_ratio(side),
+        f"{side.first_p95_ratio:.2f}",
+        *(f"{seconds * 1e3:,.0f}" for seconds in (side.gap_p95, side.gap_longest)),
+        f"{side.cached:.0%}",
     ]
 
 
-def by_category(figures: Sequence[SideFigures], measure: Measure) -> str:
+def spread(side: SideFigures) -> str:
+    if len(side.speeds) == 1:
+        return speed(side)
+    return f"{speed(side)} ({min(side.speeds):.1f} to {max(side.speeds):.1f})"
+
+
+def speed(side: SideFigures) -> str:
+    return f"{side.speed:.1f}"
+
+
+def ratio(side: SideFigures) -> str:
+    """Show the ratio to the first side with its noise, and whether it is more than that."""
+    width = side.speed_ratio * (side.noise or 0)
+    if not width:
+        return f"{side.speed_ratio:.2f}"
+    near = " ≈" if abs(side.speed_ratio - 1) <= width else ""
+    return f"{side.speed_ratio:.2f} ±{width:.2f}{near}"
+
+
+def first(side: SideFigures) -> str:
+    return f"{side.first_p50 * 1e3:,.0f}"
+
+
+def first_ratio(side: SideFigures) -> str:
+    return f"{side.first_ratio:.2f}"
+
+
+def texts(side: SideFigures) -> list[str]:
+    return [f"{side.same_texts:.0%}", f"{side.near_ties:.0%}"]
+
+
+def draft_row(side: SideFigures) -> list[str]:
+    shares = enumerate(side.acceptance, 1)
+    positions = ", ".join(f"{at}: {share:.2f}" for at, share in shares if at in POSITIONS)
+    counts = (f"{count:,}" for count in (side.drafted, side.accepted))
+    return [side.side, f"{side.tokens_a_forward:.2f}", *counts, positions]
+
+
+def by_category(figures: Sequence[SideFigures], measure: str, own: Cell, relative: Cell) -> str:
     """Show the first side, and the others as ratios to it."""
-    sides = list(dict.fromkeys(side_figures.side for side_figures in figures))
+    sides = list(dict.fromkeys(side.side for side in figures))
     lines: dict[str, list[str]] = {}
-    for side_figures in figures:
-        own, relative = side_figures.speed, side_figures.speed_ratio
-        if measure == "first token, ms":
-            own, relative = side_figures.first_p50 * 1e3, side_figures.first_ratio
-        cell = f"{own:,.1f}" if side_figures.side == sides[0] else f"{relative:.2f}"
-        lines.setdefault(side_figures.category, [side_figures.category]).append(cell)
+    for side in figures:
+        cell = own if side.side == sides[0] else relative
+        lines.setdefault(side.category, [side.category]).append(cell(side))
     return table(["category", f"{sides[0]}, {measure}", *sides[1:]], lines.values())
+
+
+def curve(measured: Mapping[int, Sequence[SideFigures]]) -> str:
+    """Show speeds by the depth of the context: the first side, and the others as ratios to it."""
+    parts = ["## By depth of the context"]
+    for measure, own, relative in (
+        ("tokens/s", speed, ratio),
+        ("first token, ms", first, first_ratio),
+    ):
+        rows, sides = [], []
+        for whole in map(of_all, measured.values()):
+            sides = [side.side for side in whole]
+            tokens = f"{whole[0].prompt_tokens:,.0f}"
+            rows.append([tokens, own(whole[0]), *map(relative, whole[1:])])
+        parts.append(table(["prompt, tokens", f"{sides[0]}, {measure}", *sides[1:]], rows))
+    return "\n\n".join(parts)
 
 
 def record(
@@ -80,15 +144,19 @@ def record(
     figures: Sequence[SideFigures],
     judged: Sequence[Goal],
     volleys: Sequence[Volley],
+    leads: Leads,
 ) -> dict[str, object]:
     """Return a setting as JSON has it."""
+    names = ("side", "round", "section", "reply", "lead")
     return {
         "setting": setting.name,
         "streams": setting.streams,
         "temperature": setting.temperature,
         "context": setting.context,
-        "figures": [asdict(side_figures) for side_figures in figures],
+        "depth": setting.depth,
+        "figures": [asdict(side) for side in figures],
         "goals": [{**asdict(goal), "met": goal.met} for goal in judged],
+        "near_ties": [dict(zip(names, (*at, lead), strict=True)) for at, lead in leads.items()],
         "volleys": [asdict(volley) for volley in volleys],
     }
 

@@ -12,7 +12,14 @@ from typing import Literal
 from benchmarks.serving.process import ServerProcess, free_port, localspec, running
 
 LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
+DRAFTED = "localspec-draft"
+IK, IK_REPACKED = "ik", "ik-repacked"
 NGRAMS = ("ngram-mod", "ngram-simple", "ngram-cache", "ngram-map-k", "ngram-map-k4v")
+TRACE = ("--verbosity", "4")  # a line after each reply with the acceptance by position
+
+PATIENT = ("--time-limit", "36000")  # seconds of a reply; llama-server has no limit
+
+Program = Literal["llama-server", "ik", "localspec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,32 +27,40 @@ class Side:
     """A server under a name, with options of its own."""
 
     name: str
-    program: Literal["llama-server", "localspec"]
+    program: Program
     options: tuple[str, ...] = ()
+
+    @property
+    def logs_drafts(self) -> bool:
+        return self.program == "llama-server" and "--spec-type" in self.options
 
 
 KNOWN = {
     LLAMA_SERVER: Side(LLAMA_SERVER, "llama-server"),
     **{name: Side(name, "llama-server", ("--spec-type", name)) for name in NGRAMS},
+    IK: Side(IK, "ik"),
+    IK_REPACKED: Side(IK_REPACKED, "ik", ("--run-time-repack",)),
     PLAIN: Side(PLAIN, "localspec", ("--proposer", "none")),
     GUESSING: Side(GUESSING, "localspec"),
 }
 USUAL = (LLAMA_SERVER, "ngram-mod", PLAIN, GUESSING)
 
 
-def chosen(modes: Sequence[str], ours: Sequence[str]) -> list[Side]:
-    """Return the named sides, llama-server first, and more of ours by `NAME=OPTIONS`."""
+def chosen(modes: Sequence[str], ours: Sequence[str], theirs: Sequence[str] = ()) -> list[Side]:
+    """Return the named sides, llama-server first, and more of ours or theirs by `NAME=OPTIONS`."""
     names = list(dict.fromkeys([LLAMA_SERVER, *modes]))
     if strange := [name for name in names if name not in KNOWN]:
         raise SystemExit(f"there is no mode {strange[0]!r}; known: {', '.join(KNOWN)}")
-    return [*(KNOWN[name] for name in names), *map(of_ours, ours)]
+    more = [of_options(text, "llama-server", "--theirs") for text in theirs]
+    more += [of_options(text, "localspec", "--ours") for text in ours]
+    return [*(KNOWN[name] for name in names), *more]
 
 
-def of_ours(text: str) -> Side:
+def of_options(text: str, program: Program, option: str) -> Side:
     name, equals, options = text.partition("=")
     if not equals or not name or name in KNOWN:
-        raise SystemExit(f"--ours {text!r} is not NAME=OPTIONS with a name that is new")
-    return Side(name, "localspec", tuple(shlex.split(options)))
+        raise SystemExit(f"{option} {text!r} is not NAME=OPTIONS with a name that is new")
+    return Side(name, program, tuple(shlex.split(options)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class Starter:
     llama_server: Path
     threads: int
     folder: Path  # for logs
+    ik: Path | None = None  # the server of ik_llama.cpp
 
     def start(
         self, side: Side, streams: int, context: int
@@ -65,7 +81,7 @@ class Starter:
         if side.program == "localspec":
             sizes = ("--slots", str(streams), "--context", str(streams * context))
             threads = ("--threads", str(self.threads))
-            return localspec(self.model, log, *threads, *sizes, *side.options)
+            return localspec(self.model, log, *threads, *sizes, *PATIENT, *side.options)
         port = free_port()
         command = self.llama_server_command(side, streams, context, port)
         return running(side.name, command, log, lambda: f"http://127.0.0.1:{port}")
@@ -83,4 +99,5 @@ class Starter:
             "--ctx-size": streams * context,  # of all slots together
         }
         options = [part for name, value in wishes.items() for part in (name, str(value))]
-        return [str(self.llama_server), *options, *side.options]
+        program = self.ik if side.program == "ik" else self.llama_server
+        return [str(program), *options, *(TRACE if side.logs_drafts else ()), *side.options]
