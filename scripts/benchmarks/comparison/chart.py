@@ -16,6 +16,7 @@ LIGHT = ("#5b6b7f", "#d08a2e", "#7c9a3d", "#2f6fb5", "#a3507f", "#3a9a8f", "#8f6
 DARK = ("#9aa8ba", "#e5ab5c", "#a8c768", "#6fa8e8", "#d684b3", "#6cc9be", "#c09a77", "#a99bf0")
 STEPS = (0.25, 0.5, 1.0, 2.0, 5.0)  # between lines of the grid
 LINES = 9  # of a grid, at most
+CAPTION = "higher is better; thin lines: 95% interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def style(sides: int) -> str:
 
 def legend(title: str, sides: Sequence[str]) -> Iterator[str]:
     yield f'<text x="12" y="26" font-size="15" font-weight="600">{escape(title)}</text>'
+    yield f'<text x="{WIDTH - 12}" y="26" text-anchor="end">{CAPTION}</text>'
     for at, side in enumerate(sides):
         x, y = 12 + 205 * (at % 4), 40 + TOP * (at // 4)
         yield f'<rect class="s{at}" x="{x}" y="{y}" width="11" height="11"/>'
