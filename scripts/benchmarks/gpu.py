@@ -1,10 +1,11 @@
-"""What a card costs: memory beside its plan, forwards by tokens, context and KV type.
+"""What a card costs: memory beside its plan, forwards by tokens, context and KV type, and copies.
 
 `scripts/bench gpu MODEL` loads the model on the first GPU that llama.cpp sees, in a process of
 its own for each line, and prints a line as soon as it is measured. Of forwards it prints times a
-forward of one token, how far the cost curve that starts from LocalSpec's own measurement is from
-what was measured, and `copying`: how many times faster than plain decoding a text is repeated if
-every draft is right.
+forward of one token, and how far the cost curve that starts from LocalSpec's own measurement is
+from what was measured. Of copies it prints how many times faster than plain decoding a reply comes
+that repeats its prediction with a few edits, by the length of drafts; what the model says is
+dictated. `reading` is the speed of a prompt.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READING, copy_speed
 from benchmarks.machine import heading
 from localspec import Limits, Loading, Options, Settings, load
 from localspec.backend import Model, Row
 from localspec.costs import Curve
 from localspec.models.locate import locate
 from localspec.runtime.calibration import SIZES, TEXT
+from localspec.runtime.loading import MAX_OPEN_DEPTH
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.devices import gpus, places
 
 MIB = 1 << 20
 MEMORY_GOAL = 0.06  # of what the card says is taken, by which a plan may be wrong
-PARTS = ("memory", "forwards")
+PARTS = ("memory", "forwards", "copying")
 WAYS: Mapping[str, Options] = {
     "one slot": Options(context=8192),
     "8 slots": Options(context=4096, slots=8),
@@ -42,6 +45,7 @@ WAYS: Mapping[str, Options] = {
 TOKENS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256)
 CONTEXTS = (100, 4000, 16000)
 KV_TYPES = ("f16", "q8_0")
+DEPTHS = (4, 16, 32, 64, 128, 256)
 MIN_ROUNDS, ROUND_SECONDS = 5, 0.1  # of forwards of one size
 READ = 512  # tokens of a prompt that are read at once
 MAX_DRAFT = 64  # tokens whose logits are read after the newest one's, in larger forwards as well
@@ -71,6 +75,14 @@ class ForwardRequest:
     tokens: tuple[int, ...]
 
 
+class CopyRequest(NamedTuple):
+    """Copies: behind how many tokens, at which depths, and of how many lines."""
+
+    contexts: Sequence[int]
+    depths: Sequence[int]
+    lines: int
+
+
 def main() -> bool:
     """Print the parts; False if a plan was too far off."""
     request = arguments(sys.argv[2:])
@@ -85,6 +97,8 @@ def main() -> bool:
         met = print_memory(path, request.ways, request.draft)
     if "forwards" in request.parts:
         print_forwards(path, request)
+    if "copying" in request.parts:
+        print_copies(path, CopyRequest(request.contexts, request.depths, request.lines))
     return met
 
 
@@ -97,6 +111,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--ways", nargs="+", default=list(WAYS), choices=WAYS, help="to load it, for its memory")
     add("--contexts", nargs="+", type=int, default=CONTEXTS, metavar="TOKENS")
     add("--tokens", nargs="+", type=int, default=TOKENS, metavar="N")
+    add("--depths", nargs="+", type=int, default=DEPTHS, metavar="N", help="of drafts of copies")
+    add("--lines", type=int, default=300, help="of a copy")
     add("--kv-types", nargs="+", default=KV_TYPES, metavar="TYPE")
     return parser.parse_args(words)
 
@@ -150,15 +166,13 @@ def print_forwards(path: Path, request: argparse.Namespace) -> None:
 
 
 def rows(context: int, points: Mapping[int, float]) -> Iterator[str]:
-    """Return milliseconds, times a forward of one, the curve beside them, and a copy's gain."""
+    """Return milliseconds, times a forward of one, and the curve beside them."""
     curve = Curve({size: seconds for size, seconds in points.items() if size in SIZES})
     one = points[1]
     yield f"{context:<10}" + "".join(f"{seconds * 1e3:8.2f}" for seconds in points.values())
     yield "  times 1 " + "".join(f"{seconds / one:8.2f}" for seconds in points.values())
     curved = (curve.at(size) / seconds - 1 for size, seconds in points.items())
     yield "  curve   " + "".join(f"{round(error * 100):+7d}%" for error in curved)
-    gains = (size * one / seconds for size, seconds in points.items())
-    yield "  copying " + "".join(f"{gain:8.2f}" for gain in gains)
 
 
 def forwards(request: ForwardRequest) -> dict[int, dict[int, float]]:
@@ -196,6 +210,32 @@ def median_seconds(model: Model, text: np.ndarray, context: int, size: int) -> f
     return float(np.median(times[1:]))
 
 
+def print_copies(path: Path, request: CopyRequest) -> None:
+    print(f"\ncopies of {request.lines} lines, times plain decoding, {path.name}")
+    heads = [*(f"depth {depth}" for depth in request.depths), "open", "reading"]
+    print("behind    plain/s" + "".join(f"{head:>10}" for head in heads), flush=True)
+    for context, speed in child("copying", str(path), json.dumps(request)).items():
+        plain = speed[str(PLAIN)]
+        kinds = [*request.depths, OPEN, READING]
+        times = "".join(f"{speed[str(kind)] / plain:10.2f}" for kind in kinds)
+        print(f"{context:<10}{plain:7.0f}{times}", flush=True)
+
+
+def copies(path: Path, request: CopyRequest) -> dict[int, dict[int, float]]:
+    """Measure copies behind each context, in tokens a second by depth."""
+    deepest = max(*request.depths, MAX_OPEN_DEPTH)
+    room = max(request.contexts) + MAX_COPY_TOKENS
+    options = Options(context=room, batch=max(READ, deepest + 2), tentative=deepest)
+    model = llamacpp.load(path, options)
+    try:
+        return {
+            context: copy_speed(model, context, request.depths, request.lines)
+            for context in request.contexts
+        }
+    finally:
+        model.close()
+
+
 def child(*words: str) -> Any:
     """Measure in a process of its own, which gives all memory back."""
     command = [sys.executable, "-m", "benchmarks.gpu", *words]
@@ -210,6 +250,8 @@ def child_main(part: str, *words: str) -> object:
     if part == "memory":
         path, draft, name = words
         return asdict(taken_memory(Path(path), Path(draft) if draft else None, WAYS[name]))
+    if part == "copying":
+        return copies(Path(words[0]), CopyRequest(*json.loads(words[1])))
     request = json.loads(words[0])
     request |= {name: tuple(request[name]) for name in ("contexts", "tokens")}
     return forwards(ForwardRequest(**request))

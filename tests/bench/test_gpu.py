@@ -7,6 +7,7 @@ import json
 import pytest
 
 from benchmarks import gpu
+from benchmarks.dictated_copy import OPEN, PLAIN, READING
 from benchmarks.gpu import ForwardRequest, TakenMemory
 from localspec.backend_spec import WORKERS
 from tests import engines
@@ -24,12 +25,18 @@ def test_forwards_of_all_sizes_are_timed_behind_texts_of_all_lengths():
 
 def test_a_table_has_ratios_to_one_token_and_the_error_of_the_curve():
     points = {1: 0.01, 3: 0.012, 4: 0.02, 17: 0.026, 64: 0.04}
-    shown, times, curve, copying = gpu.rows(100, points)
+    shown, times, curve = gpu.rows(100, points)
     assert shown.split() == ["100", "10.00", "12.00", "20.00", "26.00", "40.00"]
     assert times.split() == ["times", "1", "1.00", "1.20", "2.00", "2.60", "4.00"]
     # Four tokens lie on the line between three and 17; 64 on that line, drawn on.
     assert curve.split() == ["curve", "+0%", "+0%", "-35%", "+0%", "+82%"]
-    assert copying.split() == ["copying", "1.00", "2.50", "2.00", "6.54", "16.00"]
+
+
+def test_a_dictated_reply_is_copied_at_each_depth():
+    request = gpu.CopyRequest((30,), (8,), lines=12)
+    [speeds] = gpu.child("copying", str(engines.tiny("llama")), json.dumps(request)).values()
+    assert set(speeds) == {str(kind) for kind in (PLAIN, 8, OPEN, READING)}
+    assert speeds["8"] > 1.5 * speeds[str(PLAIN)]
 
 
 def test_memory_is_measured_beside_its_plan_on_the_device_that_holds_it(monkeypatch):
