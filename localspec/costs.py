@@ -65,6 +65,10 @@ class Curve:
         low, high = self._straighten(at)
         self._draw(range(max(low - 1, 0), min(high + 1, len(self._points) - 1)))
 
+    def stretch_by(self, factor: float) -> None:
+        """Let everything take that many times as long."""
+        self._scale *= factor
+
     def points(self) -> dict[int, float]:
         scaled = [point.seconds * self._scale for point in self._points]
         return dict(zip(self._sizes, scaled, strict=True))
@@ -161,9 +165,16 @@ class Costs:
         attention: Attention = NO_ATTENTION,
     ) -> None:
         self._target = {1: Curve(target)}
+        self._calibrated = self.target(1).at(1)
         self._attention = attention
+        self.plain_rounds = 0  # of one row that were learned from, or runs of them
         self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
         self._reading = {by: Curve({1: cost, 2: 2 * cost}) for by, cost in (reading or {}).items()}
+
+    @property
+    def slowdown(self) -> float:
+        """Return the time of a plain round of late, relative to when it was calibrated."""
+        return self.target(1).at(1) / self._calibrated
 
     def at(self, batch: Batch, tokens: int) -> float:
         """Return the seconds of a round without drafting, by the tokens of its rows together."""
@@ -192,7 +203,16 @@ class Costs:
             surprise = min(max(seconds / expected, 1 / CLAMP), CLAMP)
             factor = surprise ** (GAIN * (1 - without / expected))
             self._attention = Attention(*(factor * part for part in self._attention))
+        plain = curve.at(1)
         curve.note(tokens, seconds * without / expected)
+        if batch.rows == 1:
+            self.plain_rounds += tokens == 1
+            self._stretch_drafting(curve.at(1) / plain)
+
+    def _stretch_drafting(self, factor: float) -> None:
+        """Let drafting follow the machine: who drafts nothing would seem cheaper on a busy one."""
+        for curve in (*self._drafting.values(), *self._reading.values()):
+            curve.stretch_by(factor)
 
     def dearness(self, batch: Batch) -> float:
         """Return what a draft token for each row takes, as a part of a round without."""

@@ -69,7 +69,7 @@ class Speculation:
     tokens_by_source: tokens of the reply by "target" or the proposer that drafted them
     positions: counts of drafted and accepted tokens by proposer and position
     depths: rounds by how many tokens were drafted
-    speedup: over plain decoding, estimated where costs are measured
+    speedup: over plain decoding, estimated where costs are measured and plain rounds were seen
     """
 
     rounds: int

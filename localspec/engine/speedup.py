@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from localspec.costs import Costs
 from localspec.engine.figures import PositionCounts, Speculation
 
+MIN_PLAIN = 24  # plain rounds to have seen: before, only the calibration says what one takes
+
 
 def gain(costs: Costs, speculation: Speculation) -> float | None:
     """Divide the cost of its tokens one by one by the cost of its rounds.
 
-    Costs are those of late: whatever else keeps the machine busy slows down both.
+    Costs are those of late: whatever else keeps the machine busy slows down both. A calibration
+    alone is no witness: one on a busy machine made 1.48 times plain decoding look like 2.07.
     """
+    if costs.plain_rounds < MIN_PLAIN:
+        return None
     round_ = costs.target(1)
     checking = sum(count * round_.at(1 + size) for size, count in speculation.depths.items())
     drafting = sum(drafted(costs, by, guesses) for by, guesses in speculation.positions.items())

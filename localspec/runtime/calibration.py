@@ -23,7 +23,7 @@ READ_TOKENS = 32  # tokens read at once, to see what one takes
 MAX_HELD, MIN_HELD = 512, 32  # tokens that a slot holds while it is measured
 MIN_APART = 96  # tokens more, by which attention is told from the rest
 FILLING_SHARE = 0.25  # of the time may go into these
-HEAD_SHARE = 0.5  # of the time of forwards goes into drafts of a head
+DRAFTING_SHARE = 0.5  # of the time of forwards goes into drafts of a head or a draft model
 MIN_READING_SECONDS = 1e-6  # seconds that a head takes for a token that it reads
 MIN_SHARE = 0.25  # of a forward, at least, is not attention to so few tokens
 MIN_TIMES = 3  # measurements of each size, if there is time
@@ -81,18 +81,17 @@ def calibrate(
     clock: Clock = time.perf_counter,
 ) -> Calibration:
     """Measure a pair for about so many seconds; its first slots are empty afterwards."""
-    share = seconds / 2 if draft_model else seconds
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
-    times = CostProbe(target, clock).forwards(fit, share)
+    times = CostProbe(target, clock).forwards(fit, seconds)
     target.truncate(0, 0)
     if target.head is not None:
-        drafting, reading = CostProbe(target, clock).head(target.head, share * HEAD_SHARE)
+        drafting, reading = CostProbe(target, clock).head(target.head, seconds * DRAFTING_SHARE)
         by = target.head.proposer
         return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
     if draft_model is None:
         return Calibration(times.points, attention=times.attention, held=times.held)
     depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
-    drafting, reading = CostProbe(draft_model, clock).drafts(depths, share)
+    drafting, reading = CostProbe(draft_model, clock).drafts(depths, seconds * DRAFTING_SHARE)
     draft_model.truncate(0, 0)
     by = "draft-model"
     return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
-from localspec.costs import UNMEASURED, Attention
+from localspec.costs import UNMEASURED, Attention, Costs
 from localspec.models import engines
 from localspec.runtime.calibration import Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair
@@ -20,6 +20,8 @@ from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
+
+MUCH_FASTER = 0.85  # of the calibrated time of a plain round, or less
 
 T = TypeVar("T")
 
@@ -36,6 +38,16 @@ def load_or_measure(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calib
             return Calibration(UNMEASURED)
         keep(key, calibration, pair_title(loaded_pair))
     return calibration
+
+
+def reconsider(loaded_pair: LoadedPair, costs: Costs) -> None:
+    """Forget a calibration of a busy machine, so that the next load measures: wide rounds too.
+
+    Plain rounds then took much less than it says. A quiet machine is never faster than its best.
+    """
+    if costs.slowdown < MUCH_FASTER:
+        with suppress(OSError):
+            (folder() / f"{key_of(loaded_pair)}.json").unlink(missing_ok=True)
 
 
 def pair_title(loaded_pair: LoadedPair) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from localspec.backend import Footprint, Options
 from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import LocalSpecError, UsageError
@@ -102,7 +103,11 @@ def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> 
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
         fall = pair_history.note(loaded, tell) if is_priced(loaded, loading) else ""
-        engine = build_engine(loaded, loading, tell)
+        costs = None
+        if is_priced(loaded, loading):
+            costs = kept_calibrations.load_or_measure(loaded, tell).costs()
+            closing.callback(kept_calibrations.reconsider, loaded, costs)
+        engine = build_engine(loaded, loading, costs)
         closing.callback(engine.close)
         resolved = loaded.resolved
         facts = LoadedFacts(
@@ -158,14 +163,13 @@ def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     return loading.depth is None and bool(loaded.resolved.proposers)
 
 
-def build_engine(loaded: LoadedPair, loading: Loading, tell: TellPhase = unheard) -> Engine:
-    """Build the engine of a pair; where the depth is left open, measured costs decide it."""
+def build_engine(loaded: LoadedPair, loading: Loading, costs: Costs | None) -> Engine:
+    """Build the engine of a pair, in which costs decide the depth where there are any."""
     target, proposers = loaded.pair.target, loaded.resolved.proposers
     parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
-    if is_priced(loaded, loading):
-        costs = kept_calibrations.load_or_measure(loaded, tell).costs()
+    if costs:
         depth = Depth(costs, even=loaded.plan.options.shared is False)
-        parts, max_depth = replace(parts, costs=depth.costs), target.tentative
+        parts, max_depth = replace(parts, costs=costs), target.tentative
     make_proposer = ProposerFactory(proposers, depth)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)

@@ -134,3 +134,22 @@ def test_attention_is_learned_from_long_texts_and_does_not_slow_short_ones():
     for batch in (short, long):
         for tokens in (1, 5, 9):
             assert costs.at(batch, tokens) == pytest.approx(true(batch, tokens), rel=0.1)
+
+
+def test_drafting_is_thought_slower_on_a_slower_machine_even_if_nothing_is_drafted():
+    costs = Costs({1: 0.067, 5: 0.179}, {"small": {1: 0.031, 4: 0.124}}, {"small": 0.012})
+    for _ in range(40):
+        costs.note(Batch(1), 1, 2 * 0.067)
+        costs.note(Batch(1), 5, 2 * 0.179)
+    assert costs.drafting("small", 1).at(4) == pytest.approx(2 * 0.124, rel=0.05)
+    assert costs.reading("small", 100) == pytest.approx(2 * 1.2, rel=0.05)
+    costs.note(Batch(2), 2, 9.0)  # of several rows: they take longer anyway
+    assert costs.drafting("small", 1).at(4) == pytest.approx(2 * 0.124, rel=0.05)
+
+
+def test_costs_know_how_much_slower_a_plain_round_became():
+    costs = Costs({1: 0.01, 5: 0.02})
+    assert costs.slowdown == 1
+    for _ in range(40):
+        costs.note(Batch(1), 1, 0.007)
+    assert costs.slowdown == pytest.approx(0.7, rel=0.02)

@@ -2,18 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.costs import Costs
+from localspec.costs import Batch, Costs
 from localspec.decoding.turn import Outcome
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.figures import Ledger
 from localspec.engine.settings import Settings
-from localspec.engine.speedup import gain
+from localspec.engine.speedup import MIN_PLAIN, gain
 from localspec.proposers.ngram import NgramProposer
 from localspec.tokens import tokens_of
 from tests.runs import Want, converse, scripted
 
-COSTS = Costs({1: 0.010, 2: 0.010, 5: 0.016}, {"small": {1: 0.002, 2: 0.004}})
+
+def seen(costs, rounds=MIN_PLAIN):
+    """Let costs see plain rounds as long as expected."""
+    for _ in range(rounds):
+        costs.note(Batch(1), 1, costs.at(Batch(1), 1))
+    return costs
+
+
+COSTS = seen(Costs({1: 0.010, 2: 0.010, 5: 0.016}, {"small": {1: 0.002, 2: 0.004}}))
 
 
 def reply(*rounds: tuple[str, int, int]):
@@ -32,6 +40,22 @@ def test_a_reply_of_no_tokens_tells_nothing():
     assert gain(COSTS, reply()) is None
 
 
+def test_nothing_is_claimed_before_some_plain_rounds_were_seen():
+    costs = Costs({1: 0.010, 5: 0.016})
+    for _ in range(99):
+        costs.note(Batch(1), 5, 0.016)
+    assert gain(seen(costs, MIN_PLAIN - 1), reply(("ngram", 4, 4))) is None
+    assert gain(seen(costs, 1), reply(("ngram", 4, 4))) == pytest.approx(5 * 10 / 16)
+
+
+def test_a_calibration_on_a_busy_machine_is_no_witness_of_plain_decoding():
+    costs = Costs({1: 0.014, 5: 0.016})
+    for _ in range(MIN_PLAIN):
+        costs.note(Batch(1), 1, 0.010)
+        costs.note(Batch(1), 5, 0.016)
+    assert gain(costs, reply(("ngram", 4, 4))) == pytest.approx(5 * 10 / 16, rel=0.03)
+
+
 def test_drafts_that_are_right_gain_and_those_that_are_wrong_lose():
     assert gain(COSTS, reply(("ngram", 4, 4))) == pytest.approx(5 * 10 / 16)
     assert gain(COSTS, reply(("ngram", 4, 0))) == pytest.approx(10 / 16)
@@ -45,7 +69,7 @@ def test_what_a_draft_model_took_is_paid_for():
 
 
 def test_a_machine_that_is_busy_does_not_make_drafts_look_worse():
-    before, busy = (Costs({1: 0.010, 5: 0.016}) for _ in range(2))
+    before, busy = (seen(Costs({1: 0.010, 5: 0.016})) for _ in range(2))
     for size in (1, 5) * 200:
         busy.target(1).note(size, 0.050 if size == 1 else 0.080)
     found = reply(("ngram", 4, 2))

@@ -13,6 +13,7 @@ import pytest
 
 from localspec.costs import Costs
 from localspec.engine.job import Chunk, Event
+from localspec.engine.speedup import MIN_PLAIN
 from localspec.errors import LocalSpecError
 from localspec.server.faults import Fault, Refused
 from localspec.server.replies.bell import FRAME, Bell
@@ -181,7 +182,9 @@ def test_what_would_not_be_told_is_refused_by_name(strict, path, field, asked):
 
 
 def test_every_api_with_timings_tells_of_guesses_and_what_they_gained():
-    server = Server(costs=Costs({1: 0.25, 2: 0.5}))  # no guess can gain anything
+    costs = Costs({1: 0.25, 2: 0.5})  # no guess can gain anything
+    costs.plain_rounds = MIN_PLAIN
+    server = Server(costs=costs)
     text = "of the line " * 5
     asked = {
         "/v1/chat/completions": body(text),
