@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from localspec.draft import Draft
     from localspec.sampling.sampler import Sampler
     from localspec.tokenizer import Tokenizer
-    from localspec.tokens import Logits, Tokens
+    from localspec.tokens import LogitRows, Logits, Tokens
 
 MAX_TENTATIVE = 512  # tokens of the longest draft
 BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
@@ -212,10 +212,10 @@ class Model(Protocol):
     tentative: int
     head: Head | None  # if it was loaded with one
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.
 
-        The arrays are valid until the next call. After an error, `truncate` returns how many
+        They are valid until the next call. After an error, `truncate` returns how many
         tokens are left.
         """
 

@@ -12,14 +12,14 @@ from localspec.backend import Roll, Row
 from localspec.draft import Draft
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.sampler import DRAFT, TARGET, Sampler
-from localspec.tokens import Logits, tokens_of
+from localspec.tokens import LogitRows, Logits, tokens_of
 
 BY = "draft-model"
 MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
 
 
 class Forwards(Protocol):
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         """Read the rows; return logits whose last row is that of the newest token."""
 
 

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tokens = NDArray[np.int32]
 Logits = NDArray[np.float32]
+
+
+class LogitRows(Protocol):
+    """Logits [outputs, vocabulary]: an array, or rows that are copied as they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Logits]: ...
+
+    def __getitem__(self, at: int, /) -> Logits: ...
+
+
+@runtime_checkable
+class RankedLogits(Protocol):
+    """Rows of which the likeliest tokens are known before they are copied."""
+
+    def best(self, at: int) -> int:
+        """Return the most likely token of a row."""
+
 
 NONE: Tokens = np.empty(0, np.int32)
 

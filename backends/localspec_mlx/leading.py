@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from localspec.backend import Options, Row, check
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.group import Call, Group, packed
 from localspec_mlx.model import MlxModel
@@ -22,7 +22,7 @@ class LeadingModel(MlxModel):
         super().__init__(blueprint, tokenizer, options)
         self._group = group
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
         # Nothing is begun ahead: the others are not told what the core will choose.
         rows = [row._replace(next=None) for row in rows]
         at = [row.slot for row in rows]

@@ -14,6 +14,7 @@ from localspec.backend import CONTEXT, Footprint, Options
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
+from localspec_mlx.chain import LOOK
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
@@ -76,8 +77,12 @@ def context(footprint: Footprint, options: Options) -> int:
 
 
 def slack(options: Options) -> int:
-    """Count the tokens that a window must have room for beside its own."""
-    return options.batch + 2 * options.tentative
+    """Count the tokens that a window must have room for beside its own.
+
+    They are those of one forward, of which all but the first may be taken back, or of a roll, which
+    ends some tokens after its last.
+    """
+    return options.batch + LOOK
 
 
 def _weights(path: Path, adapter: Path | None) -> Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,12 +17,13 @@ from localspec.errors import BackendError, LocalSpecError
 from localspec.roll import RolledRow, roll_by_forward
 from localspec.sampling.sampler import TARGET
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy
 from localspec_mlx.heads.head import LoadedHead, MlxHead
 from localspec_mlx.host import Host
+from localspec_mlx.outputs import Outputs, outputs_of
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.runner import Runner, lead
 
@@ -63,31 +63,33 @@ class MlxModel:
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
         at = tuple(row.slot for row in rows)
         with self._device(at) as runner:
             lengths = [self._length(runner, slot) for slot in at]
             check(self, rows, lengths)
-            logits = self._run(runner, rows, lengths)
-            self._go_ahead(runner, rows, logits)
-            copied = self.host.read(logits)
-            if any(map(lead, rows)):
+            outputs = self._run(runner, rows, lengths)
+            self._go_ahead(runner, rows, outputs.joined)
+            logits = outputs.read(self.host)
+            if outputs.long or any(map(lead, rows)):
                 mx.clear_cache()
-        ends = itertools.accumulate((row.outputs for row in rows), initial=0)
-        return [copied[start:end] for start, end in itertools.pairwise(ends)]
+        return logits
 
-    def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> mx.array:
+    def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> Outputs:
         """Begin to compute the logits of rows, unless that was begun ahead."""
         at = [row.slot for row in rows]
         ahead = self._take_ahead(runner, rows)
-        logits = ahead.logits if ahead else runner.run(rows)
+        if ahead:
+            outputs = Outputs(rows, ahead.logits, {})
+        else:
+            outputs = outputs_of(rows, runner.run_rows(rows), self.host, self._stream)
         if self._head:
             self._head.note(rows, lengths, ahead.states if ahead else runner.states())
-            self.host.start([logits], runner.slots.arrays(at), self._head.arrays(at))
-            self._head.go_ahead(rows, logits)
+            self.host.start(outputs.arrays(), runner.slots.arrays(at), self._head.arrays(at))
+            self._head.go_ahead(rows, outputs.by_row())
         elif not ahead:
-            self.host.start([logits], runner.slots.arrays(at))
-        return logits
+            self.host.start(outputs.arrays(), runner.slots.arrays(at))
+        return outputs
 
     def _take_ahead(self, runner: Runner, rows: Sequence[Row]) -> Ahead | None:
         """Return the run of rows, if it was begun ahead; anything else undoes it."""

@@ -116,10 +116,12 @@ def working(f: Footprint, options: Options) -> int:
     """Compute the working memory: of reading a prompt, of logits, and of copying a grown cache.
 
     On a processor, and where heads are of no usual size, attention writes all its scores down.
+    Logits have the model's 16 bits on the device; those of short drafts are copied in 32.
     """
     scores = 0
     if mx.default_device() == mx.cpu:
         scores = 2 * f.heads * options.batch * context(f, options) * LOGIT
     activations = options.batch * f.embedding * ACTIVATIONS * SIXTEEN
-    logits = options.slots * WIDE * f.vocabulary * (SIXTEEN + LOGIT)
+    outputs = min(options.batch, options.slots * max(options.tentative + 1, WIDE))
+    logits = (outputs * SIXTEEN + options.slots * WIDE * LOGIT) * f.vocabulary
     return scores + activations + logits

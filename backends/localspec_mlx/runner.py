@@ -14,9 +14,9 @@ from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.slots import CacheSlots
 
-# The most tokens with which a row runs beside others. What a longer row has before the tokens
-# whose logits are wanted is read by itself: padding the others to its width would cost more, and
-# its logits are never worked out. A recurrent slot gets a new mark that way, too.
+# The most tokens with which a row runs beside narrower ones. What a longer row has before the
+# tokens whose logits are wanted is read by itself: padding the others to its width would cost more,
+# and its logits are never worked out. A recurrent slot gets a new mark that way, too.
 WIDE = 16
 
 
@@ -31,7 +31,11 @@ class Runner:
         self._vocabulary = vocabulary
 
     def run(self, rows: Sequence[Row]) -> mx.array:
-        """Append rows; return the wanted logits, [outputs, vocabulary]."""
+        """Append rows; return the wanted logits of all in 32 bits, [outputs, vocabulary]."""
+        return joined(self.run_rows(rows))
+
+    def run_rows(self, rows: Sequence[Row]) -> list[mx.array]:
+        """Append rows; return the wanted logits of each, [outputs, vocabulary]."""
         for row in rows:
             if first := lead(row):
                 self._feed([row.slot], self._batch([row.tokens[:first]]), [first])
@@ -41,16 +45,15 @@ class Runner:
         self.slots.mark([row.slot for row in following if row.tentative])
         groups = self._groups(following)
         logits_of = {slot: row for group in groups for slot, row in self._run_group(group)}
-        if not logits_of:
-            return mx.zeros((0, self._vocabulary))
-        return mx.concatenate([logits_of[row.slot] for row in following]).astype(mx.float32)
+        none = mx.zeros((0, self._vocabulary))
+        return [logits_of.get(row.slot, none) for row in rows]
 
     def _groups(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """Group the rows that may share a run."""
-        groups: dict[int, list[Row]] = {}
+        """Group the rows that may share a run, and whose padding costs less than another run."""
+        kinds: dict[int, list[Row]] = {}
         for row in rows:
-            groups.setdefault(self._kind(row), []).append(row)
-        return list(groups.values())
+            kinds.setdefault(self._kind(row), []).append(row)
+        return [group for kind in kinds.values() for group in of_similar_widths(kind)]
 
     def _kind(self, row: Row) -> int:
         return {"ragged": 0, "even": len(row.tokens), "alone": row.slot}[self._sharing]
@@ -99,6 +102,20 @@ class Runner:
         if padded.min() < 0 or padded.max() >= self._vocabulary:
             raise BackendError(f"a token is not within 0 to {self._vocabulary - 1:,}")
         return mx.array(padded)
+
+
+def of_similar_widths(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Divide rows, so that none is padded by more than `WIDE` tokens."""
+    left = list(rows)
+    while left:
+        widest = max(len(row.tokens) for row in left)
+        yield [row for row in left if len(row.tokens) >= widest - WIDE]
+        left = [row for row in left if len(row.tokens) < widest - WIDE]
+
+
+def joined(logits: Sequence[mx.array]) -> mx.array:
+    """Join the logits of rows in 32 bits: [outputs of all, vocabulary]."""
+    return mx.concatenate(list(logits)).astype(mx.float32)
 
 
 def lead(row: Row) -> int:

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from localspec.backend import Model, Row
 from localspec.bench.theory import tokens_a_round
-from localspec.tokens import Tokens
+from localspec.sampling.filters import best_of_rows
+from localspec.tokens import Tokens, tokens_of
 
 DEEPEST = 8  # tokens of a draft that are considered
 PARTS = 10  # groups that the layers are taken out in
@@ -66,8 +65,11 @@ def likeliest_tokens(model: Model, tokens: Tokens) -> Tokens:
     model.truncate(0, 0)
     width = min(model.tentative + 1, model.batch)
     pieces = [tokens[at : at + width] for at in range(0, len(tokens), width)]
-    rows = [model.forward([Row(0, piece, len(piece))])[0].argmax(axis=-1) for piece in pieces]
-    return np.concatenate(rows).astype(np.int32)
+    likeliest: list[int] = []
+    for piece in pieces:
+        [logits] = model.forward([Row(0, piece, len(piece))])
+        likeliest += map(best_of_rows(logits), range(len(piece)))
+    return tokens_of(likeliest)
 
 
 def forward_seconds(model: Model, tokens: Tokens, width: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Choose, Model, MultiStep, Roll, Row, Saved
 from localspec.draft import Draft
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows, Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Watched:
         self._clock = clock
         self.multi_step = self._timed(model) if isinstance(model, MultiStep) else None
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         begun = self._clock()
         logits = self._model.forward(rows)
         self.latest = Forward(sum(row.tentative for row in rows), self._clock() - begun)

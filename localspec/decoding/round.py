@@ -13,7 +13,8 @@ from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Proposer
 from localspec.sampling.distribution import Distribution
-from localspec.tokens import Logits
+from localspec.sampling.filters import best_of_rows
+from localspec.tokens import LogitRows
 
 
 def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
@@ -40,12 +41,12 @@ def within_grammar(g: Generation, draft: Draft) -> Draft:
     return replace(draft, tokens=draft.tokens[:kept], confidences=draft.confidences[:kept])
 
 
-def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> list[Logits]:
+def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> Sequence[LogitRows]:
     """Feed everything to the target in one batch; `conclude` each before the next."""
     return target.forward([turn.row(draft) for turn, draft in zip(turns, drafts, strict=True)])
 
 
-def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome:
+def conclude(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outcome:
     """Emit the draft tokens that the target accepts and one of its own; take back the others."""
     g = turn.generation
     if not turn.emits:
@@ -61,10 +62,13 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: Logits) -> Outcome
     return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
 
 
-def distributions(g: Generation, draft: Draft, logits: Logits) -> Callable[[int], Distribution]:
+def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Callable[[int], Distribution]:
     """Return the target's distribution after each number of draft tokens, computed on demand."""
     if not g.sampler.adjusts:
-        distribution = g.sampler.sampling.distribution
-        return lambda at: distribution(logits[at])
+        sampling = g.sampler.sampling
+        if sampling.greedy:
+            best = best_of_rows(logits)
+            return lambda at: Distribution.certain(best(at))
+        return lambda at: sampling.distribution(logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])

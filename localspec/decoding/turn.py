@@ -10,7 +10,7 @@ from localspec.backend import Row
 from localspec.decoding.generation import Generation
 from localspec.draft import Draft
 from localspec.proposer import Ask
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 
 
 class Turn(NamedTuple):
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 
     turn: Turn
     draft: Draft
-    logits: Logits  # the target's in the last round, a row per token; valid until the next round
+    logits: LogitRows  # the target's in the last round, a row per token; valid until the next round
     emitted: int  # tokens appended to the history
     accepted: int  # how many of them were drafted
     rounds: int = 1

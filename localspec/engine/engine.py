@@ -30,7 +30,7 @@ from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer, RoundCost, notes_of
 from localspec.sampling.sampler import Sampler
-from localspec.tokens import Logits, Tokens
+from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
 MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
@@ -253,7 +253,7 @@ class Engine:
             for job in self._active.values():
                 job.notices.append(notice)
 
-    def _conclude(self, turn: Turn, draft: Draft, logits: Logits) -> Outcome | None:
+    def _conclude(self, turn: Turn, draft: Draft, logits: LogitRows) -> Outcome | None:
         """Emit the tokens of a round for one sequence; None if that failed."""
         try:
             return conclude(self.target, turn, draft, logits)

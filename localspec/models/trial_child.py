@@ -35,7 +35,7 @@ from localspec.models.engines import backend
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
@@ -146,9 +146,9 @@ def decode(model: Model) -> None:
             model.head.roll([Roll(Row(slot, few[:1]), 2, sampler, held + 3)])
 
 
-def forward(model: Model, rows: list[Row]) -> list[Logits]:
+def forward(model: Model, rows: list[Row]) -> Sequence[LogitRows]:
     logits = model.forward(rows)
-    if any(np.isnan(row).any() for row in logits):
+    if any(np.isnan(output).any() for outputs in logits for output in outputs):
         raise ModelFileError("it computes numbers that are none: its weights are broken")
     return logits
 

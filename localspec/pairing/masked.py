@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from localspec.backend import Head, Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.roll import RolledRow
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 
 
 class Masked:
@@ -30,7 +30,7 @@ class Masked:
         self._mask = mask
         self._held = [0] * model.slots
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         logits = self._model.forward(rows)
         for row in rows:
             self._held[row.slot] += len(row.tokens)

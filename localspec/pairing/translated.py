@@ -14,7 +14,7 @@ from localspec.errors import ContextFull
 from localspec.pairing.vocabulary import Match
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits, Tokens, tokens_of
+from localspec.tokens import LogitRows, Logits, Tokens, tokens_of
 
 # The logit of a token that the draft model lacks: as good as -inf, but where a grammar leaves only
 # such tokens, one of them is sampled.
@@ -117,12 +117,12 @@ class Translated:
             tokens = tokens[share:]
         return Row(row.slot, tokens, row.outputs, row.tentative)
 
-    def _target_logits(self, row: Row, passage: Passage, logits: Logits) -> Logits:
+    def _target_logits(self, row: Row, passage: Passage, logits: LogitRows) -> Logits:
         """Pick the logits at the ends of the target's tokens, over the target's ids."""
-        at = passage.ends[len(passage.ends) - row.outputs :] - passage.ends[-1] - 1
+        places = passage.ends[len(passage.ends) - row.outputs :] - passage.ends[-1] - 1
         out = np.full((row.outputs, self.vocabulary), NEVER, np.float32)
-        if row.outputs:
-            out[:, self._match.target_ids] = logits[at][:, self._match.draft_ids]
+        for target_row, at in zip(out, places.tolist(), strict=True):
+            target_row[self._match.target_ids] = logits[at][self._match.draft_ids]
         return out
 
     def _word(self, token: int) -> Tokens:

@@ -13,7 +13,7 @@ from localspec.backend import Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.roll import roll_by_forward
 from localspec.sampling.highest import top
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows, Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Recorder:
         self.steps = [RecordedForward()]
         self._model = model
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         logits = self._model.forward(rows)
         answers = tuple(tuple(map(top_two, outputs)) for outputs in logits)
         self.steps.append(RecordedForward(tuple(rows), answers))

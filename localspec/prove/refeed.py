@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from localspec.backend import Model, Row
 from localspec.prove.recording import RecordedForward, survivors
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows, Logits
 
 
 def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
@@ -20,7 +22,7 @@ def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
     empty_slots(model)
     kept = survivors(steps)
     spare = model.slots // 2  # a slot that no recording has used stands this far behind each
-    logits: dict[int, Logits] = {}
+    logits: dict[int, LogitRows] = {}
     for at, step in enumerate(steps):
         parts = [part for row in step.rows for part in split(row, kept[at, row.slot], spare)]
         if any(kept[at, row.slot] for row in step.rows):
@@ -28,7 +30,7 @@ def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
         for part in parts:
             if spare and part.slot >= spare:
                 model.truncate(part.slot, 0)
-    answer = logits[slot].copy()
+    answer = np.array(list(logits[slot]))
     empty_slots(model)
     return answer
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
 from localspec.costs import NO_ATTENTION, Attention, Costs
+from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 
@@ -233,7 +234,7 @@ class CostProbe:
     def _check(self, size: int) -> None:
         tokens = self._text[self._held : self._held + size]
         [logits] = self._model.forward([Row(0, tokens, outputs=size, tentative=size - 1)])
-        logits.argmax(axis=-1)
+        list(map(best_of_rows(logits), range(size)))
 
     def _draft(self, depth: int, width: int) -> None:
         row = Row(0, self._text[self._held : self._held + width])

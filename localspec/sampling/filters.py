@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from localspec.errors import BackendError
 from localspec.sampling.distribution import MAX_LISTED, Distribution
 from localspec.sampling.highest import Ids, all_ids, reaching_top, top
 from localspec.sampling.parameters import Sampling
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows, Logits, RankedLogits
 
 FIRST_CANDIDATES = (
     64  # candidates looked at first for top-p; eight times as many while that is too few
@@ -28,6 +29,11 @@ def best(logits: Logits) -> int:
     if not math.isfinite(logits.item(token)):
         raise BackendError(f"the model returned {logits[token]} for token {token}")
     return token
+
+
+def best_of_rows(logits: LogitRows) -> Callable[[int], int]:
+    """Return a function that returns the most likely token of a row."""
+    return logits.best if isinstance(logits, RankedLogits) else lambda at: best(logits[at])
 
 
 def distribution(sampling: Sampling, logits: Logits) -> Distribution:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from localspec.sampling.highest import top
-from localspec.tokens import Logits
+from localspec.tokens import LogitRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class EmittedLogprob:
     top: tuple[TokenLogprob, ...]
 
 
-def logprobs(logits: Logits, tokens: Sequence[int], alternatives: int) -> Iterator[EmittedLogprob]:
+def logprobs(
+    logits: LogitRows, tokens: Sequence[int], alternatives: int
+) -> Iterator[EmittedLogprob]:
     """Compute the log-probability of each token, and of the likeliest alternatives."""
     for row, token in zip(logits, tokens, strict=False):
         highest = float(row.max())

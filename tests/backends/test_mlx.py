@@ -35,6 +35,7 @@ if engines.MLX:
     from mlx_lm.utils import load_model
 
     from localspec_mlx import backend as mlx
+    from localspec_mlx.loading import slack
     from localspec_mlx.model import MlxModel
     from localspec_mlx.predict import Choice, predict
     from localspec_mlx.slots import ANCHORS
@@ -72,7 +73,7 @@ def recorded(name, **options):
     with closing(engines.target(name)) as model:
         tokenizer = model.tokenizer
     network, _ = load_model(engines.tiny_folder(name[4:]))
-    fits = proven(network, wishes.batch + 2 * wishes.tentative, wishes.slots)
+    fits = proven(network, slack(wishes), wishes.slots)
     recorder = Recorder(network)
     return MlxModel(replace(fits, model=recorder), tokenizer, wishes), recorder
 

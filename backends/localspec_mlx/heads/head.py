@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -116,11 +115,11 @@ class MlxHead:
             text.anchors[position + first] = mx.take(states, mx.array([first - 1]), axis=0)
             text.anchors = dict(sorted(text.anchors.items())[-ANCHORS:])
 
-    def go_ahead(self, rows: Sequence[Row], logits: mx.array) -> None:
+    def go_ahead(self, rows: Sequence[Row], logits: Sequence[mx.array]) -> None:
         """Begin the next drafts of texts whose last ones are being verified by these logits."""
         verified: dict[int, Verified] = {}
-        for row, end in zip(rows, accumulate(row.outputs for row in rows), strict=True):
-            text, theirs = self._texts[row.slot], logits[end - row.outputs : end]
+        for row, theirs in zip(rows, logits, strict=True):
+            text = self._texts[row.slot]
             draft = self._foresights[row.slot].verifies(row, theirs)
             if draft and not text.lost and text.behind == len(draft.drafted) + 1:
                 verified[row.slot] = draft
