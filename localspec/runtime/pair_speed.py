@@ -17,6 +17,7 @@ import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
 from localspec.pairing.pair import Pair
+from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.system.bandwidth import copied_bytes_a_second
@@ -125,8 +126,13 @@ def _guesses_of_draft(target: Model, draft: Model, text: Tokens) -> Iterator[str
     for at in range(0, POSITIONS, size):
         row = Row(0, text[at : min(at + size, POSITIONS)])
         row = row._replace(outputs=len(row.tokens))
-        choices, guesses = (model.forward([row])[0].argmax(axis=-1) for model in (target, draft))
-        yield "".join("01"[right] for right in (choices == guesses).tolist())
+        choices, guesses = (_likeliest(model, row) for model in (target, draft))
+        yield "".join("01"[pair[0] == pair[1]] for pair in zip(choices, guesses, strict=True))
+
+
+def _likeliest(model: Model, row: Row) -> list[int]:
+    [logits] = model.forward([row])
+    return list(map(best_of_rows(logits), range(len(logits))))
 
 
 def _guesses_of_head(target: Model, head: Head, text: Tokens) -> Iterator[str]:

@@ -38,7 +38,8 @@ class Dictated:
     """A model whose logits are always those of one text, computed by the model underneath."""
 
     def __init__(self, model: Model, text: Tokens) -> None:
-        self._model, self._text, self._held = model, text, 0
+        self._model: Any = model  # of llama.cpp, whose logits are arrays that can be written to
+        self._text, self._held = text, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -57,7 +58,7 @@ class Dictated:
             self._dictate(logits[0][None])
             return choose(logits)
 
-        self._model.multi_step(slots, tokens, dictating)  # type: ignore[attr-defined]
+        self._model.multi_step(slots, tokens, dictating)
 
     def truncate(self, slot: int, length: int) -> int:
         self._held = self._model.truncate(slot, length)
