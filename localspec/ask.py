@@ -39,6 +39,11 @@ class Ask(NamedTuple):
     pays: Pays = always  # whether to draft on, by the confidences of the tokens so far
     beside: int = 0  # tokens of prompts that are read in the same batch
 
+    @property
+    def begins(self) -> bool:
+        """Whether the reply begins with this draft, read beside the last piece of its prompt."""
+        return self.limit > 0 and self.beside > 0 and len(self.history) == self.prompt
+
     def wants(self, by: str) -> bool:
         """Whether the proposer of that name may draft."""
         return self.hints.by is None or by in self.hints.by

@@ -149,6 +149,7 @@ class Batch(NamedTuple):
     held: int = 0  # tokens that the rows hold together
     seen: float = 0.0  # tokens that each new token is compared with, on average
     beside: int = 0  # tokens of prompts that are read in the same batch
+    begins: bool = False  # these are of the row's own prompt, whose reply begins with its draft
 
 
 NO_ATTENTION = Attention()

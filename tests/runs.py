@@ -109,7 +109,8 @@ def replies(
 ) -> list[Result]:
     """Run all requests at once through an engine of their own."""
     costs = proposer.depth.costs if isinstance(proposer, Best) else None
-    return converse(Engine(model, proposer, depth, parts=EngineParts(costs)), wants)
+    parts = EngineParts(costs, first_drafts=costs is not None)
+    return converse(Engine(model, proposer, depth, parts=parts), wants)
 
 
 def converse(engine: Engine, wants: Sequence[Want]) -> list[Result]:

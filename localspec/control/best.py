@@ -47,6 +47,8 @@ class Best:
         return drafts
 
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        if asks[0].begins:
+            return [self._begin(asks[0])]
         reading = [ask for ask in asks if not ask.limit]
         drafting = [ask for ask in asks if ask.limit]
         rows, beside = drafting or reading, asks[0].beside
@@ -62,6 +64,16 @@ class Best:
         waits = zip(drafting, self._looks.waits(drafting, watches), strict=True)
         self._quiet = {ask.slot: quiet_for(wait, watches.get(ask.slot)) for ask, wait in waits}
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
+
+    def _begin(self, ask: Ask) -> Draft:
+        """Draft the beginning of a reply without reading its prompt, for which it would wait."""
+        batch = self.depth.batch(1, len(ask.history), ask.beside - 1)._replace(begins=True)
+        offers = Offers(batch, self.depth)
+        for proposer in self._proposers.values():
+            if proposer.looks_up:
+                proposer.look_up([ask], offers, learns=False)
+        self._offers |= {slot: (len(ask.history), some) for slot, some in offers.by_slot.items()}
+        return offers.drafts().get(ask.slot, EMPTY)
 
     def quiet(self, ask: Ask) -> Quiet:
         return self._quiet.get(ask.slot, NOT_QUIET)

@@ -106,6 +106,11 @@ class PricedProposer:
         late = self.head is not None and (self.head.behind(slot) or 0) >= DECIDING_LAG
         return late or not self._depth.sleeps(self.by, slot)
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether it drafts without a model of its own."""
+        return self.head is None and self._reader is None
+
     def take_seconds(self) -> float:
         """Return the seconds that it took since this was last called."""
         seconds, self.seconds = self.seconds, 0.0

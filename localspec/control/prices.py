@@ -7,6 +7,7 @@ in the long run, also where good rounds and bad ones alternate.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -53,12 +54,14 @@ class Prices(NamedTuple):
         """Return the prices of verifying 0, 1, ... draft tokens in a round.
 
         Tokens of prompts that are read beside them are worth as much as any: where a batch is so
-        wide that each token takes its time, a wrong draft token holds a prompt up.
+        wide that each token takes its time, a wrong draft token holds a prompt up. A draft that
+        begins a reply holds up nobody else, and the reply by no more than the round that it saves.
         """
         width = self.batch.rows + self.batch.beside
         seconds = self.costs.stretch(self.batch, width, width + most)
-        rate = self.gain * width / seconds[0]
-        return [rate * (wide - seconds[0]) for wide in seconds]
+        rate = self.rate if self.batch.begins else self.gain * width / seconds[0]
+        prices = [rate * (wide - seconds[0]) for wide in seconds]
+        return prices[: bisect_right(prices, self.gain)] if self.batch.begins else prices
 
     def drafting(self, by: str, sharers: int, most: int) -> DraftPrices:
         """Return the prices of drafts by a proposer that drafts for several sequences at once."""

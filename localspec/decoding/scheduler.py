@@ -23,6 +23,7 @@ class Scheduler:
 
     batch: int  # most tokens in one forward
     tentative: int  # most tokens that may be drafted for one sequence
+    first_drafts: bool = False  # the last piece of a prompt may carry a draft
 
     def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
         """Grant turns to as many sequences as there is room for, the longest waiting first.
@@ -31,7 +32,7 @@ class Scheduler:
         """
         if len(generations) == 1:
             [g] = generations
-            return [self._turn(g, piece(g, self.batch) if g.reads else self.batch)]
+            return [self._reading(g) if g.reads else self._turn(g, self.batch)]
         answers = not all(g.reads for g in generations)
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
@@ -45,11 +46,20 @@ class Scheduler:
                 begun |= g.reads
         return turns
 
+    def _reading(self, g: Generation) -> Turn:
+        """Read the prompt of the only sequence; nobody waits for the draft that ends it."""
+        turn = self._turn(g, piece(g, self.batch))
+        if not (turn.emits and self.first_drafts):
+            return turn
+        return turn._replace(limit=min(self._limit(g), self.batch - turn.feed))
+
+    def _limit(self, g: Generation) -> int:
+        return min(g.depth, self.tentative, g.left - 1, g.sampler.affordable)
+
     def _turn(self, g: Generation, left: int) -> Turn:
         pending = g.history.size - g.cached
-        # Nothing is drafted while the prompt is read: it then runs in the very batches that plain
-        # decoding runs, and engines round differently in batches of other widths.
-        limit = 0 if g.reads else min(g.depth, self.tentative, g.left - 1, g.sampler.affordable)
+        # Beside others, nothing is drafted while a prompt is read: it delays them.
+        limit = 0 if g.reads else self._limit(g)
         if pending + limit <= left:
             return Turn(g, pending, limit, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)

@@ -26,6 +26,11 @@ class Turn(NamedTuple):
         return self.generation.slot
 
     @property
+    def begins(self) -> bool:
+        """Whether its draft begins the reply."""
+        return self.limit > 0 and self.generation.reads
+
+    @property
     def asks(self) -> bool:
         """Whether the proposer is asked: for a draft, or to keep up with a prompt."""
         return self.limit > 0 or (self.generation.depth > 0 and not self.emits)

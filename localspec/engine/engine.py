@@ -69,6 +69,7 @@ class EngineParts:
     tiers: CacheTiers | None = None  # the prefix cache behind the slots
     files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
+    first_drafts: bool = False  # the last piece of a prompt may carry a draft
 
 
 NO_PARTS = EngineParts()
@@ -94,7 +95,7 @@ class Engine:
         self._relief = parts.relief
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
-        self._scheduler = Scheduler(target.batch, target.tentative)
+        self._scheduler = Scheduler(target.batch, target.tentative, parts.first_drafts)
         self._plain_rounds = PlainRounds(target, proposer)
         self._pace = Pace(parts.max_gap)
         self._waiting: deque[Job] = deque()
@@ -146,7 +147,7 @@ class Engine:
         if len(generations) > 1:
             note_waiting(generations, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
-        begun = self._clock()
+        begins, begun = any(turn.begins for turn in turns), self._clock()
         outcomes = self._run(turns, hurried)
         self._notify()
         for outcome in outcomes:
@@ -157,7 +158,7 @@ class Engine:
         widths = [outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes]
         tokens, seconds = sum(widths), (self._clock() - begun) / rounds
         self.slots.tidy(tokens * rounds)
-        self._pace.note(read, seconds, before)
+        self._pace.note(tokens if begins else read, seconds, before)
         self.tiers.reading_seconds = self._pace.per_token
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds

@@ -163,13 +163,24 @@ def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     return loading.depth is None and bool(loaded.resolved.proposers)
 
 
+def may_begin_drafted(loaded: LoadedPair) -> bool:
+    """Whether a prompt's last piece may carry a draft.
+
+    Engines round differently in batches of other widths, and a recurrent model would have to stop
+    before the draft to be able to go back.
+    """
+    recurrent = loaded.resolved.target.footprint.recurrent
+    return not (recurrent or loaded.plan.options.bit_exact)
+
+
 def build_engine(loaded: LoadedPair, loading: Loading, costs: Costs | None) -> Engine:
     """Build the engine of a pair, in which costs decide the depth where there are any."""
     target, proposers = loaded.pair.target, loaded.resolved.proposers
     parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
     if costs:
         depth = Depth(costs, even=loaded.plan.options.shared is False)
-        parts, max_depth = replace(parts, costs=costs), target.tentative
+        parts = replace(parts, costs=costs, first_drafts=may_begin_drafted(loaded))
+        max_depth = target.tentative
     make_proposer = ProposerFactory(proposers, depth)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)

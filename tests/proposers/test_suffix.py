@@ -431,6 +431,36 @@ def test_a_draft_from_the_prompt_does_not_depend_on_the_asks_before_it(prompt, r
         assert used == copying(reply[:size], 5, prompt).tokens.tolist()
 
 
+def begin(proposer, prompt, limit=4):
+    history = tokens_of(prompt)
+    return proposer.propose([Ask(0, history, limit, SAMPLER, len(prompt), beside=len(prompt))])[0]
+
+
+def test_a_reply_to_a_prompt_that_was_answered_before_begins_like_that_answer():
+    proposer = SuffixProposer(Replies(4000), floor=0.0)
+    propose(proposer, [*CODE, 7, 8, 9], prompt=len(CODE))
+    proposer.release(0)
+    drafted = begin(proposer, [5, *CODE[100:]])
+    assert drafted.tokens.tolist() == [7, 8, 9]
+    assert drafted.confidences[0] > 0.9
+    assert begin(proposer, [5, *CODE[-15:]]).tokens.tolist() == []
+
+
+def test_a_reply_to_a_prompt_that_ends_like_a_long_part_of_it_begins_as_that_went_on():
+    assert begin(SuffixProposer(), [*CODE, *CODE[40:56]]).tokens.tolist() == CODE[56:60]
+    assert begin(SuffixProposer(), [*CODE, *CODE[40:55]]).tokens.tolist() == []
+    assert begin(SuffixProposer(), [7] * 20).tokens.tolist() == [7]
+    assert begin(SuffixProposer(), [7]).tokens.tolist() == []
+
+
+def test_a_prompt_is_not_indexed_before_its_first_token():
+    prompt = np.random.default_rng(0).integers(0, 50_000, 100_000).astype(np.int32)
+    proposer = SuffixProposer(Replies())
+    start = time.process_time()
+    begin(proposer, prompt)
+    assert time.process_time() - start < 0.05  # about 0.3 ms; an index of it takes 0.4 s
+
+
 def test_a_long_draft_takes_little_time():
     prompt = np.random.default_rng(0).integers(0, 50_000, 4_000).astype(np.int32)
     history = np.concatenate((prompt, prompt))
