@@ -18,10 +18,11 @@ from localspec.bench.earlier_run import BenchRun
 from localspec.bench.modes import AGAIN, PLAIN
 from localspec.bench.summary import Trial, decoding, loops, speeds
 from localspec.bench.theory import chance
-from localspec.bench.verdict import Drafter, Speeds, mean, standard_errors
+from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Speeds, mean, standard_errors
 from localspec.bench.verdict_table import title
 from localspec.commands.columns import columns
 from localspec.errors import UsageError
+from localspec.system.fingerprint import changed
 from localspec.system.machine_load import MachineChange
 
 FEWEST = 3  # prompts in both runs, with fewer of which nothing is said
@@ -32,6 +33,7 @@ UNMOVED = MachineChange(0.0, 0.0)
 
 T = TypeVar("T")
 Pair = tuple[Trial, Trial]  # one prompt's replies, before and now
+Rates = tuple[Speeds, Speeds]  # and their speeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Change:
     change: str
     noise: str
     fell: bool
+    rose: bool = False
 
     def __str__(self) -> str:
         return f"{self.what} {self.now} ({self.before} before; {self.change}, noise {self.noise})"
@@ -62,7 +65,7 @@ class Comparison:
     def text(self) -> str:
         titles = ("", "before", "now", "change", "noise", "")
         rows = [
-            (one.what, one.before, one.now, one.change, one.noise, "fell" if one.fell else "")
+            (one.what, one.before, one.now, one.change, one.noise, "fell" * one.fell)
             for one in self.changes
         ]
         return "\n\n".join([self.heading, columns([titles, *rows]), *self.notes])
@@ -77,15 +80,15 @@ def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | Non
             f"{len(pairs)} prompts are in both this run and {path}, and {FEWEST} are needed: ask "
             "the same ones (--prompts, --category, --limit, --repeat), or give more --seconds"
         )
-    modes = [mode for mode in now.modes if mode in earlier.modes and mode not in (PLAIN, AGAIN)]
-    names = {mode: title(mode, drafter) for mode in modes}
-    changes, notes = [*_drafts(pairs, names)], [_versions(earlier, now)]
-    if reason := why_no_speeds(earlier, now):
-        notes.append(f"Speeds are not compared: {reason}.")
-    else:
-        machine = MachineChange.between(earlier.load, now.load) if now.on_host else UNMOVED
-        changes = [*_speeds(pairs, names, machine), *changes]
-        notes += _memory(earlier, now)
+    reason = why_no_speeds(earlier, now)
+    machine = MachineChange.between(earlier.load, now.load) if now.on_host else UNMOVED
+    rates = [] if reason else _rates(pairs)
+    changes = [_of_speed("plain tokens/s", rates, PLAIN, machine)] if rates else []
+    for mode in now.modes:
+        if mode in earlier.modes and mode not in (PLAIN, AGAIN):
+            changes += _of_mode(mode, title(mode, drafter), pairs, rates, machine)
+    notes = [_changes(earlier, now)]
+    notes += [f"Speeds are not compared: {reason}."] if reason else _memory(earlier, now)
     return Comparison(f"Against {path}, {len(pairs)} prompts:", tuple(changes), tuple(notes))
 
 
@@ -102,35 +105,38 @@ def why_no_speeds(earlier: BenchRun, now: BenchRun) -> str:
     return ""
 
 
-def _speeds(
-    pairs: Sequence[Pair], names: dict[str, str], machine: MachineChange
-) -> Iterator[Change]:
-    """Compare plain decoding by the speed of memory, and each mode by plain decoding."""
+def _rates(pairs: Sequence[Pair]) -> list[Rates]:
+    """List the speeds of prompts that are not answered in a loop, if these are enough."""
     sound = [pair for pair in pairs if not any(map(loops, pair))]
     rates = [
         (before, now)
         for one, other in (sound if len(sound) >= FEWEST else pairs)
         for before, now in zip(speeds([one]), speeds([other]), strict=False)
     ]
-    if len(rates) < FEWEST:
-        return
-    yield _of_speed("plain tokens/s", rates, lambda prompt: prompt.plain, machine)
-    of_drafts = MachineChange(0.0, UNEXPLAINED_OF_DRAFTS * machine.faster)
-    for mode, name in names.items():
-
-        def times_plain(prompt: Speeds, mode: str = mode) -> float:
-            return prompt.modes[mode] / prompt.plain
-
-        yield _of_speed(f"{name}: times plain", rates, times_plain, of_drafts)
+    return rates if len(rates) >= FEWEST else []
 
 
-def _of_speed(
-    what: str,
-    rates: Sequence[tuple[Speeds, Speeds]],
-    rate: Callable[[Speeds], float],
-    machine: MachineChange,
-) -> Change:
-    def change(rates: Sequence[tuple[Speeds, Speeds]]) -> float:
+def _of_mode(
+    mode: str, name: str, pairs: Sequence[Pair], rates: Sequence[Rates], machine: MachineChange
+) -> Iterator[Change]:
+    """Compare a mode's speed with plain decoding's, its accepted tokens, and its texts."""
+    unlike = MachineChange(0.0, UNEXPLAINED_OF_DRAFTS * machine.faster)
+    speed = _of_speed(f"{name}: times plain", rates, mode, unlike) if rates else None
+    if speed:
+        yield speed
+    # With an open depth, drafts are as long and as sure as pays: less may be accepted for more.
+    counts = mode not in (AUTO, LOOKUP) or (speed is not None and not speed.rose)
+    yield from _of_accepted(f"{name}: accepted", pairs, mode, counts=counts)
+    yield _of_texts(f"{name}: text of plain", pairs, mode)
+
+
+def _of_speed(what: str, rates: Sequence[Rates], mode: str, machine: MachineChange) -> Change:
+    """Compare plain decoding, or a mode as a multiple of it."""
+
+    def rate(prompt: Speeds) -> float:
+        return prompt.plain if mode == PLAIN else prompt.modes[mode] / prompt.plain
+
+    def change(rates: Sequence[Rates]) -> float:
         before, now = (mean(run, rate) for run in zip(*rates, strict=True))
         return math.log(now / before) - machine.faster
 
@@ -138,31 +144,25 @@ def _of_speed(
     noise = math.hypot(noise, machine.error)
     before, now = (f"{mean(run, rate):.2f}" for run in zip(*rates, strict=True))
     shown = f"{math.expm1(moved):+.0%}", f"± {math.expm1(noise):.0%}"
-    return Change(what, before, now, *shown, fell=moved < -noise)
+    return Change(what, before, now, *shown, fell=moved < -noise, rose=moved > noise)
 
 
-def _drafts(pairs: Sequence[Pair], names: dict[str, str]) -> Iterator[Change]:
-    """Compare how many drafted tokens were accepted, and how many texts are those of plain."""
-    for mode, name in names.items():
+def _of_accepted(what: str, pairs: Sequence[Pair], mode: str, *, counts: bool) -> Iterator[Change]:
+    """Compare how often a drafted token is accepted if all before it were."""
 
-        def accepted(trials: Sequence[Trial], mode: str = mode) -> float:
-            return chance(decoding([trial[mode] for trial in trials])) or 0.0
+    def accepted(trials: Sequence[Trial]) -> float | None:
+        return chance(decoding([trial[mode] for trial in trials]))
 
-        def change(pairs: Sequence[Pair]) -> float:
-            before, now = (accepted(run) for run in zip(*pairs, strict=True))
-            return now - before
+    def change(pairs: Sequence[Pair]) -> float:
+        before, now = (accepted(run) or 0.0 for run in zip(*pairs, strict=True))
+        return now - before
 
-        judged = [
-            pair
-            for pair in pairs
-            if all(chance(trial[mode].decoding) is not None for trial in pair)
-        ]
-        if len(judged) >= FEWEST:
-            moved, noise = jackknife(judged, change)
-            before, now = (f"{accepted(run):.0%}" for run in zip(*judged, strict=True))
-            shown = f"{moved * 100:+.0f}", f"± {noise * 100:.0f}"
-            yield Change(f"{name}: accepted", before, now, *shown, fell=moved < -noise)
-        yield _of_texts(f"{name}: text of plain", pairs, mode)
+    judged = [pair for pair in pairs if None not in [accepted([trial]) for trial in pair]]
+    if len(judged) >= FEWEST:
+        moved, noise = jackknife(judged, change)
+        before, now = (f"{accepted(run):.0%}" for run in zip(*judged, strict=True))
+        shown = f"{moved * 100:+.0f}", f"± {noise * 100:.0f}"
+        yield Change(what, before, now, *shown, fell=counts and moved < -noise)
 
 
 def _of_texts(what: str, pairs: Sequence[Pair], mode: str) -> Change:
@@ -187,17 +187,13 @@ def jackknife(
     return change(pairs), factor * math.hypot(error, LEAST_ERROR)
 
 
-def _versions(earlier: BenchRun, now: BenchRun) -> str:
-    """Say what changed of the software."""
+def _changes(earlier: BenchRun, now: BenchRun) -> str:
     before, here = (
-        [*run.heading["versions"].split(", "), run.heading.get("revision", "")]
+        [*run.heading["versions"].split(", "), f"revision {run.heading.get('revision', 'unknown')}"]
         for run in (earlier, now)
     )
-    gone = [name for name in before if name not in here]
-    come = [name for name in here if name not in before]
-    if not (gone or come):
-        return "The versions are the same."
-    return f"Before: {', '.join(gone) or 'none of these'}. Now: {', '.join(come) or 'gone'}."
+    changes = changed(before, here)
+    return f"Changed since: {changes}." if changes else "No version has changed since."
 
 
 def _memory(earlier: BenchRun, now: BenchRun) -> Iterator[str]:

@@ -24,7 +24,7 @@ from localspec.runtime.pair_speed import FORM, MIN_CONTEXT, PairSpeed, measure
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import write
-from localspec.system.fingerprint import fingerprint
+from localspec.system.fingerprint import changed, fingerprint
 from localspec.system.machine_load import MachineChange
 
 MIN_WEIGHT_BYTES = 32 << 20  # with smaller models the program around them takes as long
@@ -103,13 +103,8 @@ class History:
         falls = list(self.falls())
         if not falls or not self.before:
             return ""
-        old = dict(line.rsplit(" ", 1) for line in self.before.versions)
-        changes = [
-            f"{name} {version} (was {old.get(name, 'absent')})"
-            for name, version in (line.rsplit(" ", 1) for line in self.now.versions)
-            if old.get(name) != version
-        ]
-        return f"since {', '.join(changes)}, {self.of} {' and '.join(falls)}"
+        changes = changed(self.before.versions, self.now.versions)
+        return f"since {changes}, {self.of} {' and '.join(falls)}"
 
 
 def _fall_of_acceptance(before: str, now: str) -> Iterator[str]:

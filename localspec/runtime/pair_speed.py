@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from localspec.pairing.pair import Pair
 from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
-from localspec.system.bandwidth import copied_bytes_a_second
 from localspec.system.machine_load import LoadWatch, MachineLoad
 from localspec.tokens import Tokens
 
@@ -31,7 +29,6 @@ SAMPLES, LEAST_SAMPLES = 5, 3
 IN_A_ROW = 3  # plain forwards, of which the fastest counts: a GPU may replay the third
 DRAFTED = 4  # tokens that are checked with one more
 SECONDS, MAX_SECONDS = 1.0, 4.0  # for each half, and where the least takes longer
-COPIES = 3
 MIN_CONTEXT = 2 * POSITIONS  # tokens
 
 T = TypeVar("T")
@@ -78,14 +75,10 @@ def _is_time(seconds: float) -> bool:
     return 0 < seconds < math.inf
 
 
-def watch_load() -> LoadWatch:
-    return LoadWatch(copied=partial(copied_bytes_a_second, COPIES))
-
-
 def measure(
     pair: Pair,
     clock: Callable[[], float] = time.perf_counter,
-    watch_load: Callable[[], LoadWatch] = watch_load,
+    watch_load: Callable[[], LoadWatch] = LoadWatch,
 ) -> PairSpeed:
     """Measure a pair in its first slots, which are empty afterwards."""
     text = np.resize(pair.target.tokenizer.encode(TEXT), 2 * POSITIONS).astype(np.int32)

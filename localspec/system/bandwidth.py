@@ -17,9 +17,12 @@ COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches h
 KEPT_SECONDS = 24 * 3600.0
 
 
-def copied_bytes_a_second(copies: int = COPIES) -> float:
-    """Copy with all cores; a copy reads and writes, and the fastest of a few counts."""
-    threads = psutil.cpu_count(logical=False) or 1
+def copied_bytes_a_second(copies: int = COPIES, most_threads: int = 1 << 10) -> float:
+    """Copy with all cores; a copy reads and writes, and the fastest of a few counts.
+
+    Each thread takes 64 MB meanwhile.
+    """
+    threads = min(psutil.cpu_count(logical=False) or 1, most_threads)
     # Of texts that are written, so that there is memory behind all of their pages.
     sources = [
         ctypes.create_string_buffer(b"x" * COPIED_BYTES, COPIED_BYTES) for _ in range(threads)

@@ -36,6 +36,17 @@ def installed(packages: Iterable[str]) -> list[str]:
     return [f"{package} {version(package)}" for package in packages if _has(package)]
 
 
+def changed(before: Iterable[str], now: Iterable[str]) -> str:
+    """Name the software that has another version now, as "engine 0.4 (was 0.3)"."""
+    old = dict(line.rpartition(" ")[::2] for line in before)
+    pairs = (line.rpartition(" ")[::2] for line in now)
+    return ", ".join(
+        f"{name} {version} (was {old.get(name, 'absent')})"
+        for name, version in pairs
+        if old.get(name) != version
+    )
+
+
 def _add(digest: hashlib._Hash, file: Path) -> None:
     with file.open("rb") as data:
         size = data.seek(0, os.SEEK_END)

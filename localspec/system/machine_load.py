@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import psutil
@@ -13,6 +14,10 @@ from localspec.system.bandwidth import copied_bytes_a_second
 
 CROWDED = 0.15  # a share of the processors in other programs, with which speeds mean little
 UNEXPLAINED = 0.5  # of a change of memory's speed, as a logarithm: may be none of a model's
+
+
+# Beside a model that may have filled the memory: 256 MB for a moment.
+copied_beside_a_model = partial(copied_bytes_a_second, copies=5, most_threads=4)
 
 
 class ProcessorTimes(NamedTuple):
@@ -81,7 +86,7 @@ class LoadWatch:
     def __init__(
         self,
         read: Callable[[], ProcessorTimes] = processor_times,
-        copied: Callable[[], float] = copied_bytes_a_second,
+        copied: Callable[[], float] = copied_beside_a_model,
     ) -> None:
         self._read, self._copied = read, copied
         self._copied_before = copied()

@@ -31,7 +31,7 @@ def run(plain=0.010, drafts=0.020, right=3, setup=SETUP, jitter=JITTER, **load):
         plain_rounds = [Round(0, 0, 1, plain * factor, 0.009)] * 12
         rounds = [Round(4, right, right + 1, drafts / factor, 0.017)] * 4
         replies += [reply(mode, *plain_rounds, asked=asked) for mode in ("plain", "plain again")]
-        replies.append(reply("auto", *rounds, asked=asked, tokens=tuple(range(13))))
+        replies.append(reply(setup.modes[1], *rounds, asked=asked, tokens=tuple(range(13))))
     load = {"own": 0.9, "others": 0.0, "copied": (10 * GIGABYTE,) * 2} | load
     return report(setup, Outcome(tuple(replies), MachineLoad(**load)))
 
@@ -52,6 +52,27 @@ def test_a_run_like_the_one_before_it_fell_in_nothing():
     assert falls(run(), run(plain=0.0102, drafts=0.0206, jitter=OTHER_NOISE)) == []
 
 
+def test_prompts_that_all_moved_alike_by_a_hundredth_may_have_lain_elsewhere_in_memory():
+    assert falls(run(), run(drafts=0.0203)) == []
+
+
+def test_drafts_may_lose_against_plain_where_the_whole_machine_slowed_down():
+    slow = {"plain": 0.020, "drafts": 0.046}
+    assert falls(run(), run(**slow, copied=(5 * GIGABYTE,) * 2)) == []
+    assert "with drafts: times plain" in falls(run(), run(**slow))
+
+
+def test_a_prompt_that_is_answered_in_a_loop_does_not_count_for_speed():
+    now = run()
+    loop = [
+        replace(one, text="over and over, " * 8, rounds=one.rounds[:1] + one.rounds[1:] * 9)
+        for one in now.outcome.replies[:3]
+    ]
+    looping = replace(now.outcome, replies=(*loop, *now.outcome.replies[3:]))
+    speeds = [change.now for change in compared(now, report(SETUP, looping)).changes[:2]]
+    assert speeds == [change.now for change in compared(run(), run(jitter=JITTER[1:])).changes[:2]]
+
+
 def test_drafts_that_lost_a_fifth_of_their_gain_fell():
     comparison = compared(run(), run(drafts=0.025, jitter=OTHER_NOISE))
     [fall] = comparison.falls
@@ -64,6 +85,17 @@ def test_drafts_that_are_accepted_more_seldom_fell():
     accepted = changes["with drafts: accepted"]
     assert (accepted.before, accepted.now, accepted.change) == ("75%", "67%", "-8")
     assert accepted.fell
+
+
+def test_drafts_that_are_longer_and_pay_may_be_accepted_more_seldom():
+    assert falls(run(), run(right=2, drafts=0.012)) == []
+
+
+def test_at_a_fixed_depth_acceptance_counts_on_every_machine():
+    fixed = replace(SETUP, modes=("plain", "ngram:4", "plain again"))
+    elsewhere = replace(fixed, heading=(*SETUP.heading, ("machine", "another")))
+    now = run(right=2, setup=elsewhere)
+    assert falls(run(setup=fixed), now) == ["ngram:4: accepted"]
 
 
 def test_texts_that_are_plains_no_more_fell():
@@ -112,16 +144,22 @@ def test_on_a_gpu_the_hosts_memory_is_no_excuse():
         ({"others": 0.4}, "other programs took 40% of the processors in this run"),
     ],
 )
-def test_speeds_that_cannot_be_compared_are_left_out_and_acceptance_is_not(now, reason):
+def test_speeds_that_cannot_be_compared_are_left_out(now, reason):
     comparison = compared(run(), run(plain=0.1, drafts=0.5, right=1, **now))
-    assert [change.what for change in comparison.falls] == ["with drafts: accepted"]
+    assert [change.what for change in comparison.changes] == [
+        "with drafts: accepted",
+        "with drafts: text of plain",
+    ]
+    assert comparison.falls == []  # drafts are chosen by what they cost there
     assert f"Speeds are not compared: {reason}" in comparison.text()
 
 
 def test_versions_that_changed_are_named():
     newer = replace(SETUP, heading=(*HEADING, ("versions", "Python 3.12.1, engine 2.0")))
-    assert "Before: engine 1.0. Now: engine 2.0." in compared(run(), run(setup=newer)).text()
-    assert "The versions are the same." in compared(run(), run()).text()
+    assert "Changed since: engine 2.0 (was 1.0)." in compared(run(), run(setup=newer)).text()
+    assert "No version has changed since." in compared(run(), run()).text()
+    strange = replace(SETUP, heading=(*HEADING, ("versions", "what")))
+    assert "Python 3.12.1 (was absent)" in compared(run(setup=strange), run()).text()
 
 
 def test_too_few_common_prompts_are_no_comparison():
