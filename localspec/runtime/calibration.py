@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
-from localspec.costs import NO_ATTENTION, Attention, Costs
+from localspec.costs import NO_ATTENTION, UNMEASURED, Attention, Costs
 from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -63,6 +63,19 @@ class Calibration:
             for points in rows
             for less, more in pairwise(sorted(points))
         )
+
+    def in_plain_rounds(self) -> Calibration:
+        """Keep only what drafting and reading take of a plain round; the rest is a guess.
+
+        Rounds teach the rest. A draft model of which nothing is known would seem to cost nothing.
+        """
+        scale = UNMEASURED[1] / self.target[min(self.target)]
+        drafting = {
+            by: {depth: scale * seconds for depth, seconds in points.items()}
+            for by, points in self.drafting.items()
+        }
+        reading = {by: scale * seconds for by, seconds in self.reading.items()}
+        return Calibration(UNMEASURED, drafting, reading)
 
     def costs(self) -> Costs:
         """Return the costs to start from, attention apart."""

@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
-from localspec.costs import UNMEASURED, Attention, Costs
+from localspec.backend import Model
+from localspec.costs import Attention, Costs
 from localspec.models import engines
 from localspec.runtime.calibration import Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair
@@ -26,16 +27,20 @@ MUCH_FASTER = 0.85  # of the calibrated time of a plain round, or less
 T = TypeVar("T")
 
 
-def load_or_measure(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> Calibration:
+def load_or_measure(
+    loaded_pair: LoadedPair,
+    tell: TellPhase = unheard,
+    measure: Callable[[Model, Model | None], Calibration] = calibrate,
+) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
     key = key_of(loaded_pair)
     calibration = find(key)
     if calibration is None:
         tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
         pair = loaded_pair.pair
-        calibration = measure_apart(lambda: calibrate(pair.target, pair.draft))
+        calibration = measure_apart(lambda: measure(pair.target, pair.draft))
         if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
-            return Calibration(UNMEASURED)
+            return calibration.in_plain_rounds()
         keep(key, calibration, pair_title(loaded_pair))
     return calibration
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,11 +14,12 @@ from localspec.cli import run
 from localspec.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
+from localspec.memory.planner import Limits
 from localspec.models.trial import footprint
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
 from localspec.runtime.calibration import MIN_HELD, Calibration, calibrate
-from localspec.runtime.loaded_pair import load_models
+from localspec.runtime.loaded_pair import load_models, resolve_and_load
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.pair_files import PairFiles
 from localspec.system.fingerprint import fingerprint
@@ -150,6 +152,24 @@ def test_a_slow_model_is_not_measured_for_long():
 def test_measurements_that_fall_are_not_steady():
     assert FOUND.steady
     assert not Calibration({1: 0.02, 5: 0.01}).steady
+
+
+def test_measurements_of_a_machine_too_busy_for_them_are_not_kept_but_for_drafting():
+    path = engines.tiny("llama")
+    measured = replace(FOUND, target={1: 0.02, 5: 0.01})
+    files = PairFiles.locate(path, None, "auto")
+    with resolve_and_load(files, Options(), Limits()) as loaded:
+        calibration = kept_calibrations.load_or_measure(loaded, measure=lambda *_: measured)
+    assert calibration == measured.in_plain_rounds()
+    assert not kept_calibrations.folder().exists()
+
+
+def test_of_a_machine_too_busy_to_measure_is_kept_what_drafting_takes_of_a_plain_round():
+    guessed = FOUND.in_plain_rounds()
+    plain = guessed.target[1]
+    assert guessed.drafting["draft-model"] == pytest.approx({1: 0.1 * plain, 4: 0.4 * plain})
+    assert guessed.reading["draft-model"] == pytest.approx(0.01 * plain)
+    assert not guessed.held
 
 
 def test_what_is_kept_is_found_again():
