@@ -116,23 +116,26 @@ class Depth:
     def prices(self, batch: Batch) -> Prices:
         return Prices(self.costs, batch, self.budget.gain)
 
-    def affordable(self, batch: Batch, most: int) -> Sequence[float]:
-        """Return the prices of verifying 0, 1, ... draft tokens, as far as they may be lost.
+    def verifying(self, batch: Batch, most: int) -> Sequence[float]:
+        """Return the prices of verifying 0, 1, ... draft tokens in this round."""
+        return (0.0,) if self._abstains else self.prices(batch).verifying(most)
 
-        So what is new to a text is first verified a little way, where width is dear.
+    def affordable(self, batch: Batch, prices: Sequence[float], held: int = 0) -> Sequence[float]:
+        """Return the prices as far as they may be lost.
+
+        So what is new to a text is first verified a little way, where width is dear. Drafts of
+        which so many tokens in a row held before may lose these again: they grow in few rounds.
         """
-        if self._abstains:
-            return (0.0,)
-        prices = self.prices(batch).verifying(most)
-        return prices[: bisect_right(prices, self.budget.max_risk(batch.rows))]
+        return prices[: bisect_right(prices, self.budget.max_risk(batch.rows) + held)]
 
-    def trim(self, batch: Batch, drafts: Sequence[Survivals]) -> list[int]:
+    def trim(self, batch: Batch, drafts: Sequence[Survivals], held: int = 0) -> list[int]:
         """Choose how many tokens of each draft to verify; where rows are even, of all or none."""
+        fewest = min(map(len, drafts)) if len(drafts) == batch.rows else 0
+        most = batch.rows * fewest if self.even else sum(map(len, drafts))
+        prices = self.affordable(batch, self.verifying(batch, most), held)
         if not self.even:
-            return trim(drafts, self.affordable(batch, sum(map(len, drafts))))
-        most = min(map(len, drafts)) if len(drafts) == batch.rows else 0
-        length = trim_evenly(drafts, self.affordable(batch, batch.rows * most))
-        return [length] * len(drafts)
+            return trim(drafts, prices)
+        return [trim_evenly(drafts, prices)] * len(drafts)
 
     def is_cheap(self, by: str, rows: int) -> bool:
         """Whether a proposer drafts for next to nothing, as far as is known."""

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from localspec.control.acceptance import Acceptance
+from localspec.control.acceptance import FEW, Acceptance
 from localspec.control.prices import MARGIN, DraftPrices
 from localspec.pays import Pays
 
@@ -15,7 +15,15 @@ Survivals = Sequence[float]  # of each draft token: the chance that it and all b
 
 
 def worthiest(survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
-    """Choose how many tokens of a draft to verify; return also their worth beyond the price."""
+    """Choose how many tokens of a draft to verify; return also their worth beyond the price.
+
+    All lengths are compared, as a forward may take less for each token behind a hump of the curve.
+    """
+    if len(survivals) > FEW:
+        few = min(len(survivals), len(prices) - 1)
+        worths = np.cumsum(survivals[:few]) - prices[1 : few + 1]
+        at = int(worths.argmax()) if few else 0
+        return (at + 1, float(worths[at])) if few and worths[at] > 0 else (0, 0.0)
     length, most, total = 0, 0.0, 0.0
     for at, (alive, price) in enumerate(zip(survivals, prices[1:], strict=False), start=1):
         total += alive

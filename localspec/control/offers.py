@@ -75,7 +75,8 @@ class Offers:
         caution = 0.0 if costly or draft.sources else CAUTION
         stated = draft.confidences or (UNSTATED,) * len(draft)
         kinds, survivals = acceptance.weigh(stated, caution)
-        length, worth = worthiest(survivals, self._priced_to(len(kinds)))
+        prices = self.depth.affordable(self.batch, self._priced_to(len(kinds)), acceptance.held)
+        length, worth = worthiest(survivals, prices)
         length = len(draft) if tries else length
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, length, costly, tries)
         self.by_slot.setdefault(ask.slot, []).append(offer)
@@ -91,13 +92,14 @@ class Offers:
         """Return the best draft of each slot, cut to what is to be verified."""
         trimmed = [offer for offer in self._best.values() if not offer.tries]
         if trimmed and (len(self._best) > 1 or (self.depth.even and self.batch.rows > 1)):
-            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed])
+            held = sum(offer.acceptance.held for offer in trimmed)
+            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed], held)
             for offer, length in zip(trimmed, lengths, strict=True):
                 offer.pays = length
         return {slot: offer.taken() for slot, offer in self._best.items() if offer.pays}
 
     def _priced_to(self, most: int) -> Sequence[float]:
-        """Return the prices of verifying 0, 1, ... draft tokens, as far as they may be lost."""
+        """Return the prices of verifying 0, 1, ... draft tokens."""
         if most > self._priced:
-            self._priced, self._prices = most, self.depth.affordable(self.batch, most)
+            self._priced, self._prices = most, self.depth.verifying(self.batch, most)
         return self._prices

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from localspec.backend import MAX_HEAD_LAG, Follower
+from localspec.control.acceptance import FEW
 from localspec.control.depth import Candidate, Depth
 from localspec.control.offers import Offers
 from localspec.costs import Batch
 from localspec.draft import Draft
 from localspec.proposer import Ask, Proposer, QuietProposer, ReadingProposer
 
-REACH = 16  # draft tokens by which to tell whether a proposer could ever pay
+REACH = 16  # tokens of a draft that takes time, at most
+# Tokens of a draft that takes next to none: at first, and times those that held in a row before.
+# Edits come unforeseen, and to verify 512 where 40 are right costs a card as much as 64 five times.
+FIRST_REACH, GROWTH = 64, 2
+# Chances below which it is not continued: of its newest token, and of all tokens of a long one.
+UNLIKELY, LOST = 0.1, 0.05
 # Tokens behind, from which on it is decided whether a head reads them.
 DECIDING_LAG = MAX_HEAD_LAG - 16
 
@@ -49,7 +56,7 @@ class PricedProposer:
 
     def look_up(self, asks: Sequence[Ask], offers: Offers, *, learns: bool) -> None:
         """Offer drafts that cost next to nothing; learn the time that this took if `learns`."""
-        eager = [ask.until(ask.limit, generous) for ask in asks if ask.wants(self.by)]
+        eager = [ask.until(self._reach(ask), generous) for ask in asks if ask.wants(self.by)]
         if not eager:
             return
         begun = self._clock()
@@ -65,7 +72,11 @@ class PricedProposer:
 
         Return the slots whose texts it goes on to read for that.
         """
-        asks = [ask for ask in asks if ask.wants(self.by) and self._follows(ask.slot)]
+        asks = [
+            ask.until(min(ask.limit, REACH), ask.pays)
+            for ask in asks
+            if ask.wants(self.by) and self._follows(ask.slot)
+        ]
         if not any(self.stirs(ask.slot) and self.concerned(ask.slot) for ask in asks):
             return ()
         begun = self._clock()
@@ -123,6 +134,11 @@ class PricedProposer:
     def release(self, slot: int) -> None:
         self._proposer.release(slot)
         self._read.pop(slot, None)
+
+    def _reach(self, ask: Ask) -> int:
+        """Return how far to look ahead: the further, the more of the text was as drafted."""
+        held = self._depth.acceptance(self.by, ask).held
+        return min(ask.limit, max(FIRST_REACH, GROWTH * held))
 
     def _follows(self, slot: int) -> bool:
         return self.head is None or self.head.behind(slot) is not None
@@ -194,4 +210,5 @@ class PricedProposer:
 
 def generous(confidences: Sequence[float]) -> bool:
     """Continue a draft that costs nothing until its tokens become too unlikely to be verified."""
-    return confidences[-1] > 0.1
+    is_short = len(confidences) <= FEW
+    return confidences[-1] > UNLIKELY and (is_short or prod(confidences) > LOST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import islice
 
@@ -9,18 +10,30 @@ from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask
 from localspec.tokens import tokens_of
 
+FEW = 16  # tokens after each of which the rule is asked; behind them after twice as many
+
 
 def draft_of(steps: Iterable[tuple[int, float]], ask: Ask, floor: float, by: str) -> Draft:
     """Draft tokens with these confidences, up to the first with which it no longer pays."""
     tokens: list[int] = []
     confidences: list[float] = []
-    pays = ask.pays_above(floor)
-    for token, confidence in islice(steps, ask.limit):
+    pays, steps = ask.pays_above(floor), iter(steps)
+    for token, confidence in islice(steps, min(ask.limit, FEW)):
         confidences.append(confidence)
         if not pays(confidences):
             confidences.pop()
+            steps = iter(())
             break
         tokens.append(token)
+    while more := list(islice(steps, min(len(tokens), ask.limit - len(tokens)))):
+        before = len(tokens)
+        tokens += [token for token, _ in more]
+        confidences += [confidence for _, confidence in more]
+        if not pays(confidences):
+            ends = range(before + 1, len(tokens))
+            kept = before + bisect_left(ends, 1, key=lambda end: not pays(confidences[:end]))
+            del tokens[kept:], confidences[kept:]
+            break
     if not tokens:
         return EMPTY
     return Draft(tokens_of(tokens), by, confidences=tuple(confidences))

@@ -12,8 +12,9 @@ from math import inf, isinf
 import numpy as np
 
 from simulation import newcomers, record, trees
-from simulation.hardware import CURVES, DRAFTING
-from simulation.texts import FURTHEST, SimulatedText, texts
+from simulation.copies import copies
+from simulation.hardware import CURVES, DRAFTING, WIDE_CURVES
+from simulation.texts import SimulatedText, texts
 from simulation.world import Run, SimulatedMachine, controlled, fixed, oracle
 
 START = 200  # tokens after which it should know; half of a shorter text
@@ -59,13 +60,13 @@ Span = tuple[int, int]  # of a text, between two places
 
 
 def trial(texts: Sequence[SimulatedText], hardware: str, drafting: float) -> SimulationTrial:
-    machine = SimulatedMachine(CURVES[hardware], drafting)
+    machine = SimulatedMachine({**CURVES, **WIDE_CURVES}[hardware], drafting)
     own = [controlled(text, machine, seed) for seed, text in enumerate(texts)]
     by = list(texts[0].drafts)
     fixed_runs = {
         f"{name} {depth}" if depth else "plain": [fixed(t, machine, name, depth) for t in texts]
         for name in by
-        for depth in range(FURTHEST + 1)
+        for depth in texts[0].depths
     }
     plain = fixed_runs["plain"]
     whole = [(0, text.length) for text in texts]
@@ -121,6 +122,7 @@ def trials() -> Iterator[SimulationTrial]:
         for hardware in CURVES
         for drafting in next(costs for by, costs in DRAFTING.items() if by in alike[0].drafts)
     ]
+    chosen += [(alike, hardware, 0.0) for alike in copies() for hardware in WIDE_CURVES]
     with ProcessPoolExecutor() as pool:
         yield from pool.map(trial, *zip(*chosen, strict=True))
 

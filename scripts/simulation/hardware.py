@@ -19,6 +19,13 @@ CURVES: Mapping[str, Mapping[int, float]] = {
     "cpu q8_0": {1: 1.0, 2: 1.75, 4: 2.4, 8: 3.1, 16: 4.8},
     "cpu q4_k_m": {1: 1.0, 2: 1.4, 4: 1.8, 8: 3.0, 16: 5.0},
 }
+# The same up to long drafts.
+WIDE_CURVES: Mapping[str, Mapping[int, float]] = {
+    # Qwen2.5-Coder-1.5B in Q4_K_M on two cores of an AMD EPYC: best are five tokens, or very many.
+    "cpu wide": {1: 1.0, 2: 1.69, 3: 2.19, 5: 2.67, 9: 6.15, 17: 10.2, 129: 58.0},
+    # The same on an NVIDIA card: ever cheaper, in steps.
+    "gpu wide": {1: 1.0, 8: 2.2, 9: 2.6, 16: 2.8, 32: 3.5, 64: 4.9, 128: 7.5, 256: 12.1},
+}
 # What drafting takes of a plain forward: each token of a draft model or a head, a block as a whole.
 DRAFTING: Mapping[str, Sequence[float]] = {
     "draft-model": (0.0, 0.05, 0.1, 0.25, 0.5),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simulation.hardware import WIDE_CURVES
 from simulation.texts import SimulatedText, invented
 from simulation.world import SimulatedMachine, controlled, fixed
 
-# Qwen2.5-Coder-1.5B in Q4_K_M on two AVX-512 cores, in rounds: five tokens at once take 2.7 of
-# them, nine 6.1, 128 of a prompt 58. Its 0.5B takes 0.46 for a token.
-CODER: Mapping[int, float] = {1: 1.0, 2: 1.69, 3: 2.19, 5: 2.67, 9: 6.15, 17: 10.2, 129: 58.0}
 PROMPT, REPLY = 200, 512  # tokens
 SOON = 64  # tokens after which one that pays is to be known
 NEAR = 0.97  # of the best fixed depth from there on
@@ -50,7 +48,7 @@ def trials() -> Iterator[NewcomerTrial]:
 
 
 def trial(drafting: float, rate: float, *, pays: bool) -> NewcomerTrial:
-    machine = SimulatedMachine(CODER, drafting)
+    machine = SimulatedMachine(WIDE_CURVES["cpu wide"], drafting)
     texts = [behind_prompt(text) for text in invented("new", [(REPLY, rate)])]
     own = [controlled(text, machine, seed) for seed, text in enumerate(texts)]
     runs = [[fixed(text, machine, "draft-model", depth) for text in texts] for depth in range(9)]

@@ -46,6 +46,13 @@ class SimulatedText:
     switches: Sequence[int] = ()  # places where it changes character
     begins: Sequence[int] = ()  # places where it is another text that begins
     prompt: int = 1  # tokens before the first place
+    reach: int = FURTHEST  # tokens of a draft
+
+    @property
+    def depths(self) -> Sequence[int]:
+        """List the depths to compare the controller with: beyond 16 steps of a half at most."""
+        steps = [step * 2**power for power in range(4, 9) for step in (1, 1.5)]
+        return [*range(FURTHEST), *(int(depth) for depth in [*steps, 512] if depth <= self.reach)]
 
     @property
     def length(self) -> int:

@@ -14,15 +14,18 @@ from localspec.control.depth import Depth
 from localspec.costs import Costs
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, RoundCost
+from localspec.proposers.draft_while_likely import draft_of
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens, tokens_of
 from simulation.hardware import DRAFTING, PLAIN, READING, seconds
-from simulation.texts import FURTHEST, PlaceDraft, SimulatedText
+from simulation.texts import PlaceDraft, SimulatedText
 
 NOISE = 0.04  # how much forwards differ in time
 HICCUP, LONG = 1 / 150, 4.0  # how often one takes much longer, and how much
-MEASURED = (1, 2, 3, 5, 9)  # sizes that the calibration measures
+# Sizes that the calibration measures.
+MEASURED = (1, 2, 3, 5, 9)
+WIDE = (17, 33, 65, 129, 257, 513)
 WRONG = 1 << 20  # a token that no text has
 
 
@@ -63,7 +66,8 @@ class SimulatedMachine:
 
     def costs(self, rng: np.random.Generator, proposers: Sequence[str]) -> Costs:
         """Return what a calibration would measure."""
-        target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in MEASURED}
+        sizes = MEASURED + WIDE if max(self.curve) > WIDE[0] else MEASURED
+        target = {size: self.forward(size) * rng.normal(1, NOISE / 2) for size in sizes}
         drafting = {by: {d: max(self.draft(by, d), 1e-6) for d in (1, 4, 8)} for by in proposers}
         reading = {by: max(self.read(by, 32) / 32, 1e-6) for by in proposers}
         return Costs(target, drafting, reading)
@@ -88,14 +92,18 @@ class KnownDrafts:
         place = len(ask.history) - ask.prompt
         drafts = self._drafts[place]
         sure = drafts.confidences[: ask.limit]
+        tokens = [place + at if at < drafts.right else WRONG for at in range(len(sure))]
+        if self._by not in DRAFTING:
+            self._clock.spend(self._machine.draft(self._by, len(sure)))
+            return draft_of(zip(tokens, sure, strict=True), ask, 0.0, self._by)
         length = next((at for at in range(1, len(sure)) if not ask.pays(sure[:at])), len(sure))
         self.catch_up(len(ask.history) - 1)
         if not ask.limit:
             return EMPTY
         self.read = len(ask.history) + min(length, drafts.right)
         self._clock.spend(self._machine.draft(self._by, length))
-        tokens = [place + at if at < drafts.right else WRONG for at in range(length)]
-        return Draft(tokens_of(tokens) if tokens else NONE, self._by, None, tuple(sure[:length]))
+        drafted = tokens_of(tokens[:length]) if length else NONE
+        return Draft(drafted, self._by, None, tuple(sure[:length]))
 
     def catch_up(self, length: int) -> None:
         """Read what is missed of the first so many tokens."""
@@ -172,7 +180,7 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
                 drafter.read = place + text.prompt  # what is before it is no part of it
         begun = clock.seen
         end = next((begin for begin in text.begins if begin > place), text.length)
-        limit = min(FURTHEST, end - place - 1)
+        limit = min(text.reach, end - place - 1)
         known = history[: text.prompt + place]
         ask = Ask(0, known, limit, sampler, prompt=text.prompt)
         draft = best.propose([ask])[0] if limit else EMPTY
@@ -214,7 +222,8 @@ def oracle(text: SimulatedText, machine: SimulatedMachine) -> float:
     for place in reversed(range(text.length)):
         steps = [machine.forward(1) + least[place + 1]]
         for by, drafts in text.drafts.items():
-            for length in range(1, min(drafts[place].right, text.length - place - 1) + 1):
+            most = min(drafts[place].right, text.length - place - 1, text.reach)
+            for length in range(1, most + 1):
                 cost = machine.draft(by, length) + machine.forward(1 + length)
                 steps.append(cost + least[place + length + 1])
         least[place] = min(steps)

@@ -118,6 +118,43 @@ def test_greedy_texts_and_warm_ones_are_told_apart():
     assert first(fresh(known, 1, temperature=1.0)) == first(fresh(temperature=1.0))
 
 
+@given(st.lists(st.floats(0, 1), min_size=17, max_size=40))
+def test_a_long_draft_is_weighed_as_its_beginning_is(confidences):
+    acceptance = fresh()
+    teach(acceptance, 0.8)
+    kinds, alive = acceptance.weigh(confidences)
+    few_kinds, few_alive = acceptance.weigh(confidences[:16])
+    assert alive[:16] == pytest.approx(few_alive)
+    assert all(kind is few for kind, few in zip(kinds, few_kinds, strict=False))
+
+
+def test_a_long_draft_teaches_about_what_short_ones_do():
+    long, short = fresh(), fresh()
+    for _ in range(8):
+        judge(long, [0.9] * 64, 63, 64)
+        for part in range(4):
+            judge(short, [0.9] * 16, 15 if part == 3 else 16, 16)
+    lasting = (survivals(acceptance, [0.9] * 40)[-1] for acceptance in (long, short))
+    assert next(lasting) == pytest.approx(next(lasting), abs=0.1)
+
+
+def test_a_run_that_held_for_long_is_told_from_one_that_held_for_some_tokens():
+    acceptance = fresh()
+    for _ in range(60):
+        judge(acceptance, [0.985] * 20, 10, 20)
+        judge(acceptance, [0.998] * 200, 200, 200)
+    assert survivals(acceptance, [0.998] * 200)[-1] > 0.5 > survivals(acceptance, [0.985] * 20)[-1]
+
+
+def test_the_tokens_in_a_row_that_were_as_drafted_are_counted():
+    acceptance = fresh()
+    judge(acceptance, [0.9] * 4, 4, 4)
+    judge(acceptance, [0.9] * 20, 17, 17)
+    assert acceptance.held == 21
+    judge(acceptance, [0.9] * 4, 2, 3)
+    assert acceptance.held == 0
+
+
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_to_survive_is_never_more_likely_than_before(confidences):
     alive = survivals(fresh(), confidences)

@@ -15,7 +15,7 @@ from localspec.control.best import Best
 from localspec.control.depth import Depth
 from localspec.control.exploration import ALLOWANCE, HEAD_ALLOWANCE, START
 from localspec.control.offers import DraftOffer, Offers
-from localspec.control.priced_proposer import DECIDING_LAG, PricedProposer, generous
+from localspec.control.priced_proposer import DECIDING_LAG, REACH, PricedProposer, generous
 from localspec.costs import NO_ATTENTION, Attention, Batch, Costs
 from localspec.decoding.verify import verify
 from localspec.draft import EMPTY, Draft
@@ -23,6 +23,7 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints, Quiet, RoundCost
 from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.draft_while_likely import draft_of
 from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.sampling.distribution import Distribution
@@ -126,6 +127,53 @@ def test_who_is_right_is_soon_followed_as_far_as_may_be():
     clock = Clock()
     best = made(clock, counter=counter(clock))
     assert count(best, clock)[-20:] == [8] * 20
+
+
+class Copier:
+    """Drafts that the text counts upwards; a run that held for long is likely to hold on."""
+
+    def propose(self, asks):
+        return [self._draft(ask) if ask.limit else EMPTY for ask in asks]
+
+    def _draft(self, ask):
+        run, newest = len(ask.history), int(ask.history[-1])
+        steps = ((newest + at, 1 - 0.5 / (run + at)) for at in range(1, 1000))
+        return draft_of(steps, ask, 0.0, "copier")
+
+    def release(self, slot):
+        pass
+
+
+def test_a_draft_grows_while_all_of_it_is_right_until_it_is_as_long_as_may_be():
+    best, lengths, length = Best({"copier": Copier()}, Depth(Costs(FLAT)), Clock()), [], 1
+    while len(lengths) < 12:
+        [draft] = best.propose([ask(length, limit=512)])
+        best.note(RoundCost(1, 1 + len(draft), 1 + len(draft), 0.011, reads=False))
+        length += 1 + len(draft)
+        lengths.append(len(draft))
+    assert lengths == sorted(lengths)
+    assert lengths[0] <= 64
+    assert lengths[6] == 512
+
+
+def test_after_a_wrong_token_a_draft_is_as_short_as_a_first_one():
+    best, length = Best({"copier": Copier()}, Depth(Costs(FLAT)), Clock()), 1
+    for _ in range(6):
+        [draft] = best.propose([ask(length, limit=512)])
+        length += 1 + len(draft)
+    assert len(draft) > 64
+    wrong = ask(length, limit=512)
+    wrong.history[-3] = 0
+    [draft] = best.propose([wrong])
+    assert 0 < len(draft) <= 64
+
+
+def test_who_takes_long_is_asked_for_no_long_draft():
+    clock = Clock()
+    best = made(clock, counter=counter(clock, 1e-3))
+    best.propose([ask(1, limit=512)])
+    asked = best._proposers["counter"]._proposer.asked
+    assert max(each.limit for each in asked) == REACH
 
 
 def test_who_found_nothing_for_long_is_still_asked():

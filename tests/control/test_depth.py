@@ -92,6 +92,30 @@ def test_a_jump_is_taken_if_what_lies_behind_it_pays():
     assert trimmed(made, [products([0.95] * 8)]) == [8]
 
 
+@given(st.lists(st.floats(0.5, 1), min_size=20, max_size=60), st.integers(0, 60))
+def test_of_a_long_draft_the_worthiest_part_is_found_as_of_a_short_one(rates, priced):
+    survivals, prices = products(rates), [0.7 * length for length in range(priced + 1)]
+    worths = [sum(survivals[:n]) - price for n, price in enumerate(prices[: len(survivals) + 1])]
+    length, worth = worthiest(survivals, prices)
+    assert worth == pytest.approx(max(worths))
+    assert worths[length] == pytest.approx(worth)
+
+
+def test_a_long_draft_is_verified_behind_a_hump_if_it_is_likely_to_be_right():
+    hump = {1: 1.0, 5: 2.7, 9: 6.1, 17: 10.2, 128: 58.0}
+    prices = depth(hump).prices(Batch(1))._replace(gain=1.8).verifying(127)
+    assert 0 < worthiest(products([0.9] * 127), prices)[0] <= 4
+    assert worthiest(products([0.999] * 127), prices)[0] == 127
+
+
+def test_a_draft_may_lose_as_many_tokens_as_held_before_it():
+    made = depth(STEEP)
+    prices = made.verifying(Batch(1), 64)
+    assert len(made.affordable(Batch(1), prices, held=40)) == 40 + len(
+        made.affordable(Batch(1), prices)
+    )
+
+
 def test_under_load_the_same_draft_is_checked_less_far():
     curve = {1: 1.0, 8: 1.05, 16: 4.0, 64: 20.0}
     alone = trimmed(depth(curve), [products([0.8] * 7)])
@@ -133,7 +157,7 @@ def test_the_choice_does_not_depend_on_the_unit_of_time(curve, guesses, scale):
 @given(curves, drafts)
 def test_no_other_cut_of_a_single_draft_that_may_be_lost_is_worth_more(curve, guesses):
     made, survivals = depth(curve), guesses[0]
-    prices = made.affordable(Batch(1), len(survivals))
+    prices = made.affordable(Batch(1), made.verifying(Batch(1), len(survivals)))
     worths = [sum(survivals[:n]) - price for n, price in enumerate(prices)]
     [kept] = trimmed(made, [survivals])
     assert worths[kept] == pytest.approx(max(worths))
@@ -253,7 +277,7 @@ def test_no_draft_costs_more_than_half_of_what_may_be_lost():
     lengths = []
     for budget in (0.0, 2.0, 6.0, 40.0):
         made.budget.left = budget
-        length, _ = worthiest(likely, made.affordable(Batch(1), 16))
+        length, _ = worthiest(likely, made.affordable(Batch(1), made.verifying(Batch(1), 16)))
         assert prices[length] <= budget / 2
         record(made).value = 5.0
         assert plan(made, limit=16).limit * 0.6 <= budget / 2

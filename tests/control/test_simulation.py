@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
-from simulation.hardware import CURVES
+from simulation.copies import Copy, edited, revised, taken
+from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.newcomers import trials
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
 from simulation.trees import tree_gain
@@ -76,3 +79,13 @@ def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
     wide, dear = (tree_gain(name, CURVES[name], 0.75, 0.98) for name in ("gpu", "cpu q8_0"))
     assert wide.greedy > wide.sampled > wide.chain > 2
     assert dear.greedy == dear.chain < 1.2
+
+
+@pytest.mark.parametrize("hardware", WIDE_CURVES)
+@pytest.mark.parametrize(
+    ("copy", "least"),
+    [(partial(edited, apart=40), 0.75), (revised, 1.0), (lambda _: Copy([(500, 0)]), 0.65)],
+)
+def test_copies_are_drafted_about_as_far_as_is_best(hardware, copy, least):
+    found = trial(taken("a text", 2, copy)[:2], hardware, 0.0)
+    assert found.speed >= least * found.best > 1
