@@ -40,12 +40,14 @@ def copies() -> Iterator[Sequence[SimulatedText]]:
     """List texts of replies that copy 50 to 2,000 tokens, and of such with edits in them."""
     for length in (50, 150, 500, 2000):
         replies = max(2000 // length, 2)
-        yield taken(f"copies of {length}", replies, lambda _, n=length: Copy([(n, 0)]))
-        yield taken(f"copies of {length}, cut", replies, lambda _, n=length: Copy([(n, 0)], n))
+        yield taken(f"copies of {length}", replies, partial(whole, length=length))
+        yield taken(
+            f"copies of {length}, cut", replies, partial(whole, length=length, goes_on=length)
+        )
     for apart in (12, 40, 150):
         yield taken(f"an edit in {apart}", 4, partial(edited, apart=apart))
     yield taken("edits as in files", 4, revised)
-    yield taken("quotes of 60", 2, lambda _: Copy([(0, 40), *[(60, 60)] * 8]))
+    yield taken("quotes of 60", 2, quoted)
 
 
 def taken(
@@ -63,6 +65,16 @@ def one_after_another(name: str, replies: Sequence[Copy]) -> SimulatedText:
     ends = np.cumsum([len(reply) for reply in drafts])[:-1].tolist()
     places = list(chain.from_iterable(drafts))
     return SimulatedText(name, {BY: places}, begins=ends, reach=REACH)
+
+
+def whole(_rng: np.random.Generator, length: int, goes_on: int = 0) -> Copy:
+    """Copy a source, or its beginning."""
+    return Copy([(length, 0)], goes_on)
+
+
+def quoted(_rng: np.random.Generator) -> Copy:
+    """Quote pieces of a source in a text that is new."""
+    return Copy([(0, 40), *[(60, 60)] * 8])
 
 
 def edited(rng: np.random.Generator, apart: int, length: int = 600) -> Copy:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
-from simulation.copies import Copy, edited, revised, taken
+from simulation.copies import edited, revised, taken, whole
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.newcomers import trials
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
@@ -84,7 +84,7 @@ def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
 @pytest.mark.parametrize("hardware", WIDE_CURVES)
 @pytest.mark.parametrize(
     ("copy", "least"),
-    [(partial(edited, apart=40), 0.75), (revised, 1.0), (lambda _: Copy([(500, 0)]), 0.65)],
+    [(partial(edited, apart=40), 0.75), (revised, 1.0), (partial(whole, length=500), 0.65)],
 )
 def test_copies_are_drafted_about_as_far_as_is_best(hardware, copy, least):
     found = trial(taken("a text", 2, copy)[:2], hardware, 0.0)
