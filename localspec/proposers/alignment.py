@@ -37,7 +37,7 @@ class Alignment:
         self._find_places = find_places
         self._place = place
         self._last = place  # the last place that was sure
-        self._left = 0  # the length of the reply there
+        self.left = 0  # the length of the reply there; 0: no place was sure yet
         self._reply: list[int] = []
         self._edits = RepeatedEdits(self._text)
 
@@ -51,9 +51,9 @@ class Alignment:
             self._place = place
             self.run += 1
         if self.run >= SURE:
-            if self._left < len(self._reply) - 1:
+            if self.left < len(self._reply) - 1:
                 self._learn_edit()
-            self._last, self._left = self._place, len(self._reply)
+            self._last, self.left = self._place, len(self._reply)
 
     def continuation(self, limit: int) -> list[tuple[int, float]]:
         """Return the next tokens if the reply goes on like the text, and the chance of each."""
@@ -65,7 +65,7 @@ class Alignment:
 
     def _learn_edit(self) -> None:
         old = self._text[self._last : self._place - self.run]
-        new = self._reply[self._left : len(self._reply) - self.run]
+        new = self._reply[self.left : len(self._reply) - self.run]
         self._edits.learn(old, new)
 
     def _seek(self) -> None:
@@ -79,7 +79,7 @@ class Alignment:
 
     def _candidates(self) -> list[Candidate]:
         places = list(self._find_places(self._reply, self._last))
-        if len(self._reply) - self._left <= STRAY:
+        if len(self._reply) - self.left <= STRAY:
             newest = self._reply[-1]
             for skipped, token in enumerate(self._text[self._last : self._last + NEAR]):
                 if token == newest:

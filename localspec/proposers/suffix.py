@@ -22,6 +22,7 @@ BY = "suffix"
 FLOOR = 0.4  # stop drafting once the chance that all of it is right is below
 # Tokens of the prompt that must recur before a reply is taken for a copy of it, and again later.
 NEW, FAR = 16, 8
+RESUME = 8  # tokens after a copy in each of which one that agrees with the prompt is looked for
 LEAD = 16  # tokens of the prompt kept with a reply, so that its beginning is found again
 
 
@@ -64,7 +65,7 @@ class SuffixProposer:
         if text is None:
             return True
         runs = text.read(history)
-        if runs.repeated >= run:
+        if runs.repeated >= run or text.may_resume(history):
             return True
         return self._replies is not None and runs.newest[-run:] in self._replies
 
@@ -138,6 +139,11 @@ class IndexedText:
             find_places = partial(places, self.automaton, self._prompt)
             self._copy = Alignment(self._history[: self._prompt], find_places, self._prompt)
         return self._copy
+
+    def may_resume(self, history: Tokens) -> bool:
+        """Whether the reply left a copy of the prompt so few tokens ago that one brings it back."""
+        left = self._copy.left if self._copy else 0
+        return left > 0 and len(history) - self._prompt - left <= RESUME
 
     def copied(self, limit: int) -> list[tuple[int, float]]:
         """Return what follows if the reply goes on copying the prompt."""

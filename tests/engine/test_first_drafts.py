@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from localspec.backend import Options
@@ -13,6 +15,7 @@ from localspec.engine.settings import Settings
 from localspec.memory.planner import Limits
 from localspec.proposer import Hints
 from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.silent import Silent
 from localspec.runtime.loaded_pair import resolve_and_load
@@ -32,6 +35,7 @@ class Watched:
 
     def __init__(self, model):
         self.rounds = []
+        self.fed = 0  # tokens, of drafts too
         self._model = model
 
     def __getattr__(self, name):
@@ -39,6 +43,7 @@ class Watched:
 
     def forward(self, rows):
         self.rounds.append([(len(row.tokens) - row.tentative, row.tentative) for row in rows])
+        self.fed += sum(len(row.tokens) for row in rows)
         return self._model.forward(rows)
 
 
@@ -46,14 +51,14 @@ def plain(want):
     return replies(scripted(), Silent(), [want])[0]
 
 
-def engine(model, curve, prediction, first_drafts=True):
+def engine(model, curve, prediction, first_drafts=True, clock=time.perf_counter):
     proposers = {
         "prediction": Hinted(PredictionProposer(), Hints(tokens_of(prediction))),
         "draft-model": DraftModelProposer(scripted(9), floor=0),
     }
     costs = Costs(curve, {"draft-model": {1: 1e-6, 8: 2e-6}})
     parts = EngineParts(costs, first_drafts=first_drafts)
-    return Engine(model, Best(proposers, Depth(costs)), 16, parts=parts)
+    return Engine(model, Best(proposers, Depth(costs), clock), 16, clock, parts)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0)], ids=["greedy", "seeded"])
@@ -95,6 +100,27 @@ def test_without_a_first_draft_a_prompt_is_read_as_ever(prediction):
     model = Watched(scripted())
     converse(engine(model, FLAT, prediction, first_drafts=not prediction), [want])
     assert model.rounds[0] == [(len(PROMPT), 0)]
+
+
+def test_the_first_token_waits_for_as_many_draft_tokens_as_a_plain_round_takes():
+    """Where ten and a half tokens take as long as a round, a sure draft of sixteen has ten."""
+    want = Want(PROMPT, Settings(max_tokens=30, ignore_end=True))
+    tokens = plain(want).tokens
+    costs = Costs({1: 0.01, 106: 0.11})
+    sure = Hinted(ForcedProposer(), Hints(forced=lambda reply: tokens_of(tokens[len(reply) :])))
+    model = Watched(scripted())
+    best = Best({"forced": sure}, Depth(costs))
+    converse(Engine(model, best, 16, parts=EngineParts(costs, first_drafts=True)), [want])
+    assert model.rounds[0][0][1] == 10
+
+
+def test_the_tokens_of_a_first_draft_are_not_taken_for_slow_reading():
+    clock, model = iter(range(1 << 20)), Watched(scripted())
+    want = Want(PROMPT, Settings(max_tokens=1 + 16, ignore_end=True))
+    working = engine(model, FLAT, plain(want).tokens, clock=lambda: model.fed + 1e-6 * next(clock))
+    converse(working, [want])
+    assert model.rounds[0][0][1] > 2
+    assert working.tiers.reading_seconds == pytest.approx(1.0, abs=0.01)
 
 
 def test_beside_others_no_reply_begins_with_a_draft():

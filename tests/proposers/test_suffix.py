@@ -405,6 +405,21 @@ def test_an_edit_of_the_prompt_that_was_made_once_is_expected_again():
     ]
 
 
+def test_a_copy_that_was_just_left_is_looked_for_after_each_token():
+    proposer, copied = SuffixProposer(), CODE[:40]
+    propose(proposer, [*CODE, *copied], prompt=len(CODE))
+    strange = list(range(3000, 3009))
+    history = [*CODE, *copied, *strange]
+    recurs = until(proposer, history, 3)
+    assert [recurs(tokens_of(history[: len(history) - 9 + at])) for at in (1, 8, 9)] == [
+        *(True, True),
+        False,
+    ]
+    other = SuffixProposer()
+    propose(other, [*CODE, 3000], prompt=len(CODE))
+    assert not until(other, history, 3)(tokens_of([*CODE, 3000, 3001]))
+
+
 def test_a_reply_is_no_copy_of_the_prompt_because_a_line_recurs():
     assert copying([*CODE[31:46], 9, CODE[46]]).tokens.tolist() != CODE[47:51]
     assert copying([*CODE[30:46], 9, CODE[46]]).tokens.tolist() == CODE[47:51]
