@@ -18,8 +18,7 @@ from localspec.bench.earlier_run import BenchRun
 from localspec.bench.modes import AGAIN, PLAIN
 from localspec.bench.summary import Trial, decoding, loops, speeds
 from localspec.bench.theory import chance
-from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Speeds, mean, standard_errors
-from localspec.bench.verdict_table import title
+from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Speeds, mean, standard_errors, title
 from localspec.commands.columns import columns
 from localspec.errors import UsageError
 from localspec.system.fingerprint import changed
@@ -68,7 +67,7 @@ class Comparison:
             (one.what, one.before, one.now, one.change, one.noise, "fell" * one.fell)
             for one in self.changes
         ]
-        return "\n\n".join([self.heading, columns([titles, *rows]), *self.notes])
+        return "\n\n".join([self.heading, columns([titles, *rows], numbers=True), *self.notes])
 
 
 def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | None) -> Comparison:

@@ -12,10 +12,11 @@ from localspec.bench.setup import Setup
 from localspec.bench.summary import Section, Trial, forwards, loops, sections, speeds, trials
 from localspec.bench.table import TABLES, printed
 from localspec.bench.timed_run import Outcome
-from localspec.bench.verdict import Verdict, judge
-from localspec.bench.verdict_table import verdict_table
+from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Verdict, judge, title
+from localspec.commands.columns import columns
 
 WIDTH = 80  # of a terminal
+FASTEST = 4  # of the modes that a user names: more do not fit in 80 columns
 FORMAT = 1  # of the JSON: more where an earlier LocalSpec would misread it
 
 
@@ -59,6 +60,28 @@ def text(report: Report, *, details: bool) -> str:
             "--details shows more ways to decode, drafts and costs; --json FILE keeps all."
         )
     return "\n\n".join(parts)
+
+
+def verdict_table(verdict: Verdict, drafter: Drafter | None) -> str:
+    """Format plain decoding in tokens a second, and the modes that decide against it."""
+    modes = deciding(verdict)
+    lines = [
+        ["", "plain", *(title(mode, drafter) for mode in modes)],
+        ["", "tokens/s", *["times plain"] * len(modes)],
+        *(
+            [row.kind, f"{row.plain:.1f}", *(str(row.ratios[mode]) for mode in modes)]
+            for row in verdict.rows
+        ),
+    ]
+    return columns(lines, numbers=True)
+
+
+def deciding(verdict: Verdict) -> list[str]:
+    """Name the modes that the verdict is about."""
+    ratios = verdict.rows[-1].ratios
+    if AUTO in ratios:
+        return [mode for mode in (LOOKUP, AUTO) if mode in ratios]
+    return sorted(ratios, key=lambda mode: -ratios[mode].value)[:FASTEST]
 
 
 def _notes(report: Report, verdict: Verdict) -> Iterator[str]:

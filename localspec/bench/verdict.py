@@ -66,6 +66,13 @@ class Drafter:
     leave: str  # as "Leave --draft away."
 
 
+def title(mode: str, drafter: Drafter | None) -> str:
+    """Name a mode for a user."""
+    if mode == AUTO:
+        return f"with {drafter.name}" if drafter else "with drafts"
+    return "by prompt lookup" if mode == LOOKUP else mode
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One kind of prompts, or all of them: plain tokens a second, and each mode against it."""

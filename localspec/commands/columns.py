@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Pad each column to its longest cell."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    padded = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return "\n".join(padded)
+def columns(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
+    """Pad each column to its longest cell; `numbers`, in all but the first, on their left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pad = str.rjust if numbers else str.ljust
+    lines = ([row[0].ljust(widths[0]), *map(pad, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from localspec.bench.report import verdict_table
 from localspec.bench.verdict import Drafter, Speeds, judge
-from localspec.bench.verdict_table import verdict_table
 from localspec.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
 from tests.bench.invented import CROWD, QUIET, speeds
 
