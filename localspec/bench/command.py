@@ -104,6 +104,8 @@ def bench(context: click.Context, model: str) -> None:
     prompts_to_ask = _prompts(chosen)
     for name, path in (("--json", chosen.json), ("--share", chosen.share)):
         _check_file(name, path)
+    if chosen.json and chosen.against and chosen.json.resolve() == chosen.against.resolve():
+        raise UsageError("--json would overwrite the file of --against: name another one")
     files = PairFiles.locate(model, loading_options.draft, loading.backend)
     with ExitStack() as closing:
         with LoadingLine(model) as line:

@@ -93,6 +93,8 @@ def test_a_run_that_is_compared_repeats_the_earlier_one_and_fails_on_a_fall(
     assert f"Against {base}, 3 prompts:" in out
     assert re.search(r"draft-model:2: accepted +(\d+%) +\1 +\+0 ", out)
     of_another_machine(base, drafts_right=True)
+    assert bench(*against, "--json", str(base)) == 2  # the next run would be compared with this
+    assert "name another one" in capsys.readouterr().err
     assert bench(*against) == 1
     assert re.search(
         r"this fell: draft-model:2: accepted \d+% \(100% before; ", capsys.readouterr().err
