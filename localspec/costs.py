@@ -12,6 +12,7 @@ from typing import NamedTuple
 GAIN = 0.1  # the part of a surprise that moves its own size
 DRIFT = 0.2  # and the part that moves all sizes: the machine is busier, or the text has grown
 CLAMP = 1.25  # a single surprise counts as this factor at most
+FAR_APART = 2 / 3  # of a size, from which on another is near it
 WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same side again
 
 
@@ -75,13 +76,13 @@ class Curve:
 
     def _place(self, size: int) -> int:
         """Find the point of a size, or insert one; large sizes that differ little share one."""
-        step = 1 << max(size.bit_length() - 5, 0)
-        size = (size + step // 2) // step * step
-        at = bisect_left(self._sizes, size)
-        if at == len(self._sizes) or self._sizes[at] != size:
-            self._reach(size)
-            self._points.insert(at, Point(max(self._line[size], 1e-9)))
-            self._sizes.insert(at, size)
+        at, step = bisect_left(self._sizes, size), 1 << max(size.bit_length() - 5, 0)
+        for near in range(max(at - 1, 0), min(at + 1, len(self._sizes))):
+            if 2 * abs(self._sizes[near] - size) <= step:
+                return near
+        self._reach(size)
+        self._points.insert(at, Point(max(self._line[size], 1e-9)))
+        self._sizes.insert(at, size)
         return at
 
     def _straighten(self, at: int) -> tuple[int, int]:
@@ -105,12 +106,32 @@ class Curve:
         for at in stretches:
             low, high = self._sizes[at : at + 2]
             start = self._points[at].seconds
-            step = (self._points[at + 1].seconds - start) / (high - low)
+            step = self._slope(at, at + 1)
             begin = 0 if at == 0 else low
-            end = max(reach, len(self._line) - 1) if at + 2 == len(self._sizes) else high
-            self._line[begin : end + 1] = [
-                start + step * (size - low) for size in range(begin, end + 1)
+            self._line[begin : high + 1] = [
+                start + step * (size - low) for size in range(begin, high + 1)
             ]
+            if at + 2 == len(self._sizes):
+                self._draw_beyond(max(reach, len(self._line) - 1))
+
+    def _draw_beyond(self, end: int) -> None:
+        """Go on behind the last size, as steeply as between it and one that is not near it.
+
+        Two that are near may be apart by a step: 16 tokens take 0.8 of 17 where they are multiplied
+        in blocks of 16.
+        """
+        last = len(self._sizes) - 1
+        high, seconds = self._sizes[last], self._points[last].seconds
+        before = bisect_left(self._sizes, FAR_APART * high) - 1
+        step = self._slope(max(before, 0), last)
+        self._line[high + 1 :] = [
+            seconds + step * (size - high) for size in range(high + 1, end + 1)
+        ]
+
+    def _slope(self, one: int, other: int) -> float:
+        """Return the seconds of each size more between two points."""
+        seconds = self._points[other].seconds - self._points[one].seconds
+        return seconds / (self._sizes[other] - self._sizes[one])
 
 
 def clamped(point: Point, surprise: float) -> float:

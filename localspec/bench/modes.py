@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from localspec.backend import Model
+from localspec.backend import BATCH_MARGIN, MAX_TENTATIVE, Model
 from localspec.bench.verdict import AUTO, LOOKUP
 from localspec.bench.watched import Watched
 from localspec.control.depth import Depth
@@ -19,9 +19,10 @@ from localspec.errors import UsageError
 from localspec.pairing.pair import Pair
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
-from localspec.runtime import kept_calibrations, loading
+from localspec.runtime import kept_calibrations
 from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.loading import Loading
+from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.phases import TellPhase, unheard
 from localspec.runtime.proposer_factory import ProposerFactory
@@ -31,7 +32,6 @@ from localspec.tokens import NONE, Tokens
 PLAIN = "plain"
 AGAIN = "plain again"  # after the other modes: the difference is the machine's
 DEPTH = 4  # where a mode names none
-DEEPEST = loading.MAX_OPEN_DEPTH
 DETAILS = ("suffix:2", "suffix:4", "suffix:8", "prediction:8", "ngram:4")
 DETAILS_OF_DRAFTER = ("suffix:4", "{}:2", "{}:4", "{}:8")
 ANY = "*"  # in place of a drafter, before one is known
@@ -106,8 +106,8 @@ def _kind(name: str, drafter: str) -> Kind:
     if proposer not in registry.all_names() or (colon and not depth.isdecimal()):
         names = ", ".join((PLAIN, AUTO, LOOKUP, *registry.all_names()))
         raise UsageError(f"there is no mode {name!r}; known: {names}, or with a depth: ngram:8")
-    if not 1 <= int(depth or DEPTH) <= DEEPEST:
-        raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {DEEPEST}")
+    if not 1 <= int(depth or DEPTH) <= MAX_TENTATIVE:
+        raise UsageError(f"mode {name} has depth {depth}; it must be 1 to {MAX_TENTATIVE}")
     if proposer in (registry.DRAFT, *registry.HEADS) and drafter not in (ANY, proposer):
         drafter_kind = "draft model" if proposer == registry.DRAFT else "drafting head"
         raise UsageError(f"mode {name} needs a {drafter_kind}: give one with --draft")
@@ -127,10 +127,15 @@ def load(
     with files.examine(tell) as examined:
         drafter = examined.drafter
         lineup_kinds = kinds(names, drafter, details=details)
-        options = loading.with_long_drafts(request, examined.target.footprint)
+        options = with_long_drafts(request, examined.target)
         deepest = max(options.tentative, *(kind.depth or 0 for kind in lineup_kinds))
         used = any(drafter in kind.proposers for kind in lineup_kinds)
-        options = replace(options, tentative=deepest, head=examined.head if used else None)
+        options = replace(
+            options,
+            batch=max(options.batch, deepest + BATCH_MARGIN),
+            tentative=deepest,
+            head=examined.head if used else None,
+        )
         resolved = resolve_pair(examined, options, request.limits, insists=True)
     with load_models(resolved, insists=True, tell=tell) as loaded:
         target = Watched(loaded.pair.target)

@@ -13,9 +13,10 @@ from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import BackendError
-from localspec.runtime import kept_calibrations, loading
+from localspec.runtime import kept_calibrations
 from localspec.runtime.calibration import Calibration, Points, calibrate
 from localspec.runtime.loaded_pair import load_models
+from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.resolved_pair import resolve_pair
 
@@ -39,12 +40,11 @@ def tune(context: click.Context, model: str) -> None:
     options, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
     request = make_loading(options)
     with PairFiles.locate(model, options.draft, request.backend).examine() as examined:
-        engine_options = loading.with_long_drafts(request, examined.target.footprint)
+        engine_options = with_long_drafts(request, examined.target)
         resolved = resolve_pair(examined, engine_options, request.limits, insists=True)
     with load_models(resolved, insists=True) as loaded:
         key = kept_calibrations.key_of(loaded)
-        sizes = range(1, loaded.pair.target.tentative + 2)
-        calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds, sizes)
+        calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
     for line in lines(calibration):
         click.echo(line)
     if not calibration.steady:

@@ -12,6 +12,7 @@ GAP_SHARE = 0.9  # of that gap: a round takes now more, now less
 MIN_PIECE = 16  # tokens of a prompt that are read in any case
 FIRST_PIECE = 128  # before anything was measured
 MAX_PIECE = 1 << 16
+MIN_SECONDS = 1e-9  # a clock may stand still meanwhile
 LATEST_WEIGHT = 0.3  # of a new measurement
 HALF_STEP = math.sqrt(2)  # between sizes, which are powers of two
 STALE_ROUNDS = 128  # rounds after which a size is measured anew
@@ -82,7 +83,7 @@ class Pace:
         elif read >= MIN_PIECE:
             size = 1 << round(math.log2(read))
             # At least half of the round: its time without a prompt is known less well.
-            added = max(seconds - self._round, seconds / 2)
+            added = max(seconds - self._round, seconds / 2, MIN_SECONDS)
             self._learn(size, added / read, before + read / 2)
             self._seen[size] = self._rounds
             self._forget()

@@ -17,28 +17,35 @@ AGEING_TOKENS = 64  # tokens that count as one step, by which each round moves a
 class Scheduler:
     """Replies come first, so that reading a long prompt does not hold them up.
 
-    The draft length of a sequence never depends on its neighbours: where the batch has no room for
-    it, the sequence waits. So at a fixed depth a seed gives the same text alone and among others.
+    At a fixed depth the draft length of a sequence never depends on its neighbours: where the batch
+    has no room for it, the sequence waits. So a seed gives the same text alone and among others.
     """
 
     batch: int  # most tokens in one forward
     tentative: int  # most tokens that may be drafted for one sequence
     first_drafts: bool = False  # the last piece of a prompt may carry a draft
 
-    def plan(self, generations: Sequence[Generation], allowance: int | None = None) -> list[Turn]:
+    def plan(
+        self,
+        generations: Sequence[Generation],
+        allowance: int | None = None,
+        longest: int | None = None,
+    ) -> list[Turn]:
         """Grant turns to as many sequences as there is room for, the longest waiting first.
 
         Beside replies at most `allowance` tokens of prompts are read, one prompt after the other.
+        No draft is longer than `longest`.
         """
+        longest = self.tentative if longest is None else min(longest, self.tentative)
         if len(generations) == 1:
             [g] = generations
-            return [self._reading(g) if g.reads else self._turn(g, self.batch)]
+            return [self._reading(g) if g.reads else self._turn(g, self.batch, longest)]
         answers = not all(g.reads for g in generations)
         reading = allowance if answers and allowance is not None else self.batch
         turns: list[Turn] = []
         left, begun = self.batch, False
         for g in in_turn(generations):
-            turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left)
+            turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left, longest)
             if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit
@@ -48,21 +55,23 @@ class Scheduler:
 
     def _reading(self, g: Generation) -> Turn:
         """Read the prompt of the only sequence; nobody waits for the draft that ends it."""
-        turn = self._turn(g, piece(g, self.batch))
+        turn = self._turn(g, piece(g, self.batch), self.tentative)
         if not (turn.emits and self.first_drafts):
             return turn
-        return turn._replace(limit=min(self._limit(g), self.batch - turn.feed))
+        return turn._replace(limit=min(limit(g, self.tentative), self.batch - turn.feed))
 
-    def _limit(self, g: Generation) -> int:
-        return min(g.depth, self.tentative, g.left - 1, g.sampler.affordable)
-
-    def _turn(self, g: Generation, left: int) -> Turn:
+    def _turn(self, g: Generation, left: int, longest: int) -> Turn:
         pending = g.history.size - g.cached
         # Beside others, nothing is drafted while a prompt is read: it delays them.
-        limit = 0 if g.reads else self._limit(g)
-        if pending + limit <= left:
-            return Turn(g, pending, limit, emits=True)
+        drafted = 0 if g.reads else limit(g, longest)
+        if pending + drafted <= left:
+            return Turn(g, pending, drafted, emits=True)
         return Turn(g, min(pending - 1, left), 0, emits=False)
+
+
+def limit(g: Generation, longest: int) -> int:
+    """Return how many tokens a sequence may draft."""
+    return min(g.depth, longest, g.left - 1, g.sampler.affordable)
 
 
 def piece(g: Generation, most: int) -> int:

@@ -33,6 +33,7 @@ from localspec.sampling.sampler import Sampler
 from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
+SHORT_DRAFT = 16  # tokens of a draft that other replies wait for in any case
 MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
 
 
@@ -143,7 +144,8 @@ class Engine:
 
     def _round(self, generations: Sequence[Generation], hurried: Hurried) -> None:
         reading = [g for g in generations if g.reads]
-        turns = self._scheduler.plan(generations, self._allowance(reading))
+        longest = self._longest_draft(generations) if len(generations) > 1 else None
+        turns = self._scheduler.plan(generations, self._allowance(reading), longest)
         if len(generations) > 1:
             note_waiting(generations, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
@@ -172,6 +174,18 @@ class Engine:
         if not reading:
             return None
         return self._pace.allowance(min(reading, key=left_to_read).cached)
+
+    def _longest_draft(self, generations: Sequence[Generation]) -> int | None:
+        """Return how many tokens each reply may draft; None: as many as it would alone.
+
+        Where depths are open, all drafts together hold the round up no longer than a piece of a
+        prompt may.
+        """
+        if self._costs is None:
+            return None
+        replies = [g for g in generations if not g.reads]
+        held = max((g.cached for g in replies), default=0)
+        return max(SHORT_DRAFT, self._pace.allowance(held) // max(len(replies), 1))
 
     @property
     def waits(self) -> bool:

@@ -16,6 +16,7 @@ from localspec.system import free_memory
 if TYPE_CHECKING:  # numpy, which `localspec list` does without
     from localspec.models.trial import Examined
 
+MAX_MODEL_DRAFT = 16  # tokens that a draft model verifies or fills in at once
 DEVICES = ("auto", "cpu")  # or the number of a GPU
 
 
@@ -55,6 +56,7 @@ def plan_pair(
     drafting = replace(
         options,
         drafting=True,
+        tentative=min(options.tentative, MAX_MODEL_DRAFT),
         members=1,
         adapter=None,
         bit_exact=False,

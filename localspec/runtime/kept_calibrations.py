@@ -15,7 +15,7 @@ from typing import TypeVar
 from localspec.backend import Model
 from localspec.costs import Attention, Costs
 from localspec.models import engines
-from localspec.runtime.calibration import Calibration, calibrate
+from localspec.runtime.calibration import ALL_SIZES, Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
@@ -67,14 +67,14 @@ def measure_apart(measure: Callable[[], T]) -> T:
 
 
 def key_of(loaded_pair: LoadedPair) -> str:
-    """Return the key of a pair's measurements: weights, options, device, versions."""
+    """Return the key of a pair's measurements: weights, options, sizes, device, versions."""
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan
     ways = [replace(way, context=None, head=None) for way in (plan.options, plan.drafting) if way]
     machine = [line for model in loaded_pair.models for line in model.engine.circumstances]
     return fingerprint(
         [model.files.path for model in loaded_pair.models],
-        [repr(ways), str(os.cpu_count()), *machine, *links(loaded_pair)],
+        [repr(ways), repr(ALL_SIZES), str(os.cpu_count()), *machine, *links(loaded_pair)],
     )
 
 

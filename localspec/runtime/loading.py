@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from localspec.backend import Footprint, Options
+from localspec.backend import Options
 from localspec.control.depth import Depth
 from localspec.costs import Costs
 from localspec.decoding.prompt_pace import MAX_GAP
@@ -26,6 +25,7 @@ from localspec.runtime import kept_calibrations, pair_history
 from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
 from localspec.runtime.loaded_pair import LoadedPair, load_models
+from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.memory_relief import DraftModelRelief
 from localspec.runtime.pair_files import ExaminedPair, PairFiles
 from localspec.runtime.phases import TellPhase, unheard
@@ -34,7 +34,6 @@ from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
 from localspec.runtime.runtime import LoadedFacts, Runtime
 
 LOG = logging.getLogger("localspec")
-MAX_OPEN_DEPTH = 16  # tokens that are drafted at most where the depth is left open
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +140,8 @@ def choose_proposers(examined: ExaminedPair, loading: Loading) -> tuple[tuple[st
     """Choose the proposers, and the options to plan with: with the head if it is to draft."""
     proposers = registry.choose(loading.proposer, examined.drafter)
     head = examined.head if examined.drafter in proposers else None
-    options = with_long_drafts(loading, examined.target.footprint)
+    options = with_long_drafts(loading, examined.target)
     return proposers, replace(options, head=head)
-
-
-def with_long_drafts(loading: Loading, footprint: Callable[[], Footprint]) -> Options:
-    """Make room for long drafts, where the depth is left open and they take no memory."""
-    options = loading.options
-    is_open = loading.depth is None and options.tentative == Options().tentative
-    if not is_open or footprint().recurrent:
-        return options
-    return replace(options, tentative=MAX_OPEN_DEPTH)
 
 
 def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,6 +35,24 @@ def test_more_never_takes_less_whatever_was_measured(notes):
         assert rising(curve)
 
 
+def test_a_curve_goes_on_beyond_a_step_as_it_came_to_it():
+    """Blocks of 16 tokens take little, so that from 16 to 17 is a step."""
+    curve = Curve({1: 40.0, 9: 290.0, 16: 290.0, 17: 346.0})
+    assert curve.at(33) == pytest.approx(346 + 16 * 7)
+    assert curve.at(16) == pytest.approx(290.0)
+    for _ in range(40):
+        curve.note(126, 1800.0)
+        curve.note(130, 1800.0)
+    assert 4500 < curve.at(512) < 9000
+
+
+def test_sizes_that_differ_little_share_the_point_that_was_measured():
+    curve = Curve({1: 1.0, 129: 10.0, 257: 20.0})
+    for size in (127, 131, 129):
+        curve.note(size, 11.0)
+    assert list(curve.points()) == [1, 129, 257]
+
+
 def test_a_curve_that_was_measured_falling_is_taken_for_flat():
     assert rising(Curve({1: 2.0, 5: 1.0, 9: 3.0}))
 

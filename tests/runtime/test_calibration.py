@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -15,10 +14,9 @@ from localspec.costs import Attention
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.memory.planner import Limits
-from localspec.models.trial import footprint
 from localspec.proposers import registry
 from localspec.runtime import kept_calibrations, loading
-from localspec.runtime.calibration import MIN_HELD, Calibration, calibrate
+from localspec.runtime.calibration import MIN_HELD, SIZES, Calibration, calibrate
 from localspec.runtime.loaded_pair import load_models, resolve_and_load
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.pair_files import PairFiles
@@ -67,7 +65,7 @@ def test_a_pair_is_measured_as_it_is_and_left_empty():
     clock = Clock()
     target, draft = Timed(clock, 0.01, 0.002), Timed(clock, 0.001, 0.0001)
     found = calibrate(target, draft, 1.0, clock=clock)
-    assert found.target == pytest.approx({s: 0.01 + 0.002 * (s - 1) for s in (1, 2, 3, 5, 9, 17)})
+    assert found.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
     assert found.drafting["draft-model"] == pytest.approx({1: 0.001, 4: 0.004, 8: 0.008})
     assert found.reading["draft-model"] == pytest.approx(0.0001)
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
@@ -90,7 +88,8 @@ class Recorded(Timed):
 def test_plain_forwards_are_timed_in_a_row_and_wider_ones_in_turns():
     clock = Clock()
     times = calibrate(Recorded(clock, 0.01, 0.002), seconds=1.0, clock=clock).target
-    assert times == pytest.approx({1: 0.01, 2: 0.015, 3: 0.017, 5: 0.021, 9: 0.029, 17: 0.045})
+    in_turns = {size: 0.013 + 0.002 * (size - 1) for size in SIZES}
+    assert times == pytest.approx({**in_turns, 1: 0.01})
 
 
 class LateHead:
@@ -149,6 +148,35 @@ def test_a_slow_model_is_not_measured_for_long():
     assert clock.now < 25
 
 
+@pytest.mark.parametrize(
+    ("first", "more", "wide"),
+    [
+        (0.001, 2e-5, (33, 65, 129, 257, 513)),
+        (0.01, 2e-3, (33, 65)),
+        (0.04, 0.01, (33,)),
+        (0.4, 0.1, ()),
+    ],
+)
+def test_wide_forwards_are_measured_as_far_as_there_is_time(first, more, wide):
+    clock = Clock()
+    target = Timed(clock, first, more)
+    target.batch, target.tentative, target.context = 514, 512, 2048
+    narrow = calibrate(Timed(ours := Clock(), first, more), seconds=1.0, clock=ours)
+    found = calibrate(target, seconds=1.0, clock=clock)
+    assert tuple(size for size in found.target if size not in narrow.target) == wide
+    assert all(found.target[size] == pytest.approx(first + more * (size - 1)) for size in wide)
+    assert clock.now - ours.now < 0.5
+    costs = found.costs().target(1)
+    assert costs.at(513) == pytest.approx(first + more * 512, rel=0.01)
+
+
+def test_no_forward_is_measured_that_is_wider_than_the_longest_draft_or_the_context():
+    for tentative, context, widest in ((100, 2048, 65), (512, 700, 129)):
+        target = Timed(clock := Clock(), 0.001, 1e-6)
+        target.batch, target.tentative, target.context = 514, tentative, context
+        assert max(calibrate(target, seconds=1.0, clock=clock).target) == widest
+
+
 def test_measurements_that_fall_are_not_steady():
     assert FOUND.steady
     assert not Calibration({1: 0.02, 5: 0.01}).steady
@@ -170,6 +198,11 @@ def test_of_a_machine_too_busy_to_measure_is_kept_what_drafting_takes_of_a_plain
     assert guessed.drafting["draft-model"] == pytest.approx({1: 0.1 * plain, 4: 0.4 * plain})
     assert guessed.reading["draft-model"] == pytest.approx(0.01 * plain)
     assert not guessed.held
+
+
+def test_a_block_of_tokens_that_takes_less_than_fewer_is_no_sign_of_a_busy_machine():
+    assert Calibration({9: 0.29, 16: 0.20, 17: 0.34, 33: 0.56}).steady
+    assert not Calibration({9: 0.29, 16: 0.27, 17: 0.2}).steady
 
 
 def test_what_is_kept_is_found_again():
@@ -265,16 +298,6 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
     assert "tokens checked at once" in out
     assert "tokens drafted by draft-model" in out
     assert (code, bool(list(kept_calibrations.folder().glob("*")))) == (0, True) or "busy" in err
-
-
-def test_where_depth_is_left_open_there_is_room_for_long_drafts_unless_they_take_memory():
-    attention, recurrent = (
-        loading.with_long_drafts(Loading(), partial(footprint, engines.tiny(n)))
-        for n in ("llama", "qwen35")
-    )
-    assert attention.tentative == loading.MAX_OPEN_DEPTH
-    assert recurrent == Options()
-    assert loading.with_long_drafts(Loading(depth=2), pytest.fail) == Options()
 
 
 def test_proposers_are_known_by_name():

@@ -1,0 +1,58 @@
+"""Long drafts beside other requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from localspec.ask import Ask
+from localspec.costs import Costs
+from localspec.draft import Draft
+from localspec.engine.engine import SHORT_DRAFT, Engine, EngineParts
+from localspec.engine.settings import Settings
+from localspec.testing import ScriptedModel, hashed_logits
+from localspec.tokens import tokens_of
+from tests.runs import Want, converse
+
+LONG = 400
+
+
+class Wordy:
+    """Drafts as many tokens as it may, none of them right, and remembers how many."""
+
+    def __init__(self) -> None:
+        self.limits: list[list[int]] = []
+
+    def propose(self, asks: Sequence[Ask]) -> list[Draft]:
+        self.limits.append([ask.limit for ask in asks])
+        return [Draft(tokens_of([7] * ask.limit), "wordy") for ask in asks]
+
+    def release(self, slot: int) -> None:
+        pass
+
+
+def limits(requests: int, seconds: float, costs: Costs | None) -> list[list[int]]:
+    """Return the longest drafts of each round, where every round takes so many seconds."""
+    model, proposer = ScriptedModel(hashed_logits(1)), Wordy()
+    model.batch, model.tentative = 514, 512
+    ticks = count(step=seconds / 2)
+    engine = Engine(model, proposer, LONG, lambda: next(ticks), EngineParts(costs))
+    want = Want([1, 2] * 100, Settings(max_tokens=2 * LONG, ignore_end=True))
+    converse(engine, [want] * requests)
+    return [of_round for of_round in proposer.limits if of_round and max(of_round) > 0]
+
+
+def test_a_long_draft_alone_is_as_long_as_it_may_be():
+    assert limits(1, 1.0, Costs())[0] == [LONG]
+
+
+def test_where_depths_are_open_no_reply_waits_for_the_long_draft_of_another():
+    slow, fast = (limits(3, seconds, Costs()) for seconds in (1.0, 0.001))
+    together = [of_round for of_round in slow if len(of_round) == 3]
+    assert len(together) > LONG / 2
+    assert all(max(of_round) == SHORT_DRAFT for of_round in together[1:50])
+    assert max(max(of_round) for of_round in fast) > 100
+
+
+def test_at_a_fixed_depth_drafts_are_as_long_as_alone():
+    assert {max(of_round) for of_round in limits(3, 1.0, None)[:100]} == {LONG}
