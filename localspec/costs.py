@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -121,12 +121,11 @@ class Curve:
         in blocks of 16.
         """
         last = len(self._sizes) - 1
-        high, seconds = self._sizes[last], self._points[last].seconds
-        before = bisect_left(self._sizes, FAR_APART * high) - 1
-        step = self._slope(max(before, 0), last)
-        self._line[high + 1 :] = [
-            seconds + step * (size - high) for size in range(high + 1, end + 1)
-        ]
+        high = self._sizes[last]
+        before = max(bisect_right(self._sizes, FAR_APART * high) - 1, 0)
+        low, start = self._sizes[before], self._points[before].seconds
+        step = self._slope(before, last)
+        self._line[high + 1 :] = [start + step * (size - low) for size in range(high + 1, end + 1)]
 
     def _slope(self, one: int, other: int) -> float:
         """Return the seconds of each size more between two points."""

@@ -18,7 +18,6 @@ OPEN_DEPTHS = MAX_TENTATIVE, 256, 128, 64, 32, 16
 MAX_LOGIT_BYTES = 256 << 20  # of a forward; an engine holds them up to twice
 LOGIT_SHARE = 1 / 32  # of the memory that may be used
 LOGIT_BYTES = 4
-MAX_WEIGHED = 16  # tokens of a draft that the controller has been tried with
 
 
 def with_long_drafts(loading: Loading, target: Examined) -> Options:
@@ -27,8 +26,7 @@ def with_long_drafts(loading: Loading, target: Examined) -> Options:
     if loading.depth is not None or options.tentative != Options().tentative:
         return options
     memory = limited(target.engine.devices, loading.limits).available
-    depth = open_depth(options, target.footprint().vocabulary, memory)
-    return replace(options, tentative=min(depth, MAX_WEIGHED))
+    return replace(options, tentative=open_depth(options, target.footprint().vocabulary, memory))
 
 
 def open_depth(options: Options, vocabulary: int, memory: int) -> int:

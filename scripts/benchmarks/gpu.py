@@ -26,11 +26,10 @@ import numpy as np
 from benchmarks.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READING, copy_speed
 from benchmarks.machine import heading
 from localspec import Limits, Loading, Options, Settings, load
-from localspec.backend import Model, Row
+from localspec.backend import MAX_TENTATIVE, Model, Row
 from localspec.costs import Curve
 from localspec.models.locate import locate
 from localspec.runtime.calibration import SIZES, TEXT
-from localspec.runtime.loading import MAX_OPEN_DEPTH
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.devices import gpus, places
 
@@ -224,7 +223,7 @@ def print_copies(path: Path, request: CopyRequest) -> None:
 
 def copies(path: Path, request: CopyRequest) -> dict[int, dict[int, float]]:
     """Measure copies behind each context, in tokens a second by depth."""
-    deepest = max(*request.depths, MAX_OPEN_DEPTH)
+    deepest = max(*request.depths, MAX_TENTATIVE)
     room = max(request.contexts) + MAX_COPY_TOKENS
     options = Options(context=room, batch=max(READ, deepest + 2), tentative=deepest)
     model = llamacpp.load(path, options)

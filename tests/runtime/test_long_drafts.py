@@ -7,7 +7,7 @@ import pytest
 from localspec.backend import Options
 from localspec.memory.planner import Limits
 from localspec.runtime.loading import Loading, resolve
-from localspec.runtime.long_drafts import MAX_WEIGHED, open_depth, with_long_drafts
+from localspec.runtime.long_drafts import open_depth, with_long_drafts
 from localspec.runtime.pair_files import PairFiles
 from tests import engines
 
@@ -50,5 +50,5 @@ def test_a_pair_is_planned_for_long_drafts_as_memory_allows(name, budget, depth)
     loading = Loading(Options(context=600), limits=Limits(budget=budget))
     with PairFiles.locate(engines.tiny(name), draft, "auto").examine() as examined:
         plan = resolve(examined, loading).plan
-    assert plan.options.tentative == min(depth, MAX_WEIGHED)
+    assert plan.options.tentative == depth
     assert plan.drafting.tentative == 16
