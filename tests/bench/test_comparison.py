@@ -151,6 +151,13 @@ def test_tokens_of_one_round_that_come_one_by_one_are_one_piece():
     assert (reply.first_seconds, reply.decoding_seconds) == pytest.approx((0.5, 2.0001))
 
 
+def test_tokens_that_come_with_the_first_one_are_not_counted_as_decoded():
+    timed = [(1.0, {"content": "abcd"}), (1.0001, {"content": "ef"}), (2.0, {"content": "ghi"})]
+    reply = taken(events(*timed), 0.5, "qa")
+    assert (reply.tokens, reply.first_tokens, reply.decoded) == (9, 6, 3)
+    assert reply.seconds == pytest.approx(1.5)
+
+
 def test_roles_and_empty_pieces_are_no_first_token_and_thoughts_are():
     timed = [(1.0, {"role": "assistant", "content": None}), (2.0, {"reasoning_content": "hm"})]
     reply = taken(events(*timed, (3.0, {"content": "so"})), 0.0, "qa")

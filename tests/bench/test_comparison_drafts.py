@@ -10,6 +10,7 @@ from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.drafting_sides import Drafter, GridPoint, best_point, drafter_of, grid_of
 from benchmarks.comparison.drafts import Drafts, Log, completed, conditional, logged, of_timings
 from benchmarks.comparison.measure import PeersRun, Volley
+from benchmarks.comparison.plan import Setting
 from tests import tiny
 from tests.bench.scripted_server import LOGGED
 
@@ -69,16 +70,17 @@ def test_the_best_options_are_those_of_the_fastest_server_on_the_same_tasks():
             Timed.asked = (self.rounds, self.max_tokens)
             for side in self.sides:
                 seconds = {"2:0": 2.0, "8:0.75": 1.0, "16:0": 3.0}[side.name]
-                reply = TimedReply("edit", "", 11, 3, 0, 0.1, seconds, ())
+                reply = TimedReply("edit", "", 11, 3, 0, 0.1, 1, seconds, ())
                 yield Volley(side.name, 0, 0, seconds, [reply])
 
     drafter, grid = Drafter("draft-simple", Path("small.gguf")), grid_of("2:0,8:0.75,16:0")
     run = Timed([drafter.at(point, str(point)) for point in grid], None, 3, 128, True)
-    best, speeds = best_point(grid, run, None)
+    setting = Setting("x", 1, 0.0, 2048, [()])
+    best, speeds = best_point(grid, run, setting)
     assert best == GridPoint(8, 0.75)
     assert speeds == {"2:0": 5.0, "8:0.75": 10.0, "16:0": pytest.approx(10 / 3)}
     assert Timed.asked == (1, 64)
-    assert best_point(grid[:1], run, None) == (grid[0], {})
+    assert best_point(grid[:1], run, setting) == (grid[0], {})
 
 
 def test_a_draft_model_is_compared_at_defaults_at_its_best_and_with_ours(tmp_path):

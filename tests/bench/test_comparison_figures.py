@@ -24,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def reply(
     category="coding", tokens=11, first=0.1, decoding=1.0, text="a", gaps=(0.1,), drafts=NONE
 ):
-    return TimedReply(category, text, tokens, 20, 5, first, decoding, gaps, drafts)
+    return TimedReply(category, text, tokens, 20, 5, first, 1, decoding, gaps, drafts)
 
 
 def volley(side, *replies, number=0, section=0, seconds=2.0):
@@ -45,6 +45,15 @@ def test_one_stream_is_measured_by_what_comes_after_the_first_token():
     )
     assert (found["llama-server"].speed, found["ours"].speed) == (10, 20)
     assert (found["llama-server"].speed_ratio, found["ours"].speed_ratio) == (1, 2)
+
+
+def test_whole_replies_are_compared_with_the_reading_of_their_prompts():
+    volleys = [
+        volley("llama-server", reply(first=1.0, decoding=1.0)),
+        volley("ours", reply(first=1.0, decoding=0.25)),
+    ]
+    found = by_side(summarise(volleys, 1))["ours"]
+    assert (found.speed_ratio, found.whole_ratio) == (4, 1.6)
 
 
 def test_several_streams_are_measured_by_all_tokens_in_all_their_time():
@@ -143,7 +152,9 @@ def test_tables_show_all_sides_and_categories_with_the_goals():
     volleys = [volley(side, reply(), reply("edit")) for side in ("llama-server", "localspec")]
     found = summarise(volleys, 1)
     said = shown(setting(), found, list(goals(setting(), found)))
-    row = "| localspec | 10.0 | 1.00 | 100 | 100 | 1.00 | 1.00 | 100 | 100 | 25% | 100% | 0% |"
+    row = (
+        "| localspec | 10.0 | 1.00 | 1.00 | 100 | 100 | 1.00 | 1.00 | 100 | 100 | 25% | 100% | 0% |"
+    )
     assert row in said
     assert "One round does not tell a difference from noise." in said
     assert "| category | llama-server, tokens/s | localspec |" in said
@@ -188,7 +199,9 @@ def test_a_difference_is_told_from_the_noise_between_rounds():
     far, near = rounds_of(12.0, 12.2, 12.1), rounds_of(9.0, 11.5, 10.1)
     [_, clear], [_, noisy] = (summarise(volleys, 1) for volleys in (far, near))
     assert clear.noise < 0.03 < 0.2 < noisy.noise
-    assert "| localspec | 12.1 (12.0 to 12.2) | 1.21 ±0.03 |" in shown(setting(), [clear], [])
+    assert "| localspec | 12.1 (12.0 to 12.2) | 1.21 ±0.03 | 1.19 |" in shown(
+        setting(), [clear], []
+    )
     assert "1.01 ±0.36 ≈ |" in shown(setting(), [noisy], [])
 
 

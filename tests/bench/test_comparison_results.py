@@ -19,7 +19,7 @@ PLACES = [(number, at, side.name) for number in range(2) for at in range(3) for 
 
 
 def volleys(count):
-    reply = TimedReply("edit", "a", 11, 20, 5, 0.1, 1.0, (0.1,))
+    reply = TimedReply("edit", "a", 11, 20, 5, 0.1, 1, 1.0, (0.1,))
     return [Volley(side, number, at, 2.0, [reply]) for number, at, side in islice(PLACES, count)]
 
 

@@ -35,14 +35,19 @@ class TimedReply:
     prompt_tokens: int
     cached_tokens: int  # of the prompt
     first_seconds: float
+    first_tokens: int  # that came with the first one, about
     decoding_seconds: float  # from the first piece to the last
     gaps: tuple[float, ...]  # seconds between pieces
     drafts: Drafts = field(default_factory=Drafts)
 
     @property
     def decoded(self) -> int:
-        """The tokens after the first."""
-        return max(self.tokens - 1, 0)
+        """The tokens after those that came first."""
+        return max(self.tokens - self.first_tokens, 0)
+
+    @property
+    def seconds(self) -> float:
+        return self.first_seconds + self.decoding_seconds
 
 
 def ask(address: str, body: Body, category: str) -> TimedReply:
@@ -77,13 +82,16 @@ def taken(lines: Timed, begun: float, category: str) -> TimedReply:
         (event["timings"] for _, event in reversed(events) if "timings" in event), {}
     )
     times = [came for came, _ in pieces] or [events[-1][0]]
+    text, tokens = "".join(piece for _, piece in pieces), usage["completion_tokens"]
+    at_first = sum(len(piece) for came, piece in pieces if came - times[0] <= AT_ONCE_SECONDS)
     return TimedReply(
         category,
-        "".join(piece for _, piece in pieces),
-        usage["completion_tokens"],
+        text,
+        tokens,
         usage["prompt_tokens"],
         (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
         times[0] - begun,
+        max(1, round(tokens * at_first / max(len(text), 1))),
         times[-1] - times[0],
         tuple(gaps(times)),
         of_timings(timings),

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.comparison.measure import PeersRun
+from benchmarks.comparison.measure import PeersRun, Volley
 from benchmarks.comparison.plan import Setting
+from benchmarks.comparison.progress import show_progress
 from benchmarks.comparison.sides import DRAFTED, Side
 from benchmarks.comparison.summary import decoding_speed
 from localspec_llamacpp.headers.footprint import inspect
@@ -78,7 +79,10 @@ def best_point(
     if len(grid) == 1:
         return grid[0], {}
     few = replace(run, rounds=1, max_tokens=min(run.max_tokens, GRID_TOKENS))
-    volleys = list(few.measure(setting))
+    volleys: list[Volley] = []
+    for volley in few.measure(setting):
+        volleys.append(volley)
+        show_progress(few, setting, volleys)
     speeds = {
         side.name: decoding_speed([volley for volley in volleys if volley.side == side.name])
         for side in run.sides

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from benchmarks.comparison import chart, ties
 from benchmarks.comparison.goals import goals
 from benchmarks.comparison.measure import PeersRun, Volley
 from benchmarks.comparison.plan import Setting
+from benchmarks.comparison.progress import show_progress
 from benchmarks.comparison.report import curve, record, save, shown
 from benchmarks.comparison.summary import Leads, SideFigures, summarise
 
@@ -57,12 +57,6 @@ class Results:
         by_depth = {setting.depth: figures for setting, figures in self.measured if setting.depth}
         if len(by_depth) > 1:
             print(f"\n{curve(by_depth)}", flush=True)
-
-
-def show_progress(run: PeersRun, setting: Setting, volleys: Sequence[Volley]) -> None:
-    whole = run.rounds * len(setting.sections) * len(run.sides)
-    line = f"{setting.name}: {len(volleys)} of {whole} turns, {volleys[-1].side}"
-    print(f"\r{line:<78}", end="\n" if len(volleys) == whole else "", file=sys.stderr, flush=True)
 
 
 def answered_by_all(volleys: Sequence[Volley], sides: int) -> list[Volley]:

@@ -32,6 +32,7 @@ class SideFigures:
     paces: tuple[tuple[float, ...], ...]  # seconds a token: section by section, the rounds
     speed_ratio: float
     noise: float | None  # half the 95% interval of that ratio, as a share of it
+    whole_ratio: float  # of tokens a second of whole replies, reading of prompts included
     first_p50: float
     first_p95: float
     first_ratio: float
@@ -66,7 +67,7 @@ def summarise(
 
 
 def decoding_speed(volleys: Sequence[Volley], category: str = ALL) -> float:
-    """Divide the tokens after the first by the time they took."""
+    """Divide the tokens after those that came first by the time they took."""
     replies = replies_of(volleys, category)
     seconds = sum(reply.decoding_seconds for reply in replies)
     return sum(reply.decoded for reply in replies) / max(seconds, 1e-9)
@@ -100,6 +101,14 @@ class SettingPart:
 
     def speeds(self, side: str) -> tuple[float, ...]:
         return tuple(self.speed(self.of(side, number), self.category) for number in self.rounds)
+
+    def whole_speeds(self, side: str) -> list[float]:
+        """Divide the tokens of each round by the time from request to end of their replies."""
+        replies = [replies_of(self.of(side, number), self.category) for number in self.rounds]
+        return [
+            sum(reply.tokens for reply in group) / sum(reply.seconds for reply in group)
+            for group in replies
+        ]
 
     def paces(self, side: str) -> tuple[tuple[float, ...], ...]:
         """Return the seconds a token of each section, round by round."""
@@ -145,6 +154,7 @@ def figures(part: SettingPart, side: str, yardstick: str) -> SideFigures:
         paces=part.paces(side),
         speed_ratio=ratio(part.speeds(side), part.speeds(yardstick)),
         noise=half_width(part.paces(side), part.paces(yardstick)) if side != yardstick else 0.0,
+        whole_ratio=ratio(part.whole_speeds(side), part.whole_speeds(yardstick)),
         first_p50=percentile(firsts, 50),
         first_p95=percentile(firsts, 95),
         first_ratio=ratio(part.firsts(side, 50), part.firsts(yardstick, 50)),
