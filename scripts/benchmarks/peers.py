@@ -32,7 +32,14 @@ from localspec.errors import LocalSpecError
 from localspec_llamacpp.loading import physical_cores
 
 ROOM = 2  # times its file that a server takes, at most as a rule
-QUICK = {"streams": [1, 4], "rounds": 1, "max_tokens": 32, "per_category": 1, "temperatures": [0.0]}
+QUICK = {
+    "streams": [1, 4],
+    "rounds": 1,
+    "max_tokens": 32,
+    "per_category": 1,
+    "stream_prompts": 1,
+    "temperatures": [0.0],
+}
 
 
 def main() -> bool:
@@ -60,6 +67,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=positive, default=physical_cores(), help="of each server")
     add("--max-tokens", type=positive, default=128, help="of a reply")
     add("--per-category", type=positive, default=4, help="prompts that one stream asks")
+    least = ComparisonWish().least_prompts
+    add("--stream-prompts", type=positive, default=least, help="that several streams ask, about")
     modes = ", ".join(KNOWN)
     add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {modes}")
     add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
@@ -143,7 +152,7 @@ def wish(options: argparse.Namespace) -> ComparisonWish:
         [] if options.long == "no" else options.depths,
         options.per_category,
         options.max_tokens,
-        least_prompts=1 if options.quick else ComparisonWish().least_prompts,
+        options.stream_prompts,
     )
 
 
