@@ -25,19 +25,26 @@ def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
     read = sum(turn.feed for turn in turns if turn.generation.reads)
     proposed = proposer.propose([turn.ask(read) for turn in asking])
     drafts = {turn.slot: draft for turn, draft in zip(asking, proposed, strict=True)}
-    return [within_grammar(turn.generation, drafts.get(turn.slot, EMPTY)) for turn in turns]
+    return [within_text(turn.generation, drafts.get(turn.slot, EMPTY)) for turn in turns]
 
 
-def within_grammar(g: Generation, draft: Draft) -> Draft:
-    """Cut a draft from prompt lookup where it leaves the grammar.
+def within_text(g: Generation, draft: Draft) -> Draft:
+    """Cut a draft from prompt lookup behind the end of the text, and where it leaves the grammar.
+
+    In a prompt the end of a turn follows what is copied, and then what others said.
+    Behind a piece of a prompt that is copied comes the end of a turn, and what others said next.
 
     A sampled draft stays whole: to replace its tokens by their value would bias the output.
     Verification masks the target's distribution instead.
     """
-    constraint = g.sampler.constraint
-    if constraint is None or draft.sources or not len(draft):
+    if draft.sources or not len(draft.tokens):
         return draft
-    kept = constraint.keeps(draft.tokens.tolist())
+    tokens, ends, constraint = draft.tokens.tolist(), g.ending.tokens, g.sampler.constraint
+    if not ends.isdisjoint(tokens):
+        tokens = tokens[: 1 + next(at for at, token in enumerate(tokens) if token in ends)]
+    kept = constraint.keeps(tokens) if constraint else len(tokens)
+    if kept == len(draft.tokens):
+        return draft
     return replace(draft, tokens=draft.tokens[:kept], confidences=draft.confidences[:kept])
 
 

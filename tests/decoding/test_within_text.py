@@ -1,0 +1,36 @@
+"""Drafts end with the text."""
+
+from __future__ import annotations
+
+from localspec.decoding.generation import Ending, Generation
+from localspec.decoding.round import within_text
+from localspec.draft import Draft
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
+from localspec.tokens import History, tokens_of
+
+END = 9
+
+
+def cut(tokens, sampled=False):
+    prompt = tokens_of([1])
+    g = Generation(
+        History(prompt), Sampler(GREEDY, 0, prompt), Ending(99, frozenset({END})), lambda _: b"x"
+    )
+    sources = tuple(map(Distribution.certain, tokens)) if sampled else None
+    return within_text(g, Draft(tokens_of(tokens), "who", sources, (0.9,) * len(tokens)))
+
+
+def test_behind_the_end_of_the_text_nothing_is_verified():
+    draft = cut([4, 5, END, 6, END, 7])
+    assert draft.tokens.tolist() == [4, 5, END]
+    assert len(draft.confidences) == 3
+
+
+def test_a_draft_that_reaches_no_end_stays_whole():
+    assert cut([4, 5, 6]).tokens.tolist() == [4, 5, 6]
+
+
+def test_a_sampled_draft_stays_whole():
+    assert len(cut([4, END, 6], sampled=True)) == 3
