@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from dataclasses import replace
@@ -12,6 +13,11 @@ import mlx.core as mx
 from localspec.backend import Build, Device
 from localspec.errors import BackendError, OutOfMemory
 from localspec.system import free_memory
+
+# On CUDA MLX 0.32 ends a program once 800 evaluations in its lifetime were of new kinds, to show
+# that it records graphs anew. A server that drafts comes there. This is read when a device is first
+# used.
+os.environ.setdefault("MLX_ENABLE_CACHE_THRASHING_CHECK", "0")
 
 LEAST_ON_METAL = (0, 32)
 SHORTAGE = re.compile(r"alloc|out of memory|insufficient memory", re.I)
