@@ -188,6 +188,7 @@ class Costs:
         self._target = {1: Curve(target)}
         self._calibrated = self.target(1).at(1)
         self._attention = attention
+        self._latest: list[Curve] = []  # of drafting and reading, learned from in this round
         self.plain_rounds = 0  # of one row that were learned from, or runs of them
         self._drafting = {(by, 1): Curve(points) for by, points in (drafting or {}).items()}
         self._reading = {by: Curve({1: cost, 2: 2 * cost}) for by, cost in (reading or {}).items()}
@@ -229,11 +230,13 @@ class Costs:
         if batch.rows == 1:
             self.plain_rounds += tokens == 1
             self._stretch_drafting(curve.at(1) / plain)
+        self._latest.clear()
 
     def _stretch_drafting(self, factor: float) -> None:
         """Let drafting follow the machine: who drafts nothing would seem cheaper on a busy one."""
         for curve in (*self._drafting.values(), *self._reading.values()):
-            curve.stretch_by(factor)
+            if curve not in self._latest:
+                curve.stretch_by(factor)
 
     def dearness(self, batch: Batch) -> float:
         """Return what a draft token for each row takes, as a part of a round without."""
@@ -281,8 +284,10 @@ class Costs:
                 self._reading[by] = Curve({n: self.reading(by, n) for n in (1, 2)})
             size = min(missed, FAR)
             reading = seconds - curve.at(depth) if drafted else seconds
+            self._latest.append(self._reading[by])
             self._reading[by].note(size, reading * size / missed)
         elif curve:
+            self._latest.append(curve)
             curve.note(depth, seconds)
 
 
