@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -244,6 +245,14 @@ def test_the_best_mode_may_be_one_with_a_draft_model():
         volley("localspec", reply()),
     ]
     assert "speed beside its best mode, draft-simple-best" in judged(volleys, setting())
+
+
+def test_a_server_whose_template_makes_other_prompts_is_named():
+    other = replace(reply(), prompt_tokens=12)
+    said = shown(
+        setting(), summarise([volley("llama-server", reply()), volley("ik", other)], 1), []
+    )
+    assert "ik read other prompts: of 12.0 tokens on average, where llama-server read 20.0" in said
 
 
 def test_drafts_have_a_table_of_their_own():

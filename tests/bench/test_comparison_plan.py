@@ -200,7 +200,7 @@ def test_ik_llama_cpp_is_started_as_llama_server_is():
     starter = Starter(Path("m.gguf"), Path("llama-server"), 2, Path(), ik=Path("ik-server"))
     [_, side] = chosen(["ik-repacked"], [])
     words = starter.llama_server_command(side, 4, 2048, 81)
-    assert (words[0], words[-1]) == ("ik-server", "--run-time-repack")
+    assert (words[0], words[-2:]) == ("ik-server", ["--jinja", "--run-time-repack"])
     assert words[words.index("--ctx-size") + 1] == "8192"
 
 

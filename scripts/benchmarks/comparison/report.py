@@ -40,7 +40,12 @@ def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goa
     size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average. {noise_line(whole)}"
     greedy = setting.temperature == 0
     rows = ([*row(side), *(texts(side) if greedy else ())] for side in whole)
-    parts = [f"## {setting.name}", size, table((*HEAD, *(TEXTS if greedy else ())), rows)]
+    parts = [
+        f"## {setting.name}",
+        size,
+        other_prompts(whole),
+        table((*HEAD, *(TEXTS if greedy else ())), rows),
+    ]
     if any(side.drafted for side in whole):
         parts.append(table(DRAFTS, (draft_row(side) for side in whole if side.drafted)))
     if len(figures) > len(whole):
@@ -52,6 +57,17 @@ def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goa
 
 def of_all(figures: Sequence[SideFigures]) -> list[SideFigures]:
     return [side for side in figures if side.category == ALL]
+
+
+def other_prompts(whole: Sequence[SideFigures]) -> str:
+    """Warn of servers whose chat template makes another prompt of the same messages."""
+    first, *others = whole
+    return "\n".join(
+        f"{side.side} read other prompts: of {side.prompt_tokens:,.1f} tokens on average, where "
+        f"{first.side} read {first.prompt_tokens:,.1f}. Their texts cannot be compared."
+        for side in others
+        if side.prompt_tokens != first.prompt_tokens
+    )
 
 
 def noise_line(whole: Sequence[SideFigures]) -> str:

@@ -17,6 +17,7 @@ IK, IK_REPACKED = "ik", "ik-repacked"
 NGRAMS = ("ngram-mod", "ngram-simple", "ngram-cache", "ngram-map-k", "ngram-map-k4v")
 TRACE = ("--verbosity", "4")  # a line after each reply with the acceptance by position
 
+JINJA = ("--jinja",)  # the model's own chat template, which the others take without being asked
 PATIENT = ("--time-limit", "36000")  # seconds of a reply; llama-server has no limit
 
 Program = Literal["llama-server", "ik", "localspec"]
@@ -38,8 +39,8 @@ class Side:
 KNOWN = {
     LLAMA_SERVER: Side(LLAMA_SERVER, "llama-server"),
     **{name: Side(name, "llama-server", ("--spec-type", name)) for name in NGRAMS},
-    IK: Side(IK, "ik"),
-    IK_REPACKED: Side(IK_REPACKED, "ik", ("--run-time-repack",)),
+    IK: Side(IK, "ik", JINJA),
+    IK_REPACKED: Side(IK_REPACKED, "ik", (*JINJA, "--run-time-repack")),
     PLAIN: Side(PLAIN, "localspec", ("--proposer", "none")),
     GUESSING: Side(GUESSING, "localspec"),
 }
