@@ -18,6 +18,7 @@ from localspec.backend import Options, Row
 from localspec.draft import Draft
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError
+from localspec.proposers.head import HeadProposer
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.tokens import tokens_of
@@ -166,6 +167,33 @@ def test_slots_hold_what_they_were_left_whatever_was_drafted_and_taken_back(kind
                 model.forward([Row(3, text[start : start + 100], 0)])
             assert np.allclose(again, model.forward([Row(3, tokens_of([5]))])[0], atol=1e-4)
             model.truncate(3, 0)
+
+
+class InTurns:
+    """A proposer that lets a head and others draft in turns."""
+
+    def __init__(self, *proposers):
+        self.proposers = proposers
+        self.asked = 0
+
+    def propose(self, asks):
+        self.asked += 1
+        return self.proposers[self.asked % len(self.proposers)].propose(asks)
+
+    def release(self, slot):
+        for proposer in self.proposers:
+            proposer.release(slot)
+
+
+@pytest.mark.parametrize("name", ["mlx qwen3_5-mtp", "mlx llama-eagle3", "mlx llama-layerskip"])
+def test_a_head_drafts_on_behind_a_long_draft_of_another(name):
+    want = request("greedy", 100, tokens=400)
+    with closing(engines.target(name, **LONG, slots=1)) as model:
+        reply = replies(model, Silent(), [want])
+        drafts = Repeated({PROMPT[0]: reply[0].tokens}, 150)
+        proposer = InTurns(HeadProposer(model.head, floor=0.0), drafts)
+        assert said(replies(model, proposer, [want])) == said(reply)
+        assert drafts.lengths[:2] == [100, 100]
 
 
 def test_a_row_is_padded_by_few_tokens_and_runs_by_itself_beyond():
