@@ -89,7 +89,7 @@ def target(name: str, **options) -> Model:
     path, head = with_head(name)
     wishes = replace(wishes, head=options.get("head", head))
     if path.is_dir():
-        return mlx.load(path, replace(wishes, threads=None))
+        return mlx.load(path, replace(wishes, threads=None, flash_attention=None))
     return llamacpp.load(path, roomy(wishes))
 
 

@@ -16,7 +16,10 @@ from tests.arrangements import Running
 LENGTH = 300  # tokens of a draft
 PLACES = (0, 1, 63, 64, 65, 299, 300)  # of the first token that is wrong; the last: none is
 OPTIONS = {"context": 512, "batch": LENGTH + 2, "tentative": LENGTH, "flash_attention": False}
-KINDS = ("llama", "gemma3", "qwen35", "lfm2", "mamba2")  # attention, windows, states
+KINDS = (  # attention, windows, states
+    *("llama", "gemma3", "qwen35", "lfm2", "mamba2"),
+    *engines.there("mlx llama", "mlx gemma3_text", "mlx qwen3_5", "mlx mamba2"),
+)
 PROMPT = [(at * at + at // 3) % 6 for at in range(40)]
 DRAFT = [(at * at + at // 7) % 6 for at in range(LENGTH)]
 TEXT = tokens_of([*PROMPT, 3, *DRAFT, 2, 2])
@@ -51,7 +54,7 @@ def test_a_long_draft_is_taken_back_from_any_place_in_it(name, slots):
             read(model, 0, 0, begin, outputs=0)
             wrong = tokens_of([*TEXT[begin : begin + 1 + right], *[5] * (LENGTH - right)])
             [verified] = model.forward([Row(0, wrong, LENGTH + 1, LENGTH)])
-            assert close(verified[: right + 1], plain(name)[begin : begin + 1 + right])
+            assert close(list(verified)[: right + 1], plain(name)[begin : begin + 1 + right])
             kept = model.truncate(0, begin + 1 + right)
             assert 0 < kept <= begin + 1 + right
             # Once more, and on: what the rejected tokens left behind would change the logits.
@@ -72,7 +75,7 @@ def test_long_drafts_of_several_texts_share_a_batch(name):
             for slot, count in lengths.items()
         ]
         for logits, count in zip(model.forward(rows), lengths.values(), strict=True):
-            assert close(logits, plain(name)[begin : begin + 1 + count])
+            assert close(list(logits), plain(name)[begin : begin + 1 + count])
         for slot, count in lengths.items():
             right = count // 2
             kept = model.truncate(slot, begin + 1 + right)
@@ -90,7 +93,7 @@ def test_long_drafts_follow_one_another_whether_they_hold_or_not(name):
             drafted = [*TEXT[len(text) : end], *[5] * (30 - right)]
             row = tokens_of([*text[held:], *drafted])
             [logits] = model.forward([Row(0, row, 31, 30)])
-            assert close(logits[: right + 1], plain(name)[len(text) - 1 : end])
+            assert close(list(logits)[: right + 1], plain(name)[len(text) - 1 : end])
             text = TEXT[: end + 1]
             held = model.truncate(0, end)
             assert held <= end
