@@ -479,6 +479,20 @@ def test_a_prompt_that_takes_longer_than_its_drafts_may_win_is_not_read():
     assert reader.asked == []
 
 
+@pytest.mark.parametrize(("step", "texts"), [(2, [True, False, False, False]), (1, [True] * 4)])
+def test_the_prompts_that_follow_are_read_if_the_first_was_worth_it(step, texts):
+    clock = Clock()
+    reader = Reader(clock, step=step)
+    best = beside_reader(reader)
+    read = []
+    for _ in texts:
+        reader.read = 0
+        count(best, clock, length=100, rounds=60)
+        read.append(reader.read > 0)
+        best.release(0)
+    assert read == texts
+
+
 def test_a_draft_model_that_could_win_little_is_neither_tried_nor_shown_a_text():
     clock = Clock()
     reader = Reader(clock, drafting=0.031)

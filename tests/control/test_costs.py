@@ -167,10 +167,19 @@ def test_drafting_is_thought_slower_on_a_slower_machine_even_if_nothing_is_draft
 
 def test_drafting_that_was_timed_in_a_round_does_not_follow_the_round_as_well():
     costs = Costs({1: 0.01, 5: 0.02}, {"small": {1: 0.001, 4: 0.004}})
-    for _ in range(40):
+    for _ in range(3):
         costs.note_drafting("small", 1, 4, 0.004, 0)
         costs.note(Batch(1), 5, 0.03)
-    assert costs.drafting("small", 1).at(4) == pytest.approx(0.004, rel=1e-3)
+    assert costs.drafting("small", 1).at(4) == pytest.approx(0.004)
+    costs.note(Batch(1), 5, 0.03)
+    assert costs.drafting("small", 1).at(4) > 0.0041
+
+
+def test_reading_without_a_draft_takes_no_draft_s_time():
+    costs = Costs({1: 0.01, 5: 0.02}, {"small": {1: 0.1, 4: 0.4}}, {"small": 0.01})
+    for _ in range(9):
+        costs.note_drafting("small", 1, 0, 0.32, missed=32)
+    assert costs.reading("small", 32) == pytest.approx(0.32)
 
 
 def test_costs_know_how_much_slower_a_plain_round_became():

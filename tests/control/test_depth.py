@@ -471,3 +471,24 @@ def test_less_is_verified_behind_a_long_text_where_attention_is_dear():
 def test_in_one_pool_a_token_is_compared_with_the_texts_of_all_rows():
     assert Depth().batch(4, 80) == Batch(4, 80, 80)
     assert Depth(even=True).batch(4, 80) == Batch(4, 80, 20)
+
+
+def test_the_first_text_on_which_a_proposer_was_tried_decides_what_is_expected_of_the_next():
+    made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
+    values = []
+    for worth in (2.0, -2.0):
+        record(made).note_worth(worth)
+        values.append(record(made).value)
+        made.release(0)
+        values.append(record(made).value)
+    assert values[1] == values[0]
+    assert values[2] < values[3] < values[1]
+
+
+def test_a_try_that_the_budget_does_not_pay_for_is_not_considered_for_some_rounds():
+    made = depth({1: 1.0, 17: 4.0}, {"draft": {1: 0.1, 8: 0.8}})
+    loser(made)
+    made.budget.tries = 0.0
+    assert plan(made).limit == 0
+    assert made.sleeps("draft", 0)
+    assert not made.record("draft", 0).sleeps(made._round + MIN_WAIT)
