@@ -164,8 +164,12 @@ class Ledger:
 
     def _positions(self, by: str | None = None) -> Iterator[PositionCounts]:
         """Count draft tokens by position, of one proposer or of all."""
-        drafts = {key: count for key, count in self.drafts.items() if by in (None, key[0])}
-        for at in range(max((size for _, size, _ in drafts), default=0)):
-            had = sum(count for (_, size, _), count in drafts.items() if size > at)
-            right = sum(count for (_, _, right), count in drafts.items() if right > at)
+        drafted, accepted = Counter[int](), Counter[int]()  # drafts that end there
+        for (proposer, size, right), count in self.drafts.items():
+            if size and by in (None, proposer):
+                drafted[size] += count
+                accepted[right] += count
+        had, right = drafted.total(), accepted.total()
+        for ended in range(max(drafted, default=0)):
+            had, right = had - drafted[ended], right - accepted[ended]
             yield PositionCounts(had, right)

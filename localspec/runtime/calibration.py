@@ -22,7 +22,8 @@ BLOCK = 16  # tokens that a processor may multiply at once: they take 0.73 of th
 SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change behind 8
 WIDE_SIZES = (33, 65, 129, 257, 513)  # measured once or twice, as far as there is time
 ALL_SIZES = (*SIZES, *WIDE_SIZES)
-WIDE_SHARE = 0.4  # of the time of narrow forwards, which wide ones may take besides
+# Of the time of narrow forwards, which wide ones may take besides, and the first of these.
+WIDE_SHARE, FIRST_WIDE_SHARE = 0.4, 0.7
 DEPTHS = (1, 4, 8)  # of a draft
 READ_TOKENS = 32  # tokens read at once, to see what one takes
 MAX_HELD, MIN_HELD = 512, 32  # tokens that a slot holds while it is measured
@@ -31,7 +32,7 @@ FILLING_SHARE = 0.25  # of the time may go into these
 DRAFTING_SHARE = 0.5  # of the time of forwards goes into drafts of a head or a draft model
 MIN_READING_SECONDS = 1e-6  # seconds that a head takes for a token that it reads
 MIN_SHARE = 0.25  # of a forward, at least, is not attention to so few tokens
-MIN_TIMES = 3  # measurements of each size, if there is time
+MIN_TIMES = 2  # measurements of each size, if there is time
 MAX_OVERTIME = 4  # times the time there was, after which measuring ends in any case
 # Plain forwards of up to so many seconds are timed in a row as well: a GPU may replay what it has
 # recorded of the third on, and take half as long as after a forward of another size.
@@ -148,7 +149,7 @@ class CostProbe:
         points = in_turns
         if in_turns[sizes[0]] < QUICK_SECONDS:
             points = {**in_turns, sizes[0]: min(in_turns[sizes[0]], self._plain_in_a_row())}
-        points = {**points, **self._wide(points, WIDE_SHARE * seconds)}
+        points = {**points, **self._wide(points, seconds)}
         held, self._held = self._held, MIN_HELD
         if held - MIN_HELD < MIN_APART or len(sizes) < 2:
             return ForwardTimes(points)
@@ -159,20 +160,23 @@ class CostProbe:
     def _wide(self, narrow: Points, seconds: float) -> Points:
         """Time wide forwards twice or once, up to the first that would take too long.
 
-        The curve goes on in a straight line from there, until it is learned from a round.
+        The curve goes on in a straight line from there, until it is learned from a round. Where all
+        would take too long, the first is taken to be as quick for each token as the best of few.
         """
         most = min(self._model.tentative + 1, self._model.batch, self._model.context - self._held)
-        widest, end = max(narrow), self._clock() + seconds
+        begun, per_token = self._clock(), min(narrow[size] / size for size in narrow)
         points: dict[int, float] = {}
         for size in WIDE_SIZES:
-            expected = {**narrow, **points}[widest] * size / widest
-            if size > most or self._clock() + expected > end:
+            share = WIDE_SHARE if points else FIRST_WIDE_SHARE
+            left = begun + share * seconds - self._clock()
+            if size > most or per_token * size > left:
                 break
             points[size] = self._time(size)
-            if self._clock() + points[size] <= end:
+            if 2 * points[size] < left:
                 points[size] = min(points[size], self._time(size))
-            widest = size
-        return points
+            per_token = points[size] / size
+        first = WIDE_SIZES[0]
+        return points or ({first: per_token * first} if first <= most else {})
 
     def _time(self, size: int) -> float:
         self._go_back()

@@ -27,6 +27,8 @@ WAYS = (
     Options(context=8192, kv_type="q8_0"),
     Options(context=2048, slots=4),
     Options(context=8192, batch=2048),
+    Options(context=2048, tentative=510),
+    Options(context=2048, slots=4, tentative=510),
 )
 PARTS = ("weights", "kept", "working", "head", "total", "grown")
 FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
@@ -71,8 +73,9 @@ class MemoryCase:
         cells = "" if o.kv_type == "auto" else f", {o.kv_type}"
         batch = "" if o.batch == Options().batch else f", batch {o.batch:,}"
         slots = f"{o.slots} x " if o.slots > 1 else ""
+        drafts = "" if o.tentative == Options().tentative else f", drafts of {o.tentative}"
         name = o.head.stem if o.head else self.path.stem
-        return f"{self.engine:<8} {name:<38} {slots}{o.context:,}{cells}{batch}"
+        return f"{self.engine:<8} {name:<38} {slots}{o.context:,}{cells}{batch}{drafts}"
 
 
 def cases(folder: Path) -> Iterator[MemoryCase]:

@@ -13,6 +13,8 @@ from localspec.ask import Ask
 from localspec.draft import EMPTY, Draft
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
+from localspec.proposers.first_of import FirstOf
+from localspec.proposers.head import HeadProposer
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import tokens_of
@@ -86,6 +88,18 @@ def test_a_long_draft_changes_no_text(name, kind):
             assert said([fast]) == said([expected]), right
             assert fast.speculation.accepted >= LENGTH
             assert fast.speculation.rounds <= 4
+
+
+@pytest.mark.parametrize("name", ["qwen35-mtp", "llama-eagle3"])
+def test_a_head_follows_a_long_draft_of_another_proposer(name):
+    [expected] = plain(name, "greedy")
+    for right in PLACES:
+        with closing(engines.target(name, **PLAIN | ROOM, slots=1)) as target:
+            recital = Recital([expected.tokens[:200]], right)
+            both = FirstOf({"recital": recital, "head": HeadProposer(target.head)})
+            fast = replies(target, both, wants(target, "greedy"), LENGTH)
+            assert said(fast) == said([expected]), right
+            assert fast[0].speculation.tokens_by_source.keys() >= {"recital", engines.HEADS[name]}
 
 
 @pytest.mark.parametrize("kind", ["penalised", "of a form", "to the end of the context"])

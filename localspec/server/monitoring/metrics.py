@@ -15,6 +15,8 @@ SECOND_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
 GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 DEPTH_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512)
 
+MAX_POSITIONS = 16  # in a draft that are counted one by one
+
 LLAMA_CPP = {  # counters by the names of its server, for dashboards made for it
     "prompt_tokens": "Tokens of prompts that were read",
     "prompt_seconds": "Time to read them",
@@ -25,6 +27,14 @@ LLAMA_CPP = {  # counters by the names of its server, for dashboards made for it
     "spec_decode_num_draft_tokens": "Tokens that were drafted",
     "spec_decode_num_accepted_tokens": "Tokens of drafts that were accepted",
 }
+
+
+def position_label(position: int) -> str:
+    """Name a position in a draft; those of long drafts share names, as each takes memory."""
+    if position <= MAX_POSITIONS:
+        return str(position)
+    first = 1 << (position - 1).bit_length() - 1
+    return f"{first + 1}-{2 * first}"
 
 
 class Metrics:
@@ -69,8 +79,9 @@ class Metrics:
             self._tokens.labels(model, source).inc(count)
         for by, guesses in speculation.positions.items():
             for position, guess in enumerate(guesses, 1):
-                self._drafted.labels(model, by, position).inc(guess.drafted)
-                self._accepted.labels(model, by, position).inc(guess.accepted)
+                place = position_label(position)
+                self._drafted.labels(model, by, place).inc(guess.drafted)
+                self._accepted.labels(model, by, place).inc(guess.accepted)
         for depth, count in speculation.depths.items():
             for _ in range(count):
                 self._depth.labels(model).observe(depth)
