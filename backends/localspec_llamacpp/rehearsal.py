@@ -81,6 +81,8 @@ class LlamaRehearsal:
         """Count what was laid out, and what a head would take beside it."""
         sizes, caches = LOG.take_sizes(), LOG.take_caches()
         logits, beside = trunk.shape.outputs * model.weights.vocabulary * LOGIT, 0
+        if 0 < trunk.snapshots < options.tentative:
+            logits += self.footprint.state_bytes  # copied to the host before a long draft
         if options.head:
             place = placement(options)
             head = plan_head(model.weights, trunk.shape, options, place, empty=True)

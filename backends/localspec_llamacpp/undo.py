@@ -9,7 +9,7 @@ else a checkpoint, a second sequence that shares the slot's state until the slot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,25 +76,20 @@ class AttentionUndo:
         pass
 
 
-class StateCopy(NamedTuple):
-    """The recurrent states after so many tokens of a text, in the host's memory."""
-
-    length: int
-    data: NDArray[np.uint8]
-
-
 class SnapshotUndo:
     """Goes a few tokens back, once and only right after the batch; for a model with a single slot.
 
     Beyond that llama.cpp says yes and restores another state: snapshots stand after tokens of
     the newest batch only, and are lost when slots of different widths share one. So a longer draft
-    is taken back to the copy of the states before it: 20 MB are copied in 10 ms.
+    is taken back to the copy of the states before it, in the host's memory: 20 MB are copied there
+    in 14 ms the first time, and in 1.2 from then on.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._oldest: int | None = None  # the shortest length that may have a snapshot
-        self._copy: StateCopy | None = None
+        self._copied = 0  # tokens after which the states were those of the copy; 0: there is none
+        self._copy: NDArray[np.uint8] | None = None
 
     def ahead(self, row: Row) -> int:
         return settled_ahead(row) if self._is_long(row) else 0
@@ -103,9 +98,9 @@ class SnapshotUndo:
         [row] = rows
         length = held[row.slot]
         self._oldest = length + 1
-        if self._is_long(row) and length and (not self._copy or self._copy.length != length):
-            data = self._context.save_states(row.slot)
-            self._copy = StateCopy(length, data) if data is not None else None
+        if self._is_long(row) and length != self._copied:
+            self._copy = self._context.save_states(row.slot, self._copy) if length else self._copy
+            self._copied = 0 if self._copy is None else length
 
     def _is_long(self, row: Row) -> bool:
         return row.tentative > self._context.snapshots
@@ -114,17 +109,17 @@ class SnapshotUndo:
         covered = self._oldest is not None and self._oldest <= length
         if covered and self._context.remove(slot, length):
             return length
-        copy = self._copy
         self._oldest = None
-        if copy is None or copy.length > length:
+        if self._copy is None or not 0 < self._copied <= length:
             return 0
-        return copy.length if self._context.restore_states(slot, copy.data, copy.length) else 0
+        restored = self._context.restore_states(slot, self._copy, self._copied)
+        return self._copied if restored else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
         return False
 
     def forget(self, slot: int) -> None:
-        self._oldest = self._copy = None
+        self._oldest, self._copied = None, 0
 
 
 class CheckpointUndo:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Footprint
+from localspec.backend import Footprint, Options
 from localspec.errors import ModelFileError
 from localspec_llamacpp.backend import inspect, rehearse
 from tests import engines
@@ -256,3 +256,15 @@ def test_parts_that_do_not_belong_together_are_refused(message: str, tmp_path: P
     with pytest.raises(ModelFileError) as caught:
         inspect(written(tmp_path, SPLITS[message])[0])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "copies"), [("llama", 0), ("qwen35", 1), ("mamba2", 0)])
+def test_the_logits_and_the_states_of_a_long_draft_are_planned_for(name, copies):
+    """A hybrid with snapshots for 8 tokens copies its states before a longer draft."""
+    with rehearse(engines.tiny(name)) as rehearsal:
+        short, long = (
+            rehearsal.needs(Options(context=600, tentative=tentative)).working
+            for tentative in (8, 16)
+        )
+        footprint = rehearsal.footprint
+    assert long - short == 8 * footprint.vocabulary * 4 + copies * footprint.state_bytes
