@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from itertools import count
 
@@ -13,7 +14,7 @@ if sys.platform == "win32":
 import mlx.core as mx
 from mlx.nn import Embedding, Linear, Module, QuantizedLinear, quantize
 
-from localspec_mlx.products import OWN, ROWS, WAYS, Ways, Weights, choose, tune
+from localspec_mlx.products import OWN, ROWS, WAYS, Ways, Weights, choose, timed, tune
 
 NAMES = (OWN, "padded", "wide", "unpacked")
 
@@ -38,6 +39,14 @@ def test_a_way_that_is_hopeless_is_not_timed_again():
 
     assert choose(seconds, (1, 2), (OWN, "wide")) == {1: "wide", 2: "wide"}
     assert (OWN, 2) not in asked
+
+
+def test_a_way_that_the_device_cannot_compute_is_not_taken_and_does_not_fail_the_model():
+    numbers, *scales = mx.quantize(mx.ones((8, 64), mx.bfloat16), mode="mxfp4")
+    how = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+    assert timed("wide", 1, Weights(numbers, scales[0], None, how), count().__next__) == math.inf
+    times = {OWN: 1.0, "wide": math.inf}
+    assert set(choose(lambda name, _: times[name], ROWS, list(times)).values()) == {OWN}
 
 
 class Small(Module):
