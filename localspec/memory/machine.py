@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from localspec.backend import Device
 from localspec.errors import UsageError
 
-MIN_RESERVE, RESERVE_SHARE = (
-    512 << 20,
-    0.06,
-)  # bytes, and share of the total, left for other programs
+# Bytes, and a share of the total, left for other programs; of a GPU at most so many bytes: 6% of a
+# large one are 8 GiB, which kept all layers of a model off it while 3 GiB of it were free.
+MIN_RESERVE, RESERVE_SHARE = 512 << 20, 0.06
+MAX_GPU_RESERVE = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ class Machine:
 
 def _pool(device: Device) -> Pool:
     reserve = max(MIN_RESERVE, int(RESERVE_SHARE * device.total_bytes))
+    if device.kind == "gpu":
+        reserve = min(reserve, MAX_GPU_RESERVE)
     return Pool(device.name, device.total_bytes, device.free_bytes, reserve, device.worker)
 
 

@@ -340,6 +340,15 @@ def test_a_budget_counts_for_the_cards_together():
     assert machine.host.available > 50 * GB
 
 
+def test_what_is_left_of_a_large_card_takes_a_part_of_a_model():
+    """6% of it were 8 GiB, which kept every layer on the host."""
+    card = Device("H200", "gpu", 140 * GB, 6 * GB)
+    machine = Machine.of(Device("host memory", "cpu", 126 * GB, 100 * GB), [card])
+    layers = plan(wanted("14b"), machine).options.gpu_layers
+    assert layers is not None
+    assert 10 < layers < 41
+
+
 def test_a_budget_takes_the_place_of_the_reserve():
     assert cpu(8 * GB).within(6 * GB).host.available == 6 * GB
     assert cpu(8 * GB).within(16 * GB).host.available == 6 * GB  # no more than is free
