@@ -30,6 +30,7 @@ from localspec.system.machine_load import MachineChange
 MIN_WEIGHT_BYTES = 32 << 20  # with smaller models the program around them takes as long
 MAX_TRIES = 3  # measurements with the same versions, of which the fastest counts
 STANDARD_ERRORS = 4.0  # that chance does not reach, of a handful of measurements
+TURNS = 2.5  # times the root of the guesses that turned, which chance does not reach
 LEAST_ERROR = 0.015  # of a speed from one load to the next
 
 
@@ -112,10 +113,11 @@ def _fall_of_acceptance(before: str, now: str) -> Iterator[str]:
     common = min(len(before), len(now))
     moves = [int(new) - int(old) for old, new in zip(before, now, strict=False)]
     moved, turned = sum(moves), sum(map(abs, moves))
-    if moved < -2 * math.sqrt(turned):
+    noise = TURNS * math.sqrt(turned)
+    if moved < -noise:
         old, new = (run[:common].count("1") / common for run in (before, now))
-        noise = 2 * math.sqrt(turned) / common
-        yield f"accepts {new:.0%} of the drafts of a test text ({old:.0%} before, ± {noise:.0%})"
+        was = f"{old:.0%} before, ± {noise / common:.0%}"
+        yield f"accepts {new:.0%} of the drafts of a test text ({was})"
 
 
 def _fall_of_speed(

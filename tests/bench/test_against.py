@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
-from localspec.bench.against import compare
+from localspec.bench.against import compare, jackknife
 from localspec.bench.earlier_run import BenchRun, read, require_comparable
 from localspec.bench.reply import Round
 from localspec.bench.report import as_json, report
@@ -50,6 +53,16 @@ OTHER_NOISE = tuple(-moved for moved in JITTER)
 def test_a_run_like_the_one_before_it_fell_in_nothing():
     assert falls(run(), run(jitter=OTHER_NOISE)) == []
     assert falls(run(), run(plain=0.0102, drafts=0.0206, jitter=OTHER_NOISE)) == []
+
+
+@pytest.mark.parametrize(("loss", "fewest", "most"), [(0.0, 0, 2), (0.2, 97, 100)])
+def test_of_a_hundred_runs_those_fell_that_lost_a_fifth(loss, fewest, most):
+    rng, fell = random.Random(1), 0
+    for _ in range(100):
+        draws = [(rng.gauss(0, 0.07), rng.gauss(math.log(1 - loss), 0.07)) for _ in range(14)]
+        moved, noise = jackknife(draws, lambda pairs: fmean(now - old for old, now in pairs))
+        fell += moved < -noise
+    assert fewest <= fell <= most
 
 
 def test_prompts_that_all_moved_alike_by_a_hundredth_may_have_lain_elsewhere_in_memory():
