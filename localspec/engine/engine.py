@@ -144,7 +144,7 @@ class Engine:
 
     def _round(self, generations: Sequence[Generation], hurried: Hurried) -> None:
         reading = [g for g in generations if g.reads]
-        longest = self._longest_draft(generations) if len(generations) > 1 else None
+        longest = self._longest_draft(generations) if self._costs else None
         turns = self._scheduler.plan(generations, self._allowance(reading), longest)
         if len(generations) > 1:
             note_waiting(generations, turns)
@@ -175,17 +175,19 @@ class Engine:
             return None
         return self._pace.allowance(min(reading, key=left_to_read).cached)
 
-    def _longest_draft(self, generations: Sequence[Generation]) -> int | None:
-        """Return how many tokens each reply may draft; None: as many as it would alone.
+    def _longest_draft(self, generations: Sequence[Generation]) -> int:
+        """Return how many tokens each reply may draft, where depths are open.
 
-        Where depths are open, all drafts together hold the round up no longer than a piece of a
-        prompt may.
+        All drafts together take no room that other texts have in a pool, and hold the round up no
+        longer than a piece of a prompt may.
         """
-        if self._costs is None:
-            return None
+        room = self.slots.room(sum(g.history.size for g in generations))
+        if len(generations) == 1:
+            return max(SHORT_DRAFT, room)
         replies = [g for g in generations if not g.reads]
         held = max((g.cached for g in replies), default=0)
-        return max(SHORT_DRAFT, self._pace.allowance(held) // max(len(replies), 1))
+        most = min(room, self._pace.allowance(held))
+        return max(SHORT_DRAFT, most // max(len(replies), 1))
 
     @property
     def waits(self) -> bool:

@@ -36,6 +36,10 @@ class Slots:
         """Whether any slot is free."""
         return bool(self._free)
 
+    def room(self, active: int) -> int:
+        """Return how many tokens there is room for beside so many active ones and idle texts."""
+        return self._model.pool - active - sum(len(self._held[slot]) for slot in self._free)
+
     def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> SlotChoice:
         """Take a free slot for a text; `active` has the tokens of those in use."""
         held = [active.get(slot, text) for slot, text in enumerate(self._held)]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+import pytest
+
 from localspec.ask import Ask
 from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import SHORT_DRAFT, Engine, EngineParts
 from localspec.engine.settings import Settings
+from localspec.prefix_cache.ram import Ram
+from localspec.prefix_cache.tiers import CacheTiers
 from localspec.testing import ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests.runs import Want, converse
@@ -56,3 +60,28 @@ def test_where_depths_are_open_no_reply_waits_for_the_long_draft_of_another():
 
 def test_at_a_fixed_depth_drafts_are_as_long_as_alone():
     assert {max(of_round) for of_round in limits(3, 1.0, None)[:100]} == {LONG}
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_long_draft_drives_no_text_out_of_a_pool(requests):
+    model, proposer = ScriptedModel(hashed_logits(1)), Wordy()
+    model.batch, model.tentative = 514, 512
+    model.slots, model.context, model.pool = 4, 700, 700
+    parts = EngineParts(Costs(), tiers=CacheTiers(Ram(0)))
+    engine = Engine(model, proposer, LONG, parts=parts)
+    brief = Settings(max_tokens=2, ignore_end=True)
+    idle = Want([3, 4, 5] * 100, brief)
+    converse(engine, [idle])
+    jobs = [
+        engine.prepare(tokens_of([at, 2] * 50), Settings(ignore_end=True), lambda _: None)
+        for at in range(requests)
+    ]
+    for job in jobs:
+        engine.add(job)
+    for _ in range(20):
+        engine.step()
+    for job in jobs:
+        job.cancelled = True
+    assert max(map(max, proposer.limits)) > SHORT_DRAFT
+    [again] = converse(engine, [idle])
+    assert again.usage.cached_tokens > 290
