@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import pvariance
+from textwrap import fill
 from typing import TypeVar
 
 from localspec.bench.earlier_run import BenchRun
 from localspec.bench.modes import AGAIN, PLAIN
+from localspec.bench.report import WIDTH
 from localspec.bench.summary import Trial, decoding, loops, speeds
 from localspec.bench.theory import chance
 from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Speeds, mean, standard_errors, title
@@ -67,7 +69,8 @@ class Comparison:
             (one.what, one.before, one.now, one.change, one.noise, "fell" * one.fell)
             for one in self.changes
         ]
-        return "\n\n".join([self.heading, columns([titles, *rows], numbers=True), *self.notes])
+        table = columns([titles, *rows], numbers=True)
+        return "\n\n".join([self.heading, table, *(fill(note, WIDTH) for note in self.notes)])
 
 
 def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | None) -> Comparison:
@@ -100,7 +103,8 @@ def why_no_speeds(earlier: BenchRun, now: BenchRun) -> str:
         return "one run was on the processor alone, and the other one was not"
     for run, name in ((earlier, "the earlier run"), (now, "this run")):
         if run.load.crowded:
-            return f"other programs took {run.load.others:.0%} of the processors in {name}"
+            others = f"{run.load.others:.0%} of the processors"
+            return f"other programs took {others} in {name}, which should be repeated without them"
     return ""
 
 
@@ -142,7 +146,8 @@ def _of_speed(what: str, rates: Sequence[Rates], mode: str, machine: MachineChan
     moved, noise = jackknife(rates, change)
     noise = math.hypot(noise, machine.error)
     before, now = (f"{mean(run, rate):.2f}" for run in zip(*rates, strict=True))
-    shown = f"{math.expm1(moved):+.0%}", f"± {math.expm1(noise):.0%}"
+    noise_shown = f"± {math.expm1(noise):.0%}" if noise < math.log(2) else "unsteady"
+    shown = f"{math.expm1(moved):+.0%}", noise_shown
     return Change(what, before, now, *shown, fell=moved < -noise, rose=moved > noise)
 
 
