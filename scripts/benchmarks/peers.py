@@ -73,7 +73,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--modes", type=names, default=USUAL, metavar="NAME,...", help=f"of {modes}")
     add("--ours", action="append", default=[], metavar="NAME=OPTIONS", help="one more of ours")
     add("--theirs", action="append", default=[], metavar="NAME=OPTIONS", help="one more of theirs")
-    add("--draft", type=Path, metavar="FILE", help="a draft model or head, for both")
+    add("--draft", metavar="NAME_OR_PATH", help="a draft model or head, for both")
     add("--grid", type=grid_of, default=GRID, metavar="N:P,...", help="n-max:p-min to choose from")
     add("--long", choices=["yes", "no", "only"], default="yes", help="prompts by depth")
     add("--depths", type=numbers, default=[4000], metavar="N,...", help="tokens of long prompts")
@@ -87,6 +87,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def compare(options: argparse.Namespace, folder: Path) -> bool:
+    require_folders(options.json, options.chart)
     prompts = read(options.prompts)
     plan = list(settings(prompts, wish(options)))
     starter = starter_of(options, folder)
@@ -103,13 +104,24 @@ def compare(options: argparse.Namespace, folder: Path) -> bool:
     return results.met
 
 
+def require_folders(*files: Path | None) -> None:
+    """Refuse, before hours of measuring, a file that could not be written then."""
+    for file in files:
+        if file and not file.parent.is_dir():
+            raise SystemExit(f"there is no folder {file.parent} for {file.name}: make it first")
+
+
 def starter_of(options: argparse.Namespace, folder: Path) -> Starter:
     kind = options.quantise or ("q8_0" if options.model == STARTER else AS_IT_IS)
     if options.ik and not options.ik.is_file():
         raise SystemExit(f"there is no llama-server of ik_llama.cpp at {options.ik}")
-    server = llama_server.find(options.llama_server)
     return Starter(
-        weights(options.model, kind, folder), server, options.threads, folder, ik=options.ik
+        weights(options.model, kind, folder),
+        llama_server.find(options.llama_server),
+        options.threads,
+        folder,
+        ik=options.ik,
+        draft=weights(options.draft, AS_IT_IS, folder) if options.draft else None,
     )
 
 
@@ -126,7 +138,7 @@ def drafted(
     options: argparse.Namespace, starter: Starter, prompts: Sequence[PeerPrompt]
 ) -> list[Side]:
     """Return the sides with a draft model or head, llama-server's also with its best options."""
-    drafter = drafter_of(starter.model, options.draft)
+    drafter = drafter_of(starter.model, starter.draft)
     if drafter is None:
         return []
     one_each = replace(wish(options), streams=[1], temperatures=[0.0], depths=(), per_category=1)
@@ -140,8 +152,9 @@ def drafted(
 
 
 def run_of(options: argparse.Namespace, starter: Starter, sides: Sequence[Side]) -> PeersRun:
-    files = starter.model.stat().st_size + (options.draft.stat().st_size if options.draft else 0)
-    together = ROOM * files * len(sides) <= psutil.virtual_memory().available
+    files = [file for file in (starter.model, starter.draft) if file]
+    needed = ROOM * sum(file.stat().st_size for file in files) * len(sides)
+    together = needed <= psutil.virtual_memory().available
     return PeersRun(sides, starter.start, options.rounds, options.max_tokens, together)
 
 
@@ -162,8 +175,8 @@ def about_lines(options: argparse.Namespace, starter: Starter) -> Iterator[str]:
     if starter.ik:
         yield f"ik         {llama_server.told_version(starter.ik)}"
     yield f"model      {starter.model.name}, {options.threads} threads"
-    if options.draft:
-        yield f"draft      {options.draft.name}"
+    if starter.draft:
+        yield f"draft      {starter.draft.name}"
     yield f"prompts    {', '.join(map(str, options.prompts))}"
 
 
@@ -178,7 +191,7 @@ def about_run(
         "llama_server": llama_server.told_version(starter.llama_server),
         "ik": llama_server.told_version(starter.ik) if starter.ik else None,
         "model": starter.model.name,
-        "draft": options.draft.name if options.draft else None,
+        "draft": starter.draft.name if starter.draft else None,
         "sides": {side.name: [side.program, *side.options] for side in sides},
         "threads": options.threads,
         "rounds": options.rounds,

@@ -73,6 +73,7 @@ class Starter:
     threads: int
     folder: Path  # for logs
     ik: Path | None = None  # the server of ik_llama.cpp
+    draft: Path | None = None  # a draft model or head
 
     def start(
         self, side: Side, streams: int, context: int
