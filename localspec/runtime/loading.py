@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -95,13 +96,18 @@ def load(
     return load_pair(files, loading, tell)
 
 
-def load_pair(files: PairFiles, loading: Loading, tell: TellPhase = unheard) -> Runtime:
-    """Load a pair by its files."""
+def load_pair(
+    files: PairFiles,
+    loading: Loading,
+    tell: TellPhase = unheard,
+    note: Callable[[LoadedPair, TellPhase], str] = pair_history.note,
+) -> Runtime:
+    """Load a pair by its files; `note` says what fell since a version changed."""
     with files.examine(tell) as examined:
         resolved = resolve(examined, loading)
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
-        fall = pair_history.note(loaded, tell) if is_priced(loaded, loading) else ""
+        fall = note(loaded, tell) if is_priced(loaded, loading) else ""
         costs = None
         if is_priced(loaded, loading):
             costs = kept_calibrations.load_or_measure(loaded, tell).costs()

@@ -17,6 +17,7 @@ from localspec.memory.planner import Limits
 from localspec.pairing.pair import Pair
 from localspec.runtime import pair_history
 from localspec.runtime.loaded_pair import resolve_and_load
+from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.pair_history import MAX_TRIES, Era, History, key_of, note, read, update
 from localspec.runtime.pair_speed import MAX_SECONDS, POSITIONS, PairSpeed, measure
@@ -303,6 +304,19 @@ def test_a_pair_is_measured_when_it_is_first_loaded_and_keyed_by_what_is_no_vers
     assert key_of(same) == key_of(loaded)
     other = replace(loaded.plan, options=replace(loaded.plan.options, kv_type="q4_0"))
     assert key_of(replace(loaded, resolved=replace(loaded.resolved, plan=other))) != key_of(loaded)
+
+
+def test_a_fall_is_advice_at_load_unless_the_depth_is_fixed():
+    files = PairFiles.locate(engines.tiny("llama"), None, "auto")
+
+    def advice(**fields):
+        options = Options(context=512, threads=1, gpu_layers=0)
+        loading = Loading(options, **fields)
+        with load_pair(files, loading, note=lambda pair, tell: "since now it fell") as runtime:
+            return list(runtime.known.advice)
+
+    assert advice() == ["since now it fell"]
+    assert advice(depth=2) == advice(proposer="none") == []
 
 
 def test_small_models_and_short_contexts_are_not_measured(loaded, a_cache):
