@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from localspec.models.trial import Examined
     from localspec.runtime.loading import Loading
 
-# Tokens of the longest draft: the first that fits, else the last. Two cores take as long for a
-# token of 128 at once as for one of 512.
+# Tokens of the longest draft: the first that fits, else the last. A processor takes as long for
+# a token of 128 at once as for one of 512.
 OPEN_DEPTHS = MAX_TENTATIVE, 256, 128, 64, 32, 16
 MAX_LOGIT_BYTES = 256 << 20  # of a forward; an engine holds them up to twice
 LOGIT_SHARE = 1 / 32  # of the memory that may be used
