@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from localspec.control.acceptance import FEW, Acceptance
 from localspec.control.prices import MARGIN, DraftPrices
 from localspec.pays import Pays
 
+COPYING = 2.5  # gain of late, beyond which it is that of copies, and of no use as a price elsewhere
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
 
@@ -30,6 +31,27 @@ def worthiest(survivals: Survivals, prices: Sequence[float]) -> tuple[int, float
         if total - price > most:
             length, most = at, total - price
     return length, most
+
+
+def at_own_rate(survivals: Survivals, prices: Sequence[float], gain: float) -> Sequence[float]:
+    """Price seconds by what they bring here, where copies brought far more of late.
+
+    A slow stretch of a text lies before the next copy however it is passed: that seconds bring more
+    there is no reason to draft less here.
+    """
+    if gain <= COPYING:
+        return prices
+    best = max(fastest(survivals, [price / gain for price in prices]), COPYING)
+    return prices if best >= gain else [price * best / gain for price in prices]
+
+
+def fastest(survivals: Survivals, times: Sequence[float]) -> float:
+    """Return the speed of the fastest draft of one row, plain decoding being 1.
+
+    `times` are those of 0, 1, ... draft tokens beside a plain round, in plain rounds.
+    """
+    tokens = accumulate(survivals, initial=1.0)
+    return max(total / (1 + time) for total, time in zip(tokens, times, strict=False))
 
 
 def worthiest_to_make(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from localspec.control.acceptance import CAUTION, Acceptance, Odds
 from localspec.control.depth import Depth
-from localspec.control.draft_length import worthiest
+from localspec.control.draft_length import at_own_rate, worthiest
 from localspec.costs import Batch
 from localspec.draft import Draft
 from localspec.proposer import Ask
@@ -76,6 +76,8 @@ class Offers:
         stated = draft.confidences or (UNSTATED,) * len(draft)
         kinds, survivals = acceptance.weigh(stated, caution)
         prices = self.depth.affordable(self.batch, self._priced_to(len(kinds)), acceptance.held)
+        if self.batch.rows + self.batch.beside == 1:
+            prices = at_own_rate(survivals, prices, self.depth.budget.gain)
         length, worth = worthiest(survivals, prices)
         length = len(draft) if tries else length
         offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, length, costly, tries)

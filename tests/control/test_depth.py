@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.control.depth import Candidate, Depth
-from localspec.control.draft_length import draft_on, longest_affordable, worthiest
+from localspec.control.draft_length import at_own_rate, draft_on, longest_affordable, worthiest
 from localspec.control.exploration import ALLOWANCE, FULL, HORIZON, MIN_WAIT
 from localspec.control.prices import MARGIN, DraftPrices
 from localspec.costs import Attention, Batch, Costs
@@ -492,3 +492,17 @@ def test_a_try_that_the_budget_does_not_pay_for_is_not_considered_for_some_round
     assert plan(made).limit == 0
     assert made.sleeps("draft", 0)
     assert not made.record("draft", 0).sleeps(made._round + MIN_WAIT)
+
+
+def test_a_copy_before_does_not_make_drafts_dear_in_the_text_behind_it():
+    prices = depth({1: 1.0, 9: 2.0}).prices(Batch(1))._replace(gain=12.0).verifying(4)
+    unsure = products([0.7] * 4)
+    assert worthiest(unsure, prices)[0] == 0
+    assert worthiest(unsure, at_own_rate(unsure, prices, 12.0))[0] > 0
+
+
+def test_where_little_was_won_of_late_or_a_draft_is_as_fast_prices_stay():
+    prices = depth(FLAT).prices(Batch(1))._replace(gain=2.0).verifying(4)
+    assert at_own_rate(products([0.7] * 4), prices, 2.0) == prices
+    fast = depth(FLAT).prices(Batch(1))._replace(gain=4.0).verifying(16)
+    assert at_own_rate(products([1.0] * 16), fast, 4.0) == fast
