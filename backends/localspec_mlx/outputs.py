@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ class DeviceLogits:
     def __init__(self, logits: mx.array, host: Host, stream: mx.ThreadLocalStream) -> None:
         self.logits = logits
         self._ranks = (mx.argmax(logits, axis=-1), mx.max(logits, axis=-1).astype(mx.float32))
+        self._tokens, self._highest = list[int](), list[float]()
         self._host, self._stream = host, stream
         self._start, self._block = 0, np.empty((0, 0), np.float32)
 
@@ -60,14 +60,12 @@ class DeviceLogits:
             raise failure("MLX could not copy logits", error) from error
         return rows
 
-    def best(self, at: int) -> int:
-        tokens, highest = self._ranked
-        return tokens[at] if math.isfinite(highest[at]) else best(self[at])
+    def finish(self) -> None:
+        """Wait until all is computed: what goes wrong is to go wrong within the forward."""
+        self._tokens, self._highest = (self._host.read(rank).tolist() for rank in self._ranks)
 
-    @cached_property
-    def _ranked(self) -> tuple[list[int], list[float]]:
-        tokens, highest = map(self._host.read, self._ranks)
-        return tokens.tolist(), highest.tolist()
+    def best(self, at: int) -> int:
+        return self._tokens[at] if math.isfinite(self._highest[at]) else best(self[at])
 
 
 class Outputs(NamedTuple):
@@ -89,7 +87,9 @@ class Outputs(NamedTuple):
         ]
 
     def read(self, host: Host) -> list[LogitRows]:
-        """Copy those that do not stay on the device."""
+        """Copy those that do not stay on the device, and wait for all."""
+        for logits in self.long.values():
+            logits.finish()
         copied = host.read(self.joined)
         return [self.long.get(slot, copied[place]) for slot, place in self._places()]
 
