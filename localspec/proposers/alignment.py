@@ -14,6 +14,7 @@ NEAR = 32  # for which two are
 SURE = 4  # enough to forget where the reply stood before
 STRAY = 32  # tokens that agree with nothing, after which no place is near
 MAX_RUN = 32  # most that are compared
+MAX_ODDS = 475  # that a reply goes on like the text, however long it did
 
 
 class Candidate(NamedTuple):
@@ -98,7 +99,9 @@ class Alignment:
 def confidence(run: int) -> float:
     """Estimate the chance that a reply goes on like the text after a run of agreement.
 
-    Measured on revised files: after 1 token 0.71, 4 0.87, 12 0.965, 24 0.990, 48 0.996, 128 0.998.
+    Measured on revised files: after 1 token 0.71, 4 0.87, 12 0.965, 24 0.990, 48 0.996, 128 0.998,
+    600 0.999. No more than 0.998 is stated: without that limit, drafts of these files had up to
+    twice as many wrong tokens and brought up to 5% less, and of exact copies up to 6% more.
     """
-    odds = 1.5 + 2 * run
+    odds = min(1.5 + 2 * run, MAX_ODDS)
     return odds / (1 + odds)

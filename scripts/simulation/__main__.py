@@ -11,7 +11,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from simulation import newcomers, record, trees
+from simulation import newcomers, record, revisions, trees
 from simulation.copies import copies
 from simulation.hardware import CURVES, DRAFTING, WIDE_CURVES
 from simulation.texts import SimulatedText, texts
@@ -147,7 +147,12 @@ def summary(results: Sequence[SimulationTrial]) -> Iterator[str]:
 def main() -> int:
     if sys.argv[1:]:
         [name] = sys.argv[1:]
-        {"record": record.main, "trees": trees.main, "newcomers": newcomers.main}[name]()
+        {
+            "record": record.main,
+            "trees": trees.main,
+            "newcomers": newcomers.main,
+            "revisions": revisions.main,
+        }[name]()
         return 0
     print(HEADING)
     results = []

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
+from localspec.tokens import tokens_of
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
 from simulation.copies import edited, revised, taken, whole
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.newcomers import trials
+from simulation.revisions import Figures, Revision, replay
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
 from simulation.trees import tree_gain
+from simulation.world import SimulatedMachine
 
 GOOD, BAD = 0.9, 0.15
 CHANCE = 0.04  # by which so few and short texts may differ from what `scripts/simulate` tries
@@ -19,6 +23,17 @@ CHANCE = 0.04  # by which so few and short texts may differ from what `scripts/s
 
 def tried(stretches, hardware, drafting, drafter=DRAFT_MODEL):
     return trial(invented("a text", stretches, drafter)[:2], hardware, drafting)
+
+
+@pytest.mark.parametrize("by", ["prediction", "suffix"])
+def test_a_revised_text_is_decoded_in_few_rounds(by):
+    old = tokens_of(np.random.default_rng(0).integers(10, 5000, 600))
+    new = tokens_of([*old[:200], 1, 2, 3, *old[200:350], *old[360:]])
+    figures = Figures()
+    replay(Revision(old, new), by, SimulatedMachine(CURVES["gpu"], 0.0), 0, figures)
+    assert figures.rounds < len(new) / 8
+    assert figures.accepted + figures.rounds >= len(new)
+    assert [wait < 12 for wait in figures.waits] == [True, True]
 
 
 @pytest.mark.parametrize("hardware", CURVES)

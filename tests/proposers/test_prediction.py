@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.proposer import ALWAYS_QUIET, Ask, Hints
+from localspec.proposers.alignment import confidence
 from localspec.proposers.prediction import PredictionProposer
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -170,7 +171,7 @@ def test_an_edit_that_was_made_once_is_not_as_sure_as_one_made_again_and_again()
     once, often = draft(edited[:17], text), draft(edited[:71], text)
     assert (once.tokens[0], often.tokens[0]) == (9, 9)
     assert 0.5 < once.confidences[0] < 0.6
-    assert 0.85 < often.confidences[0] < 0.99 < often.confidences[1]
+    assert 0.85 < often.confidences[0] < 0.95 < often.confidences[1]
 
 
 def test_places_are_not_near_any_more_once_a_reply_has_gone_astray():
@@ -207,13 +208,17 @@ def test_confidence_grows_with_the_agreement_and_starts_low_after_an_edit():
     assert draft([5, TEXT[1]]).confidences == pytest.approx(short)
 
 
+def test_no_agreement_however_long_is_taken_for_sure():
+    assert confidence(60) < confidence(200) < confidence(10_000) < 0.998
+
+
 def test_a_draft_ends_where_it_would_hardly_be_right_in_whole():
     reply = [*TEXT[:30], 5, *TEXT[31:33]]
     whole = draft(reply, limit=32)
     cut = draft(reply, limit=32, floor=0.4)
     assert 0 < len(cut) < len(whole) == 32
     assert np.prod(cut.confidences) >= 0.4 > np.prod(whole.confidences[: len(cut) + 1])
-    assert len(draft(TEXT[:60], limit=16, floor=0.8)) == 16
+    assert len(draft(TEXT[:60], limit=16, floor=0.7)) == 16
 
 
 edited = st.lists(st.integers(0, 3), max_size=40)
