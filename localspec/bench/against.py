@@ -204,6 +204,6 @@ def _memory(earlier: BenchRun, now: BenchRun) -> Iterator[str]:
     before, here = (run.load.memory_speed / 1e9 for run in (earlier, now))
     if now.on_host:
         yield (
-            f"Memory was copied at {before:.1f} GB/s before and at {here:.1f} now; plain decoding "
-            "is compared in proportion to that."
+            f"Memory was copied at {before:.1f} GB/s before and at {here:.1f} now; where it fell, "
+            "plain decoding is compared in proportion."
         )

@@ -68,8 +68,11 @@ class MachineChange(NamedTuple):
 
     @classmethod
     def between(cls, before: MachineLoad, now: MachineLoad) -> MachineChange:
-        """Take memory's speed for the machine's: it changes both alike, but not exactly."""
-        faster = math.log(now.memory_speed / before.memory_speed)
+        """Take memory's speed for the machine's where it fell; where it rose it accuses nobody.
+
+        Its copies vary by 10%, where plain decoding on a quiet machine varies by 4%.
+        """
+        faster = min(math.log(now.memory_speed / before.memory_speed), 0.0)
         return cls(faster, math.hypot(UNEXPLAINED * faster, before.drift, now.drift))
 
 

@@ -135,6 +135,10 @@ def test_a_day_on_which_the_machine_is_a_third_as_fast_accuses_nobody():
     assert falls(run(), run(**slow_day)) == []
 
 
+def test_memory_that_became_faster_accuses_no_version():
+    assert falls(run(), run(copied=(20 * GIGABYTE,) * 2)) == []
+
+
 def test_memory_that_changed_its_speed_during_a_run_makes_plain_speeds_unsure():
     unsteady = run(plain=0.0125, drafts=0.025, copied=(7 * GIGABYTE, 14 * GIGABYTE))
     assert falls(run(), unsteady) == []
