@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+from localspec.cost_scales import Scales
+
 GAIN = 0.1  # the part of a surprise that moves its own size
-DRIFT = 0.2  # and the part that moves all sizes: the machine is busier, or the text has grown
 CLAMP = 1.25  # a single surprise counts as this factor at most
 FAR_APART = 2 / 3  # of a size, from which on another is near it
 WIDER = 1.6  # by which the clamp gives way each time that it is hit on the same side again
@@ -29,9 +30,9 @@ class Curve:
     machine hardly moves it, several in a row do.
     """
 
-    def __init__(self, points: Mapping[int, float]) -> None:
+    def __init__(self, points: Mapping[int, float], scales: Scales | None = None) -> None:
         assert len(points) > 1, "a curve needs two points to begin with"
-        self._scale = 1.0
+        self._scales = scales or Scales()
         self._sizes = sorted(points)
         rising = accumulate((points[size] for size in self._sizes), max)
         self._points = [Point(seconds) for seconds in rising]
@@ -41,37 +42,56 @@ class Curve:
     @property
     def scale(self) -> float:
         """Return the time of everything of late, relative to when it was measured."""
-        return self._scale
+        return math.exp(self._scales.everything)
+
+    @property
+    def doubt(self) -> float:
+        """Return the variance of the logarithm of what plain forwards take."""
+        return self._scales.variance
 
     def at(self, size: int) -> float:
         """Return the seconds that this size takes."""
         self._reach(size)
-        return self._scale * self._line[size]
+        return self.scale * self._line[size]
 
-    def stretch(self, first: int, last: int) -> list[float]:
-        """Return the seconds that each size from `first` to `last` takes."""
+    def stretch(self, first: int, last: int, plain: int | None = None) -> list[float]:
+        """Return the seconds that each size from `first` to `last` takes.
+
+        Forwards of more than `plain` tokens are wide, and take no less than one of these.
+        """
         self._reach(last)
-        return [self._scale * seconds for seconds in self._line[first : last + 1]]
+        scale, line = self.scale, self._line
+        if plain is None:
+            return [scale * seconds for seconds in line[first : last + 1]]
+        least, wide = scale * line[plain], scale * math.exp(self._scales.wide)
+        seconds = [scale * seconds for seconds in line[first : plain + 1]]
+        return seconds + [max(wide * s, least) for s in line[max(first, plain + 1) : last + 1]]
 
-    def note(self, size: int, seconds: float) -> None:
+    def note(self, size: int, seconds: float, *, wide: bool = False) -> None:
         """Learn that this size took so long."""
         if not 0 < seconds < math.inf:
             return
-        expected = max(self.at(size), 1e-9)
+        widening = math.exp(self._scales.wide) if wide else 1.0
+        expected = max(widening * self.at(size), 1e-9)
         at = self._place(size)
         point = self._points[at]
         surprise = clamped(point, seconds / expected)
-        self._scale *= surprise**DRIFT
+        self._scales.note(math.log(surprise), wide=wide)
         point.seconds *= surprise**GAIN
         low, high = self._straighten(at)
         self._draw(range(max(low - 1, 0), min(high + 1, len(self._points) - 1)))
 
     def stretch_by(self, factor: float) -> None:
         """Let everything take that many times as long."""
-        self._scale *= factor
+        self._scales.everything += math.log(factor)
+
+    def copy(self) -> Curve:
+        """Begin a curve with what this one knows, for rounds of more rows."""
+        return Curve(self.points(), self._scales.copied())
 
     def points(self) -> dict[int, float]:
-        scaled = [point.seconds * self._scale for point in self._points]
+        scale = self.scale
+        scaled = [point.seconds * scale for point in self._points]
         return dict(zip(self._sizes, scaled, strict=True))
 
     def _place(self, size: int) -> int:
@@ -200,8 +220,6 @@ class Costs:
 
     def at(self, batch: Batch, tokens: int) -> float:
         """Return the seconds of a round without drafting, by the tokens of its rows together."""
-        if self._attention is NO_ATTENTION:
-            return self.target(batch.rows).at(tokens)
         [seconds] = self.stretch(batch, tokens, tokens)
         return seconds
 
@@ -209,24 +227,22 @@ class Costs:
         """Return the seconds of rounds of `first` to `last` tokens."""
         curve = self.target(batch.rows)
         if self._attention is NO_ATTENTION:
-            return curve.stretch(first, last)
+            return curve.stretch(first, last, batch.rows)
         row = curve.scale * self._attention.row * batch.held
         token = curve.scale * self._attention.token * batch.seen
-        return [
-            seconds + row + token * tokens
-            for tokens, seconds in enumerate(curve.stretch(first, last), start=first)
-        ]
+        by_tokens = enumerate(curve.stretch(first, last, batch.rows), start=first)
+        return [seconds + row + token * tokens for tokens, seconds in by_tokens]
 
     def note(self, batch: Batch, tokens: int, seconds: float) -> None:
         """Learn how long a round took, drafting apart."""
         curve, expected = self.target(batch.rows), self.at(batch, tokens)
-        without = curve.at(tokens)
+        [without] = curve.stretch(tokens, tokens, batch.rows)
         if without < expected and 0 < seconds < math.inf:
             surprise = min(max(seconds / expected, 1 / CLAMP), CLAMP)
             factor = surprise ** (GAIN * (1 - without / expected))
             self._attention = Attention(*(factor * part for part in self._attention))
         plain = curve.at(1)
-        curve.note(tokens, seconds * without / expected)
+        curve.note(tokens, seconds * without / expected, wide=tokens > batch.rows > 1)
         if batch.rows == 1:
             self.plain_rounds += tokens == 1
             self._stretch_drafting(curve.at(1) / plain)
@@ -247,7 +263,7 @@ class Costs:
         key = _about(rows)
         if key not in self._target:
             nearest = max(rows for rows in self._target if rows < key)
-            self._target[key] = Curve(self._target[nearest].points())
+            self._target[key] = self._target[nearest].copy()
         return self._target[key]
 
     def drafting(self, by: str, rows: int) -> Curve | None:

@@ -36,6 +36,8 @@ LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
 TRIES = 0.014  # of the time, which trying a draft model may take
 MIN_PIECE = 32  # tokens of a text that a draft model reads at once: fewer take longer each
 PLAIN_EVERY = 64  # rounds, times the gain: one goes without drafts, to measure that
+MAX_DOUBT = 0.007  # variance of what a plain round of several rows takes, times the gain: one, too
+HICCUP = 1.5  # times the expected cost, beyond which no draft is to blame
 ALONE = Batch(1)
 
 
@@ -125,8 +127,10 @@ class Depth:
 
         So what is new to a text is first verified a little way, where width is dear. Drafts of
         which so many tokens in a row held before may lose these again: they grow in few rounds.
+        Beside other replies they may not, as all of them would lose.
         """
-        return prices[: bisect_right(prices, self.budget.max_risk(batch.rows) + held)]
+        held = held if batch.rows == 1 else 0
+        return prices[: bisect_right(prices, self.budget.max_risk + held)]
 
     def trim(self, batch: Batch, drafts: Sequence[Survivals], held: int = 0) -> list[int]:
         """Choose how many tokens of each draft to verify; where rows are even, of all or none."""
@@ -196,7 +200,7 @@ class Depth:
         if not record.pays:
             waits = self._round < record.next_try or candidate.rival > 0
             return NO_DRAFT if waits else self._try(record, candidate, prices, unread)
-        max_risk = MAX_RISK * self.budget.worth
+        max_risk = self.budget.max_risk
         limit = longest_affordable(prices, candidate.ask.limit, max_risk)
         if not limit:
             return self._wait(record)
@@ -243,16 +247,21 @@ class Depth:
             self._plain = self._round
         if not cost.reads:
             batch = self.batch(cost.rows, cost.held)
-            self.costs.note(batch, cost.tokens, cost.seconds - looking - drafting)
-            wide = self.costs.at(batch, cost.tokens)  # no draft is to blame for a hiccup of a round
+            seconds = cost.seconds - looking - drafting
+            self.costs.note(batch, cost.tokens, seconds)
+            expected = self.costs.at(batch, cost.tokens)
+            # Beside others what came counts, if it was no hiccup: widths vary, and few recur.
+            wide = expected if cost.rows == 1 else min(seconds, HICCUP * expected)
             time = (wide + drafting) / (wide if plain else self.costs.at(batch, cost.rows))
             tokens = cost.emitted / cost.rows
             if self._work <= CostlyWork.DRAFT:
-                self.budget.note(tokens, time, cost.rounds, allowance)
+                self.budget.note(tokens, time, cost, allowance)
             if self._work in (CostlyWork.DRAFT, CostlyWork.TRY):
-                self.budget.note_costly(tokens - time)
+                self.budget.note_costly(cost.rows * (tokens - time))
         self._work = CostlyWork.NONE
-        self._abstains = self._round - self._plain >= PLAIN_EVERY * self.budget.gain
+        late = self._round - self._plain >= PLAIN_EVERY * self.budget.gain
+        doubtful = self.costs.target(cost.rows).doubt > MAX_DOUBT * self.budget.gain
+        self._abstains = late or doubtful
 
     def release(self, slot: int) -> None:
         self.acceptances.release(slot)

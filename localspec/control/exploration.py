@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.control.prices import MARGIN
+from localspec.round_cost import RoundCost
 
 START = 6.0  # plain rounds in the budget at first
 FULL = 12.0  # and later at most, times what rounds take of late
@@ -43,17 +44,19 @@ class Budget:
         """Return what is left for tries, in tokens for one row."""
         return self.gain * self.tries
 
-    def max_risk(self, rows: int) -> float:
+    @property
+    def max_risk(self) -> float:
         """Return the tokens that a round may lose."""
-        return self.gain * rows * MAX_RISK * self.left
+        return MAX_RISK * self.worth
 
-    def note(self, tokens: float, time: float, rounds: int, allowance: float) -> None:
-        """Account for rounds that brought so many tokens each, in the time of plain rounds."""
+    def note(self, tokens: float, time: float, cost: RoundCost, allowance: float) -> None:
+        """Account for rounds that brought so many tokens a row, in the time of plain rounds."""
+        rounds = cost.rounds
         weight = 1 - (1 - WINDOW) ** rounds
         self.tokens += weight * (tokens - self.tokens)
         self.time += weight * (time - self.time)
         allowed = rounds * allowance * tokens
-        self.left = self._within(self.left + allowed + rounds * (tokens - time))
+        self.left = self._within(self.left + allowed + rounds * cost.rows * (tokens - time))
         self.tries = self._within(self.tries + allowed)
 
     def note_costly(self, earned: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.costs import Costs
+from localspec.costs import Batch, Costs
 from localspec.engine.figures import PositionCounts, Speculation
 
 MIN_PLAIN = 24  # plain rounds to have seen: before, only the calibration says what one takes
@@ -18,11 +18,11 @@ def gain(costs: Costs, speculation: Speculation) -> float | None:
     """
     if costs.plain_rounds < MIN_PLAIN:
         return None
-    round_ = costs.target(1)
-    checking = sum(count * round_.at(1 + size) for size, count in speculation.depths.items())
+    alone = Batch(1)
+    checking = sum(count * costs.at(alone, 1 + size) for size, count in speculation.depths.items())
     drafting = sum(drafted(costs, by, guesses) for by, guesses in speculation.positions.items())
     tokens = speculation.rounds + speculation.accepted
-    return tokens * round_.at(1) / (checking + drafting) if tokens else None
+    return tokens * costs.at(alone, 1) / (checking + drafting) if tokens else None
 
 
 def drafted(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:

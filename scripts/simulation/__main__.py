@@ -11,7 +11,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from simulation import newcomers, record, revisions, trees
+from simulation import newcomers, record, revisions, streams, trees
 from simulation.copies import copies
 from simulation.hardware import CURVES, DRAFTING, WIDE_CURVES
 from simulation.texts import SimulatedText, texts
@@ -152,6 +152,7 @@ def main() -> int:
             "trees": trees.main,
             "newcomers": newcomers.main,
             "revisions": revisions.main,
+            "streams": streams.main,
         }[name]()
         return 0
     print(HEADING)

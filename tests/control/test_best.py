@@ -257,10 +257,12 @@ def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges
     best = made(clock, flat=False, counter=(wrong, 0.001))
     tried = []
     for length in range(10, 210):
+        begun = clock.now
         wrong.asked.clear()
         drafts = best.propose([ask(length, slot=slot) for slot in range(rows)])
-        drafted = sum(map(len, drafts))
-        best.note(RoundCost(rows, rows + drafted, rows, 0.01 + 0.002 * drafted, reads=False))
+        tokens = rows + sum(map(len, drafts))
+        seconds = clock.now - begun + 0.0075 + 0.0025 * tokens
+        best.note(RoundCost(rows, tokens, rows, seconds, reads=False))
         if length > 100 and wrong.asked:
             tried.append([len(draft) for draft in drafts if draft])
             assert tried[-1] == ([each.limit for each in wrong.asked] if sampled else [])

@@ -96,6 +96,60 @@ def test_more_rows_begin_with_what_fewer_took_and_learn_apart():
     assert costs.target(5).at(8) > 4 * costs.target(1).at(8)
 
 
+FOUR = Batch(4)
+
+
+def rounds_of_four(plain, wide, every, rounds=60):
+    """Learn from rounds of 4 rows with 4 draft tokens, each so manieth without."""
+    costs = Costs({1: 1.0, 4: 1.6, 8: 2.4})
+    for at in range(rounds):
+        tokens = 4 if at % every == 0 else 8
+        costs.note(FOUR, tokens, plain if tokens == 4 else wide)
+    return costs
+
+
+def test_rows_whose_draft_tokens_are_dearer_make_plain_rounds_no_dearer():
+    costs = rounds_of_four(plain=1.6, wide=3.6, every=10)
+    assert costs.at(FOUR, 4) == pytest.approx(1.6, rel=0.05)
+    assert costs.at(FOUR, 8) == pytest.approx(3.6, rel=0.1)
+    assert costs.at(FOUR, 6) > 1.3 * 2.0  # other widths are dearer, too
+
+
+def test_a_busy_machine_makes_rounds_of_all_widths_dearer():
+    costs = rounds_of_four(plain=3.2, wide=4.8, every=2)
+    assert costs.at(FOUR, 4) == pytest.approx(3.2, rel=0.05)
+    assert costs.at(FOUR, 8) == pytest.approx(4.8, rel=0.1)
+    assert costs.at(FOUR, 6) == pytest.approx(4.0, rel=0.15)
+
+
+def test_what_was_copied_from_fewer_rows_is_doubted_before_the_machine_is():
+    moved = []
+    for batch in (Batch(1), FOUR):
+        costs = Costs({1: 1.0, 4: 1.6, 8: 2.4})
+        plain, wide = costs.at(batch, batch.rows), costs.at(batch, 2 * batch.rows)
+        costs.note(batch, 2 * batch.rows, 1.2 * wide)
+        moved.append(costs.at(batch, batch.rows) / plain)
+    assert moved[0] > 1.02 > moved[1]
+
+
+def test_plain_rounds_are_doubted_more_the_longer_only_wide_ones_are_seen():
+    costs = Costs({1: 1.0, 4: 1.6, 8: 2.4})
+    doubts = [costs.target(4).doubt]
+    for _ in range(100):
+        costs.note(FOUR, 8, 2.4)
+        doubts.append(costs.target(4).doubt)
+    costs.note(FOUR, 4, 1.6)
+    assert doubts[0] < doubts[10] < doubts[50] < doubts[100]
+    assert costs.target(4).doubt < doubts[100] / 1.5
+
+
+def test_a_wide_round_never_seems_to_take_less_than_a_plain_one():
+    costs = Costs({1: 1.0, 4: 1.6, 8: 1.7})
+    for _ in range(100):
+        costs.note(FOUR, 8, 1.0)
+    assert costs.at(FOUR, 5) >= costs.at(FOUR, 4)
+
+
 def test_a_proposer_never_seen_has_no_price_and_one_that_had_to_catch_up_sets_none():
     costs = Costs()
     assert costs.drafting("oracle", 1) is None

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localspec.control.depth import Candidate, Depth
+from localspec.control.depth import HICCUP, Candidate, Depth
 from localspec.control.draft_length import at_own_rate, draft_on, longest_affordable, worthiest
-from localspec.control.exploration import ALLOWANCE, FULL, HORIZON, MIN_WAIT
+from localspec.control.exploration import ALLOWANCE, FULL, HORIZON, MIN_WAIT, START
 from localspec.control.prices import MARGIN, DraftPrices
-from localspec.costs import Attention, Batch, Costs
+from localspec.costs import CLAMP, Attention, Batch, Costs
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -114,6 +114,12 @@ def test_a_draft_may_lose_as_many_tokens_as_held_before_it():
     assert len(made.affordable(Batch(1), prices, held=40)) == 40 + len(
         made.affordable(Batch(1), prices)
     )
+
+
+def test_beside_other_replies_a_draft_may_not_lose_what_held_before_it():
+    made = depth(STEEP)
+    prices = made.verifying(Batch(2), 64)
+    assert made.affordable(Batch(2), prices, held=40) == made.affordable(Batch(2), prices)
 
 
 def test_under_load_the_same_draft_is_checked_less_far():
@@ -391,6 +397,45 @@ def test_plain_decoding_is_looked_at_too_where_much_seems_to_be_won():
         lap(made, 1 + kept, 1 + kept)
     assert made.budget.gain > 3
     assert 1 <= plain <= 4
+
+
+def test_rows_that_are_new_are_soon_measured_without_drafts_too():
+    """What they take was copied from one row, and may be wrong for all drafts of several."""
+    abstained = []
+    for rows in (1, 4):
+        made, drafts = depth(FLAT), [products([0.99] * 4)] * rows
+        abstained.append(0)
+        for _ in range(100):
+            tokens = rows + sum(made.trim(Batch(rows), drafts))
+            abstained[-1] += tokens == rows
+            seconds, came = made.costs.at(Batch(rows), tokens), rows + (tokens > rows)
+            note(made, RoundCost(rows, tokens, came, seconds, reads=False))
+    assert abstained[0] <= 1
+    assert 2 <= abstained[1] <= 6
+
+
+def test_drafts_of_several_rows_may_lose_no_more_than_those_of_one():
+    lost = []
+    for rows in (1, 4):
+        made, spent = depth({1: 1.0, 4: 1.1, 8: 1.2, 40: 2.0}), 0.0
+        batch = Batch(rows)
+        for _ in range(200):
+            kept = made.trim(batch, [products([0.99] * 4)] * rows)
+            tokens = rows + sum(kept)
+            seconds = made.costs.at(batch, tokens)
+            spent += seconds / made.costs.at(batch, rows) - 1
+            note(made, RoundCost(rows, tokens, rows, seconds, reads=False))
+        lost.append(rows * spent)
+    assert lost[1] < 1.2 * lost[0]
+
+
+@pytest.mark.parametrize(("took", "counts"), [(1.0, 1.0), (1.4, 1.4), (9.0, HICCUP * CLAMP)])
+def test_what_a_draft_of_several_rows_took_counts_but_for_a_hiccup(took, counts):
+    made, batch = depth({1: 1.0, 2: 1.1, 4: 1.4}), Batch(2)
+    seconds = took * made.costs.at(batch, 4)
+    note(made, RoundCost(2, 4, 2, seconds, reads=False))
+    lost = 2 * (counts * 1.4 / 1.1 - 1)
+    assert START + ALLOWANCE - made.budget.left == pytest.approx(lost, rel=0.2)
 
 
 def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():

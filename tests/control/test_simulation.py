@@ -13,6 +13,7 @@ from simulation.copies import edited, revised, taken, whole
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.newcomers import trials
 from simulation.revisions import Figures, Revision, replay
+from simulation.streams import DEARER, RowsMachine, lookups, rows_speed
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
 from simulation.trees import tree_gain
 from simulation.world import SimulatedMachine
@@ -104,3 +105,18 @@ def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
 def test_copies_are_drafted_about_as_far_as_is_best(hardware, copy, least):
     found = trial(taken("a text", 2, copy)[:2], hardware, 0.0)
     assert found.speed >= least * found.best > 1
+
+
+@pytest.mark.parametrize("beyond", [1.0, DEARER])
+@pytest.mark.parametrize("even", [True, False], ids=["one width", "any widths"])
+@pytest.mark.parametrize("rows", [2, 4, 8])
+def test_several_texts_never_lose_by_drafts(rows, even, beyond):
+    """Whether five draft tokens are cheap and nine dear, or all cost more than was foreseen."""
+    machine = RowsMachine(SimulatedMachine(WIDE_CURVES["cpu wide"], 0.0), even, beyond)
+    for rate, share in ((0.9, 0.2), (0.5, 1.0), (0.95, 1.0)):
+        assert rows_speed(lookups(rate, share, rows), machine) >= 0.99
+
+
+def test_several_texts_win_where_drafts_pay_all_of_them():
+    machine = RowsMachine(SimulatedMachine(WIDE_CURVES["cpu wide"], 0.0), even=True)
+    assert rows_speed(lookups(0.95, 1.0, 2), machine) > 1.2
