@@ -33,7 +33,7 @@ class Goal:
 
     def __str__(self) -> str:
         sign = "at most" if self.at_most else "at least"
-        verdict = "met" if self.met else "MISSED, within noise" if self.in_noise else "MISSED"
+        verdict = ("met" if self.met else "MISSED") + (", within noise" if self.in_noise else "")
         spread = "" if self.noise is None else f" ±{self.value * self.noise:.3f}"
         return f"{self.claim}: {self.value:.3f}{spread}, goal {sign} {self.bound:g}: {verdict}"
 
