@@ -86,13 +86,14 @@ def draw_samples(
 def _sample(model: Model, spot: Spot, name: str, proposer: Proposer, sampler: Sampler) -> Sample:
     held = len(spot.text) - 1
     g = Generation(
-        History(spot.text),
+        History(spot.text[:-1]),
         sampler,
         Ending(len(spot.text) + DRAFT_LENGTH + 1),
         model.tokenizer.token_bytes,
         depth=min(DRAFT_LENGTH, model.tentative),
         slot=spot.slot,
     )
+    g.history.append(int(spot.text[-1]))  # of a reply: few proposers draft where one begins
     g.cached = model.truncate(g.slot, held)
     while g.cached < held:
         _round(model, proposer, Turn(g, min(held - g.cached, model.batch), 0, emits=False))
