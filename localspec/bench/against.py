@@ -41,7 +41,7 @@ Rates = tuple[Speeds, Speeds]  # and their speeds
 class Change:
     """A figure before and now, the change and what of it may be noise, as they are shown."""
 
-    what: str
+    figure: str
     before: str
     now: str
     change: str
@@ -50,7 +50,7 @@ class Change:
     rose: bool = False
 
     def __str__(self) -> str:
-        return f"{self.what} {self.now} ({self.before} before; {self.change}, noise {self.noise})"
+        return f"{self.figure} {self.now} ({self.before} before; {self.change}, noise {self.noise})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Comparison:
     def text(self) -> str:
         titles = ("", "before", "now", "change", "noise", "")
         rows = [
-            (one.what, one.before, one.now, one.change, one.noise, "fell" * one.fell)
+            (one.figure, one.before, one.now, one.change, one.noise, "fell" * one.fell)
             for one in self.changes
         ]
         table = columns([titles, *rows], numbers=True)
@@ -96,9 +96,9 @@ def compare(path: Path, earlier: BenchRun, now: BenchRun, drafter: Drafter | Non
 
 def why_no_speeds(earlier: BenchRun, now: BenchRun) -> str:
     """Return why speeds of two runs cannot be compared; "" if they can."""
-    before, here = earlier.heading["machine"], now.heading["machine"]
-    if before != here:
-        return f"the file is of another machine ({before}), and this is {here}"
+    before, machine = earlier.heading["machine"], now.heading["machine"]
+    if before != machine:
+        return f"the file is of another machine ({before}), and this is {machine}"
     if earlier.on_host != now.on_host:
         return "one run was on the processor alone, and the other one was not"
     for run, name in ((earlier, "the earlier run"), (now, "this run")):
@@ -133,7 +133,7 @@ def _of_mode(
     yield _of_texts(f"{name}: text of plain", pairs, mode)
 
 
-def _of_speed(what: str, rates: Sequence[Rates], mode: str, machine: MachineChange) -> Change:
+def _of_speed(figure: str, rates: Sequence[Rates], mode: str, machine: MachineChange) -> Change:
     """Compare plain decoding, or a mode as a multiple of it."""
 
     def rate(prompt: Speeds) -> float:
@@ -148,10 +148,12 @@ def _of_speed(what: str, rates: Sequence[Rates], mode: str, machine: MachineChan
     before, now = (f"{mean(run, rate):.2f}" for run in zip(*rates, strict=True))
     noise_shown = f"± {math.expm1(noise):.0%}" if noise < math.log(2) else "unsteady"
     shown = f"{math.expm1(moved):+.0%}", noise_shown
-    return Change(what, before, now, *shown, fell=moved < -noise, rose=moved > noise)
+    return Change(figure, before, now, *shown, fell=moved < -noise, rose=moved > noise)
 
 
-def _of_accepted(what: str, pairs: Sequence[Pair], mode: str, *, counts: bool) -> Iterator[Change]:
+def _of_accepted(
+    figure: str, pairs: Sequence[Pair], mode: str, *, counts: bool
+) -> Iterator[Change]:
     """Compare how often a drafted token is accepted if all before it were."""
 
     def accepted(trials: Sequence[Trial]) -> float | None:
@@ -166,10 +168,10 @@ def _of_accepted(what: str, pairs: Sequence[Pair], mode: str, *, counts: bool) -
         moved, noise = jackknife(judged, change)
         before, now = (f"{accepted(run):.0%}" for run in zip(*judged, strict=True))
         shown = f"{moved * 100:+.0f}", f"± {noise * 100:.0f}"
-        yield Change(what, before, now, *shown, fell=counts and moved < -noise)
+        yield Change(figure, before, now, *shown, fell=counts and moved < -noise)
 
 
-def _of_texts(what: str, pairs: Sequence[Pair], mode: str) -> Change:
+def _of_texts(figure: str, pairs: Sequence[Pair], mode: str) -> Change:
     before, now = (
         sum(trial[mode].tokens == trial[PLAIN].tokens for trial in run)
         for run in zip(*pairs, strict=True)
@@ -177,7 +179,7 @@ def _of_texts(what: str, pairs: Sequence[Pair], mode: str) -> Change:
     count = len(pairs)
     noise = 2 * math.sqrt(2 * count - before - now)  # near-ties turn now one way, now the other
     shown = f"{before}/{count}", f"{now}/{count}", f"{now - before:+}", f"± {noise:.0f}"
-    return Change(what, *shown, fell=now - before < -noise)
+    return Change(figure, *shown, fell=now - before < -noise)
 
 
 def jackknife(
@@ -192,18 +194,18 @@ def jackknife(
 
 
 def _changes(earlier: BenchRun, now: BenchRun) -> str:
-    before, here = (
+    before, after = (
         [*run.heading["versions"].split(", "), f"revision {run.heading.get('revision', 'unknown')}"]
         for run in (earlier, now)
     )
-    changes = changed(before, here)
+    changes = changed(before, after)
     return f"Changed since: {changes}." if changes else "No version has changed since."
 
 
 def _memory(earlier: BenchRun, now: BenchRun) -> Iterator[str]:
-    before, here = (run.load.memory_speed / 1e9 for run in (earlier, now))
+    before, after = (run.load.memory_speed / 1e9 for run in (earlier, now))
     if now.on_host:
         yield (
-            f"Memory was copied at {before:.1f} GB/s before and at {here:.1f} now; where it fell, "
+            f"Memory was copied at {before:.1f} GB/s before and at {after:.1f} now; where it fell, "
             "plain decoding is compared in proportion."
         )

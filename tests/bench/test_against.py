@@ -44,7 +44,7 @@ def compared(before, now):
 
 
 def falls(before, now):
-    return [change.what for change in compared(before, now).falls]
+    return [change.figure for change in compared(before, now).falls]
 
 
 OTHER_NOISE = tuple(-moved for moved in JITTER)
@@ -94,7 +94,7 @@ def test_drafts_that_lost_a_fifth_of_their_gain_fell():
 
 
 def test_drafts_that_are_accepted_more_seldom_fell():
-    changes = {change.what: change for change in compared(run(), run(right=2)).changes}
+    changes = {change.figure: change for change in compared(run(), run(right=2)).changes}
     accepted = changes["with drafts: accepted"]
     assert (accepted.before, accepted.now, accepted.change) == ("75%", "67%", "-8")
     assert accepted.fell
@@ -117,7 +117,7 @@ def test_texts_that_are_plains_no_more_fell():
         replace(one, tokens=(7,)) if one.mode == "auto" else one for one in now.outcome.replies
     ]
     other = report(SETUP, replace(now.outcome, replies=tuple(replies)))
-    changes = {change.what: change for change in compared(now, other).changes}
+    changes = {change.figure: change for change in compared(now, other).changes}
     texts = changes["with drafts: text of plain"]
     assert (texts.before, texts.now, texts.fell) == ("8/8", "0/8", True)
     one_near_tie = replies[:2] + list(now.outcome.replies[2:])
@@ -165,7 +165,7 @@ def test_on_a_gpu_the_hosts_memory_is_no_excuse():
 )
 def test_speeds_that_cannot_be_compared_are_left_out(now, reason):
     comparison = compared(run(), run(plain=0.1, drafts=0.5, right=1, **now))
-    assert [change.what for change in comparison.changes] == [
+    assert [change.figure for change in comparison.changes] == [
         "with drafts: accepted",
         "with drafts: text of plain",
     ]
