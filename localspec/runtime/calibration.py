@@ -20,7 +20,7 @@ from localspec.sampling.sampler import Sampler
 SECONDS = 1.0
 BLOCK = 16  # tokens that a processor may multiply at once: they take 0.73 of the time of 15
 SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change behind 8
-WIDE_SIZES = (33, 65, 129, 257, 513)  # measured once or twice, as far as there is time
+WIDE_SIZES = (32, 64, 128, 256, 512)  # measured once or twice, as far as there is time
 ALL_SIZES = (*SIZES, *WIDE_SIZES)
 # Of the time of narrow forwards, which wide ones may take besides, and the first of these.
 WIDE_SHARE, FIRST_WIDE_SHARE = 0.4, 0.7
@@ -61,12 +61,12 @@ class Calibration:
 
     @property
     def steady(self) -> bool:
-        """Whether longer took longer throughout, whole blocks apart, within some tolerance."""
+        """Whether longer took longer throughout, one whole block apart, within some tolerance."""
         rows = (self.target, *self.drafting.values())
         return all(
             points[more] >= STEADY * points[less]
             for points in rows
-            for less, more in pairwise(size for size in sorted(points) if size % BLOCK)
+            for less, more in pairwise(size for size in sorted(points) if size != BLOCK)
         )
 
     def in_plain_rounds(self) -> Calibration:

@@ -3,12 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
+from localspec.decoding.scheduler import AGEING_TOKENS, BLOCK, Scheduler, piece
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, tokens_of
 
 PIECE = 100
+BESIDE_ONE = 95  # tokens of a prompt, which are whole blocks with the token of one reply
 SCHEDULER = Scheduler(batch=512, tentative=4)
 
 
@@ -64,22 +65,22 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
     texts = [text(5, said=1), text(length)]
     rounds = 0
     while texts[1].reads and rounds < 1000:
-        texts.append(text(PIECE))  # as much as a round can read
+        texts.append(text(PIECE - BLOCK))  # hardly more can be read in a round
         read(texts)
         rounds += 1
-    assert rounds <= length / AGEING_TOKENS + length / PIECE + 2
+    assert rounds <= length / AGEING_TOKENS + length / (PIECE - BLOCK) + 2
 
 
 @pytest.mark.parametrize(
     ("length", "pieces"),
     [
-        (100, [100]),
-        (101, [37, 64]),
-        (163, [99, 64]),
-        (164, [100, 64]),
-        (250, [100, 86, 64]),
-        (300, [100] * 3),
-        (301, [100, 100, 37, 64]),
+        (95, [95]),
+        (96, [31, 65]),
+        (158, [79, 79]),
+        (159, [95, 64]),
+        (250, [95, 79, 76]),
+        (285, [95] * 3),
+        (286, [95, 95, 31, 65]),
     ],
 )
 def test_a_prompt_is_read_in_large_pieces_of_which_the_last_is_not_short(length, pieces):
@@ -91,7 +92,7 @@ def test_a_prompt_is_read_in_large_pieces_of_which_the_last_is_not_short(length,
     assert found == pieces
 
 
-@pytest.mark.parametrize(("length", "first"), [(512, 512), (513, 449), (682, 512), (1100, 512)])
+@pytest.mark.parametrize(("length", "first"), [(512, 512), (513, 448), (682, 512), (1100, 512)])
 def test_without_replies_a_piece_is_at_most_a_batch(length, first):
     assert SCHEDULER.plan([text(length)])[0].feed == first
     assert SCHEDULER.plan([text(length), text(9_000)])[0].feed == first
@@ -100,9 +101,19 @@ def test_without_replies_a_piece_is_at_most_a_batch(length, first):
 def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
     feeds = [
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]
-        for size in (10, 30, 40, 100)
+        for size in (10, 30, 40, 200)
     ]
-    assert feeds == [[1, 10, 90], [1, 30, 70], [1, 40], [1, 100]]
+    assert feeds == [[1, 10, 85], [1, 30, 65], [1, 40], [1, 95]]
+
+
+@pytest.mark.parametrize("replies", [1, 3, 20])
+def test_a_prompt_beside_replies_is_read_in_whole_blocks_but_for_its_end(replies):
+    texts = [*[text(5, said=1) for _ in range(replies)], text(500)]
+    widths = []
+    while texts[-1].reads:
+        widths.append(sum(turn.feed for turn in SCHEDULER.plan(texts, PIECE)))
+        read(texts)
+    assert all(width % BLOCK == 0 for width in widths[:-1])
 
 
 @given(
