@@ -10,7 +10,7 @@ from localspec.decoding.turn import Turn
 
 # Tokens of a prompt: fewer take longer each, so the end of a round begins no more of them.
 MIN_PIECE = 64
-BLOCK = 16  # tokens that a processor multiplies at once: 67 take 1.2 times as long as 64
+BLOCK = 16  # tokens that a processor may multiply at once: 15 take 1.3 times as long
 AGEING_TOKENS = 64  # tokens that count as one step, by which each round moves a prompt forward
 
 
@@ -34,18 +34,16 @@ class Scheduler:
     ) -> list[Turn]:
         """Grant turns to as many sequences as there is room for, the longest waiting first.
 
-        Beside replies at most `allowance` tokens of prompts are read, one prompt after the other,
-        so many that they and a token of each reply are whole blocks.
-        No draft is longer than `longest`.
+        Beside replies at most `allowance` tokens of prompts are read, one prompt after the other.
+        Without replies the first prompt is read as far as it goes, and others with it within the
+        allowance: its first token need not wait for theirs. No draft is longer than `longest`.
         """
         longest = self.tentative if longest is None else min(longest, self.tentative)
         if len(generations) == 1:
             [g] = generations
             return [self._reading(g) if g.reads else self._turn(g, self.batch, longest)]
-        replies = sum(not g.reads for g in generations)
-        reading = self.batch
-        if replies and allowance is not None:
-            reading = max((allowance + replies) // BLOCK * BLOCK - replies, 1)
+        beside = self.batch if allowance is None else allowance
+        reading = self.batch if all(g.reads for g in generations) else beside
         turns: list[Turn] = []
         left, begun = self.batch, False
         for g in in_turn(generations):
@@ -53,8 +51,8 @@ class Scheduler:
             if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit
-                reading -= turn.feed if g.reads else 0
-                begun |= g.reads
+                if g.reads:
+                    reading, begun = min(reading, beside) - turn.feed, True
         return turns
 
     def _reading(self, g: Generation) -> Turn:
@@ -81,8 +79,8 @@ def limit(g: Generation, longest: int) -> int:
 def piece(g: Generation, most: int) -> int:
     """Return how much of a prompt to read now, of at most so many tokens.
 
-    As much as may be, but no short one is left for the end: it takes as long as a longer one. What
-    is left for the end then is whole blocks of this piece.
+    As much as may be, but no short one is left for the end: it takes as long as a longer one. This
+    piece is whole blocks less then.
     """
     pending, most = g.history.size - g.cached, max(most, 0)
     if 0 < pending - most < MIN_PIECE < most:

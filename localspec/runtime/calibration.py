@@ -13,12 +13,12 @@ import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
 from localspec.costs import NO_ATTENTION, UNMEASURED, Attention, Costs
+from localspec.decoding.scheduler import BLOCK
 from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 
 SECONDS = 1.0
-BLOCK = 16  # tokens that a processor may multiply at once: they take 0.73 of the time of 15
 SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change behind 8
 WIDE_SIZES = (32, 64, 128, 256, 512)  # measured once or twice, as far as there is time
 ALL_SIZES = (*SIZES, *WIDE_SIZES)

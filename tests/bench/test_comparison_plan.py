@@ -240,6 +240,13 @@ def test_every_slot_of_llama_server_has_the_whole_context_of_one_of_ours():
     assert (options["--spec-type"], options["--port"]) == ("ngram-mod", "81")
 
 
+@pytest.mark.parametrize(("shares", "context"), [(False, "2048"), (True, "8192")])
+def test_our_slots_have_together_as_much_context_as_those_of_llama_server(shares, context):
+    starter = Starter(Path("m.gguf"), Path("llama-server"), 2, Path(), shares_cache=shares)
+    options = starter.localspec_options(4, 2048)
+    assert options == ["--slots", "4", "--context", context, "--threads", "2"]
+
+
 def test_a_given_server_goes_before_that_of_the_environment(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     for each in (one, other):

@@ -3,13 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
-from localspec.decoding.scheduler import AGEING_TOKENS, BLOCK, Scheduler, piece
+from localspec.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, tokens_of
 
-PIECE = 100
-BESIDE_ONE = 95  # tokens of a prompt, which are whole blocks with the token of one reply
+PIECE = 96
 SCHEDULER = Scheduler(batch=512, tentative=4)
 
 
@@ -65,22 +64,22 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
     texts = [text(5, said=1), text(length)]
     rounds = 0
     while texts[1].reads and rounds < 1000:
-        texts.append(text(PIECE - BLOCK))  # hardly more can be read in a round
+        texts.append(text(PIECE))  # as much as a round can read
         read(texts)
         rounds += 1
-    assert rounds <= length / AGEING_TOKENS + length / (PIECE - BLOCK) + 2
+    assert rounds <= length / AGEING_TOKENS + length / PIECE + 2
 
 
 @pytest.mark.parametrize(
     ("length", "pieces"),
     [
-        (95, [95]),
-        (96, [31, 65]),
-        (158, [79, 79]),
-        (159, [95, 64]),
-        (250, [95, 79, 76]),
-        (285, [95] * 3),
-        (286, [95, 95, 31, 65]),
+        (96, [96]),
+        (97, [32, 65]),
+        (159, [80, 79]),
+        (160, [96, 64]),
+        (250, [96, 80, 74]),
+        (288, [96] * 3),
+        (289, [96, 96, 32, 65]),
     ],
 )
 def test_a_prompt_is_read_in_large_pieces_of_which_the_last_is_not_short(length, pieces):
@@ -98,22 +97,22 @@ def test_without_replies_a_piece_is_at_most_a_batch(length, first):
     assert SCHEDULER.plan([text(length), text(9_000)])[0].feed == first
 
 
+@pytest.mark.parametrize(
+    ("lengths", "feeds"), [((250, 200), [200]), ((250, 20), [20, 76]), ((30, 20), [20, 30])]
+)
+def test_without_replies_the_first_prompt_is_read_whole_and_others_as_the_allowance_lets(
+    lengths, feeds
+):
+    turns = SCHEDULER.plan([text(length) for length in lengths], PIECE)
+    assert [turn.feed for turn in turns] == feeds
+
+
 def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
     feeds = [
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]
         for size in (10, 30, 40, 200)
     ]
-    assert feeds == [[1, 10, 85], [1, 30, 65], [1, 40], [1, 95]]
-
-
-@pytest.mark.parametrize("replies", [1, 3, 20])
-def test_a_prompt_beside_replies_is_read_in_whole_blocks_but_for_its_end(replies):
-    texts = [*[text(5, said=1) for _ in range(replies)], text(500)]
-    widths = []
-    while texts[-1].reads:
-        widths.append(sum(turn.feed for turn in SCHEDULER.plan(texts, PIECE)))
-        read(texts)
-    assert all(width % BLOCK == 0 for width in widths[:-1])
+    assert feeds == [[1, 10, 86], [1, 30, 66], [1, 40], [1, 96]]
 
 
 @given(
