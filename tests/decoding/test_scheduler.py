@@ -98,7 +98,7 @@ def test_without_replies_a_piece_is_at_most_a_batch(length, first):
 
 
 @pytest.mark.parametrize(
-    ("lengths", "feeds"), [((250, 200), [200]), ((250, 20), [20, 76]), ((30, 20), [20, 30])]
+    ("lengths", "feeds"), [((250, 150), [150]), ((250, 20), [20, 76]), ((30, 20), [30, 20])]
 )
 def test_without_replies_the_first_prompt_is_read_whole_and_others_as_the_allowance_lets(
     lengths, feeds
