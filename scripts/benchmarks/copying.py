@@ -1,7 +1,7 @@
 """How fast replies come that copy, by the length of drafts, beside the speed of reading a prompt.
 
-`scripts/bench copying MODEL [--depths 4,16,64] [--tasks class,part,lines] [--seconds N]`: a class
-of 25 methods renamed, one whose reply ends long before its prediction does, and 300 lines repeated.
+`scripts/bench copying MODEL [--depths 4,16,64] [--tasks class,part,long] [--seconds N]`: a class
+of 25 methods renamed, one whose reply ends long before its prediction does, and one of 300 lines.
 All replies are predicted; each mode answers in turn, by `localspec bench`.
 """
 
@@ -22,7 +22,7 @@ from localspec.bench.reply import MeasuredReply
 from localspec.bench.verdict import AUTO
 
 DEPTHS = "4,16,64,256,512"
-METHODS, PART, LINES = 25, 6, 300
+METHODS, PART, LONG = 25, 6, 100
 STOCK = ("add", "count", "drop", "find", "hold", "lend", "list", "move", "name", "pack", "plan")
 FIELDS = ("boxes", "crates", "pallets", "orders", "labels", "drivers", "routes")
 
@@ -52,21 +52,23 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench copying", description=__doc__)
     parser.add_argument("model", help="a name or a file")
     parser.add_argument("--depths", default=DEPTHS, help="draft lengths (default: %(default)s)")
-    parser.add_argument("--tasks", default="class,part,lines", help="(default: %(default)s)")
+    parser.add_argument("--tasks", default="class,part,long", help="(default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=600, help="of each task")
-    parser.add_argument("--tokens", type=int, default=600, help="of a reply (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=3000, help="of a reply (default: %(default)s)")
     return parser.parse_args(words)
 
 
 def tasks() -> Iterator[Task]:
     """Make the tasks; their replies are known, so that a prediction says them."""
-    whole, part = source(METHODS), source(PART)
-    ask = "Rename the class to `Depot` and the method `add_boxes` to `put_boxes`."
-    renamed = whole.replace("Store", "Depot").replace("add_boxes", "put_boxes")
-    yield Task("class", f"{block(whole)}\n\n{ask} Reply with the whole class.", block(renamed))
-    yield Task("part", f"{block(part)}\n\n{ask} Reply with the whole class.", block(renamed))
-    lines = "".join(f"{at}: {field(at)} of shelf {at * 7 % 90}\n" for at in range(1, LINES + 1))
-    yield Task("lines", f"```\n{lines}```\n\nRepeat these lines.", f"```\n{lines}```")
+    for name, methods, predicted in (
+        ("class", METHODS, METHODS),
+        ("part", PART, METHODS),
+        ("long", LONG, LONG),
+    ):
+        ask = "Rename the class to `Depot` and the method `add_boxes` to `put_boxes`."
+        prompt = f"{block(source(methods))}\n\n{ask} Reply with the whole class."
+        renamed = source(predicted).replace("Store", "Depot").replace("add_boxes", "put_boxes")
+        yield Task(name, prompt, block(renamed))
 
 
 def source(methods: int) -> str:
