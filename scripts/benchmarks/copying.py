@@ -54,7 +54,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--depths", default=DEPTHS, help="draft lengths (default: %(default)s)")
     parser.add_argument("--tasks", default="class,part,long", help="(default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=600, help="of each task")
-    parser.add_argument("--tokens", type=int, default=3000, help="of a reply (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=3000, help="of a reply")
     return parser.parse_args(words)
 
 
