@@ -24,6 +24,7 @@ from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo,
 
 WIDE = 4  # rows: gaps with more than one idle slot for this many are wide
 PATIENCE = 3  # batches with a gap between slots before texts are moved, which takes about as long
+BLOCK = 16  # tokens that a processor multiplies at once
 TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
 
 
@@ -149,15 +150,16 @@ class LlamaModel:
         In one pool, llama.cpp looks from 64 tokens on at the whole pool for each of them: 64 tokens
         and 7 others beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their
         own. Where each slot has a KV cache it runs as many tokens of every row as the shortest has,
-        then the others: of 1 and 8 tokens 1 of both, then 7, in 49 ms in place of 41; of 48 beside
-        three others 47, in no whole blocks. But short rows that would not be neighbours without
-        the long ones stay with them.
+        then the others: of 1 and 8 tokens 1 of both, then 7, in 49 ms in place of 41; of 16 beside
+        three others 15, which are no whole block, in 250 ms in place of 193. But short rows that
+        would not be neighbours without the long ones stay with them.
         """
         widths, pooled = [len(row.tokens) for row in rows], self._context.shape.pooled
-        in_turn = len(rows) == 2 and not pooled
-        if not self._apart or (sum(widths) < TILE and pooled):
+        if not self._apart or (pooled and sum(widths) < TILE):
             return [rows]
-        least = min(max(widths), TILE // 2) if in_turn else TILE // 2
+        least = TILE // 2 if pooled else BLOCK
+        if len(rows) == 2 and not pooled:
+            least = min(max(widths), least)
         short = [row for row in rows if len(row.tokens) < least]
         if short and not pooled and not neighbours([self._context.ids[r.slot] for r in short]):
             return [rows]

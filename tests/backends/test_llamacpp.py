@@ -153,7 +153,8 @@ def test_what_other_slots_hold_and_give_up_does_not_change_a_bit(architecture):
         ((5, 5), 1),
         ((1, 40), 2),
         ((40, 60), 1),  # long ones wait for nothing, and no logits of the first are copied
-        ((1, 1, 40), 1),
+        ((1, 1, 15), 1),
+        ((1, 1, 16), 2),
         ((1, 1, 70), 2),
         ((70, 1, 1), 2),
         ((1, 70, 1), 1),  # the short ones are no neighbours without the long one
