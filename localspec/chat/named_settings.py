@@ -69,6 +69,12 @@ SETTINGS = (
         lambda settings: settings.stop[0] if settings.stop else None,
     ),
     NamedSetting(
+        "ban",
+        "A text that the answer may not have.",
+        lambda settings, text: replace(settings, banned_strings=() if text == AUTO else (text,)),
+        lambda settings: settings.banned_strings[0] if settings.banned_strings else None,
+    ),
+    NamedSetting(
         "depth",
         "Tokens drafted ahead; auto: as many as pay.",
         lambda settings, text: replace(settings, depth=integer(text)),

@@ -15,6 +15,7 @@ def request_fields(settings: Settings, *, ours: bool) -> dict[str, Json]:
     more: dict[str, Json] = {
         "logit_bias": {str(token): value for token, value in settings.sampling.bias.items()},
         "stop": list(settings.stop),
+        "banned_strings": list(settings.banned_strings),
         "ignore_eos": settings.ignore_end,
         "prediction": predicted if settings.prediction else None,
         "response_format": response_format(settings),

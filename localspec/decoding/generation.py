@@ -33,6 +33,7 @@ class Generation:
     spell: Callable[[int], bytes]  # the bytes that a token adds to the text
     depth: int = 0  # most tokens to draft; 0: plain decoding
     hints: Hints = NO_HINTS
+    reports: bool = False  # whether outcomes have the distributions of its tokens
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn

@@ -25,7 +25,8 @@ SampleToken = Callable[[Logits], int]
 def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
     """Whether each turn has no draft, and samples a token by the target's logits as they are."""
     for turn, draft in zip(turns, drafts, strict=True):
-        if not turn.emits or len(draft.tokens) or turn.generation.sampler.adjusts:
+        g = turn.generation
+        if not turn.emits or len(draft.tokens) or g.sampler.adjusts or g.reports:
             return False
     return True
 

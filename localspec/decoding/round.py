@@ -16,6 +16,8 @@ from localspec.sampling.distribution import Distribution
 from localspec.sampling.filters import best_of_rows
 from localspec.tokens import LogitRows
 
+Distributions = Callable[[int], Distribution]  # after so many tokens of a draft
+
 
 def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
     """Ask for a draft for each turn; none is asked for where nothing may be drafted."""
@@ -59,17 +61,21 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outc
     if not turn.emits:
         g.cached += turn.feed
         return Outcome(turn, draft, logits, 0, 0)
-    if not len(draft.tokens):
+    if not len(draft.tokens) and not g.reports:
         plain_step([g], [token_sampler(g)], [logits[0]])
         return Outcome(turn, draft, logits, 1, 0)
-    verdict = verify(draft, distributions(g, draft, logits), g.sampler.dice, g.history.size)
+    distribution_at, drawn_from = distributions(g, draft, logits), list[Distribution]()
+    if g.reports:
+        distribution_at = noting(distribution_at, drawn_from)
+    verdict = verify(draft, distribution_at, g.sampler.dice, g.history.size)
     emitted = g.extend(verdict)
     # The newest token is known but not yet fed; a recurrent target may hold fewer still.
     g.cached = target.truncate(g.slot, g.history.size - 1)
-    return Outcome(turn, draft, logits, emitted, min(len(verdict) - 1, emitted))
+    accepted = min(len(verdict) - 1, emitted)
+    return Outcome(turn, draft, logits, emitted, accepted, distributions=drawn_from)
 
 
-def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Callable[[int], Distribution]:
+def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Distributions:
     """Return the target's distribution after each number of draft tokens, computed on demand."""
     if not g.sampler.adjusts:
         sampling = g.sampler.sampling
@@ -79,3 +85,13 @@ def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Callable[[i
         return lambda at: sampling.distribution(logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])
+
+
+def noting(distribution_at: Distributions, noted: list[Distribution]) -> Distributions:
+    """Note each distribution that is asked for."""
+
+    def note(at: int) -> Distribution:
+        noted.append(distribution_at(at))
+        return noted[-1]
+
+    return note

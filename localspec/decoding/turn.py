@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from localspec.backend import Row
 from localspec.decoding.generation import Generation
 from localspec.draft import Draft
 from localspec.proposer import Ask
+from localspec.sampling.distribution import Distribution
 from localspec.tokens import LogitRows
 
 
@@ -59,3 +61,4 @@ class Outcome(NamedTuple):
     emitted: int  # tokens appended to the history
     accepted: int  # how many of them were drafted
     rounds: int = 1
+    distributions: Sequence[Distribution] = ()  # of the tokens emitted, if they are reported

@@ -29,6 +29,7 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer, RoundCost, notes_of
+from localspec.sampling.banned import Bans
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import LogitRows, Tokens
 
@@ -96,6 +97,7 @@ class Engine:
         self._relief = parts.relief
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
+        self._bans = Bans(target.tokenizer)
         self._scheduler = Scheduler(target.batch, target.tentative, parts.first_drafts)
         self._plain_rounds = PlainRounds(target, proposer)
         self._pace = Pace(parts.max_gap)
@@ -115,7 +117,8 @@ class Engine:
         # that was sampled with its own random number would bias the output, so drafts are then
         # sampled with the target's random numbers.
         shares_dice = self._costs is not None
-        sampler = Sampler(settings.sampling, seed, prompt, constraint, shares_dice=shares_dice)
+        ban = self._bans.ban(settings.banned_strings)
+        sampler = Sampler(settings.sampling, seed, prompt, constraint, ban, shares_dice=shares_dice)
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 

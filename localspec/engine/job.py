@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from localspec.decoding.generation import Generation
 from localspec.decoding.turn import Outcome
 from localspec.engine.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.engine.settings import Settings
-from localspec.sampling.logprobs import EmittedLogprob, logprobs
+from localspec.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -115,8 +115,6 @@ class Job:
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
         self.clock.note(now, outcome.emitted)
         self.ledger.note(outcome)
-        top_count = self.settings.logprobs
-        reported = () if top_count is None else tuple(logprobs(outcome.logits, tokens, top_count))
         lengths = tuple(g.text.take_lengths())
         self._send(
             Chunk(
@@ -124,12 +122,20 @@ class Job:
                 tokens=tokens,
                 accepted=outcome.accepted,
                 by=outcome.draft.by,
-                logprobs=reported,
+                logprobs=self._logprobs_of(outcome, tokens),
                 drafted=len(outcome.draft),
                 lengths=lengths,
                 rounds=outcome.rounds,
             )
         )
+
+    def _logprobs_of(self, outcome: Outcome, tokens: Sequence[int]) -> tuple[EmittedLogprob, ...]:
+        top_count = self.settings.logprobs
+        if top_count is None:
+            return ()
+        if self.settings.sampled_logprobs:
+            return tuple(sampled_logprobs(outcome.distributions, tokens, top_count))
+        return tuple(logprobs(outcome.logits, tokens, top_count))
 
     def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
         """Tell the listener the result; text held back for a stop text is released first."""

@@ -56,6 +56,7 @@ def generation(
         spelling(model.tokenizer, settings.marks),
         depth=depth if settings.depth is None else settings.depth,
         hints=Hints(prediction, forced, settings.proposers),
+        reports=settings.logprobs is not None and settings.sampled_logprobs,
     )
 
 

@@ -10,6 +10,9 @@ from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import GREEDY, Sampling
 
 MAX_LOGPROBS = 100  # most alternatives reported per token
+MAX_BANNED = 1024  # banned strings; lists that people share have up to 500
+MAX_BANNED_BYTES = 256  # of one of them
+MAX_BANNED_TOTAL = 1 << 15  # bytes of all: each begins in several ways, which takes time to find
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,13 @@ class Settings:
     ignore_end: go on where the model would stop
     ends: tokens that end the reply besides
     logprobs: None: none; N: of each token, and of the N most likely in its place
+    sampled_logprobs: those are of the distribution that tokens are drawn from, not the model's own
     proposers: the names of those that may draft; None: all
     depth: most tokens to draft in a round; 0: plain decoding; None: as many as pay
     prediction: a text that the reply is likely to repeat, in whole or edited
     grammar: what the reply must follow
     marks: control tokens that are to show in the text
+    banned_strings: texts that the reply may not have, whether in small letters or in capitals
     """
 
     max_tokens: int | None = None
@@ -42,6 +47,8 @@ class Settings:
     prediction: str = ""
     grammar: Grammar | None = None
     marks: frozenset[int] = frozenset()
+    banned_strings: tuple[str, ...] = ()
+    sampled_logprobs: bool = False
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -55,6 +62,7 @@ class Settings:
             raise UsageError(f"logprobs is {self.logprobs}; it must be from 0 to {MAX_LOGPROBS}")
         if self.depth is not None and self.depth < 0:
             raise UsageError(f"depth is {self.depth}; it must be at least 0")
+        check_banned(self.banned_strings)
 
     def _check_kinds(self) -> None:
         """Refuse values of other kinds by name: types are not enforced on callers."""
@@ -65,7 +73,8 @@ class Settings:
         check_kind("sampling", self.sampling, Sampling, "a Sampling, as Sampling(temperature=0.7)")
         check_kind("grammar", self.grammar, (Grammar, NoneType), "a Grammar, or None")
         check_kind("prediction", self.prediction, str, "a text")
-        for name, texts in {"stop": self.stop, "proposers": self.proposers or ()}.items():
+        listed = {"stop": self.stop, "proposers": self.proposers or ()}
+        for name, texts in {**listed, "banned_strings": self.banned_strings}.items():
             check_kind(name, texts, tuple, "a tuple of texts")
             for text in texts:
                 check_kind(f"one of {name}", text, str, "a text")
@@ -74,6 +83,25 @@ class Settings:
 def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise UsageError(f"{name} is {value!r}; it must be {expected}")
+
+
+def check_banned(strings: tuple[str, ...]) -> None:
+    """Refuse more strings, or longer ones, than there is time to look for."""
+    if len(strings) > MAX_BANNED:
+        raise UsageError(f"{len(strings):,} strings are banned; there may be {MAX_BANNED:,}")
+    sizes = [len(string.encode("utf-8", "replace")) for string in strings]
+    if 0 in sizes:
+        raise UsageError("a banned string is empty; give at least one character")
+    if any(string.encode("utf-8", "replace").decode() != string for string in strings):
+        raise UsageError("a banned string is no text: it has half a character in it")
+    if max(sizes, default=0) > MAX_BANNED_BYTES:
+        most = f"it may have {MAX_BANNED_BYTES}"
+        raise UsageError(f"a banned string has {max(sizes):,} bytes; {most}: ban a part of it")
+    if sum(sizes) > MAX_BANNED_TOTAL:
+        raise UsageError(
+            f"the banned strings have {sum(sizes):,} bytes together; they may have "
+            f"{MAX_BANNED_TOTAL:,}: ban fewer, or parts of them"
+        )
 
 
 DEFAULT = Settings()

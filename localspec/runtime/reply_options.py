@@ -28,6 +28,8 @@ class ReplyOptions(TypedDict, total=False):
     seed: the same seed gives the same text
     stop: a text, or several, that end the reply
     logprobs: how many alternatives to report for each token, beside its log-probability
+    sampled_logprobs: report them as tokens were drawn, after all of the above, not the model's own
+    banned_strings: a text, or several, that the reply may not have, in small letters or in capitals
     prediction: a text that the reply is likely to repeat, which makes it faster
     proposers: those that may draft, by name
     depth: most tokens to draft in a round; 0 is plain decoding
@@ -50,6 +52,8 @@ class ReplyOptions(TypedDict, total=False):
     seed: int | None
     stop: str | Sequence[str]
     logprobs: int | None
+    sampled_logprobs: bool
+    banned_strings: str | Sequence[str]
     prediction: str
     proposers: Sequence[str] | None
     depth: int | None
@@ -91,7 +95,7 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
 
 def listed(name: str, value: object) -> object:
     """Put one text, or several, into a tuple where settings have one."""
-    if name == "stop" and isinstance(value, str):
+    if name in ("stop", "banned_strings") and isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
 

@@ -1,12 +1,14 @@
-"""Log-probabilities of emitted tokens, from the target's raw logits."""
+"""Log-probabilities of emitted tokens, by the target's raw logits or as they were sampled."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from localspec.sampling.distribution import Distribution
 from localspec.sampling.highest import top
 from localspec.tokens import LogitRows
 
@@ -39,5 +41,21 @@ def logprobs(
             float(row[token]) - total,
             tuple(
                 TokenLogprob(alternative, float(row[alternative]) - total) for alternative in best
+            ),
+        )
+
+
+def sampled_logprobs(
+    distributions: Sequence[Distribution], tokens: Sequence[int], alternatives: int
+) -> Iterator[EmittedLogprob]:
+    """Compute the same by the distributions that the tokens were drawn from."""
+    for distribution, token in zip(distributions, tokens, strict=False):
+        probs = distribution.probs
+        best = [at for at in np.lexsort((distribution.ids, -probs))[:alternatives] if probs[at] > 0]
+        yield EmittedLogprob(
+            token,
+            math.log(distribution.prob(token)),
+            tuple(
+                TokenLogprob(int(distribution.ids[at]), math.log(float(probs[at]))) for at in best
             ),
         )

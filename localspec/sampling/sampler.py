@@ -1,4 +1,4 @@
-"""Samples the tokens of one sequence: parameters, random numbers, grammar, penalties."""
+"""Samples the tokens of one sequence: parameters, random numbers, grammar, bans, penalties."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from localspec.grammar.constraint import Constraint
+from localspec.sampling.banned import Ban
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.penalties import Penalties
@@ -42,7 +43,7 @@ def _mix(value: int) -> int:
 
 
 class Sampler:
-    """The parameters, random numbers and grammar of one sequence, and the tokens it has so far."""
+    """The parameters, random numbers and masks of one sequence, and the tokens it has so far."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Sampler:
         seed: int,
         prompt: Tokens,
         constraint: Constraint | None = None,
+        ban: Ban | None = None,
         *,
         shares_dice: bool = False,
     ) -> None:
@@ -58,7 +60,9 @@ class Sampler:
         self.constraint = constraint
         self._penalties = Penalties(sampling, prompt) if sampling.penalises else None
         self._shifts = sampling.penalises or bool(sampling.bias)
-        self.adjusts = self._shifts or constraint is not None  # logits, before the distribution
+        self._ban = ban
+        masks = constraint is not None or ban is not None
+        self.adjusts = self._shifts or masks  # logits, before the distribution
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
@@ -69,6 +73,8 @@ class Sampler:
             self._penalties.emit(tokens)
         if self.constraint:
             self.constraint.emit(tokens)
+        if self._ban:
+            self._ban.emit(tokens)
 
     @property
     def affordable(self) -> int:
@@ -84,8 +90,10 @@ class Sampler:
         return self.distribution_of_masked(self.masked(logits, drafted), drafted)
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
-        """Mask the logits: -inf for tokens that its grammar forbids after `drafted`."""
-        return self.constraint.masked(logits, drafted) if self.constraint else logits
+        """Mask the logits: -inf for tokens that its grammar or a ban forbids after `drafted`."""
+        if self.constraint:
+            logits = self.constraint.masked(logits, drafted)
+        return self._ban.masked(logits, drafted) if self._ban else logits
 
     def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
         """Return the distribution that follows from masked logits."""

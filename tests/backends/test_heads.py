@@ -23,6 +23,8 @@ WISHES = {
     "tools": {"grammar": Grammar("lark", 'start: "<call>" /[a-d]{3,9}/ "</call>"')},
     "penalties": {"sampling": Sampling(repetition=1.3, presence=0.5)},
     "logprobs": {"logprobs": 3},
+    "banned strings": {"banned_strings": ("e", "ad", " re")},
+    "sampled": {"logprobs": 2, "sampled_logprobs": True, "sampling": Sampling(top_k=5)},
     "seeded dice": {"sampling": Sampling(temperature=0.8, top_k=9), "logprobs": 2},
 }
 

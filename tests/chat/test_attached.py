@@ -117,6 +117,7 @@ def timeless(ended: Ended) -> Ended:
         ([said("long")], replace(PLAIN, depth=0)),
         ([said("long")], replace(PLAIN, depth=2, proposers=("suffix",))),
         ([said("again and again")], replace(PLAIN, stop=("STOP", "b STILL"))),
+        ([said("long")], replace(PLAIN, banned_strings=("LINE", "ö"))),
         ([said("held")], replace(PLAIN, stop=("STOP",))),  # whose end is held back until it ends
         ([said("long")], replace(PLAIN, max_tokens=3)),  # which ends within a letter
         ([said("long")], replace(PLAIN, max_tokens=80, sampling=WILD, seed=7)),
@@ -143,6 +144,7 @@ def test_wishes_reach_the_server(local, attached):
 
     assert ask(attached, max_tokens=9)[1].finish == "length"
     assert ask(attached, stop=("line",))[0] == "Größe 😀 in the "
+    assert "line" not in ask(attached, banned_strings=("line",))[0]
     assert ask(attached, depth=0)[1].figures.drafted == 0
     assert set(ask(attached)[1].figures.by_source) == {"target", "suffix"}
     assert ask(attached, sampling=WILD, seed=1) != ask(attached, sampling=WILD, seed=2)

@@ -100,6 +100,7 @@ def test_raw_prompts_go_without_the_chat_template(model, capsys):
         ("--top-k", "1", True),
         ("--logit-bias", "70=100", False),
         ("--stop", "e", False),
+        ("--ban", "e", False),
         ("--repetition-penalty", "1.9", False),
         ("--frequency-penalty", "2", False),
         ("--presence-penalty", "2", False),

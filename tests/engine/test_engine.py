@@ -324,6 +324,31 @@ def test_log_probabilities_are_those_of_the_raw_logits_with_and_without_speculat
         context.append(each.token)
 
 
+@pytest.mark.parametrize("name", ["silent", "ngram", "twin", "stranger", "best"])
+@pytest.mark.parametrize("sampling", [Sampling(0.9, top_k=3, presence=0.5), Sampling()], ids=str)
+def test_log_probabilities_as_tokens_were_drawn_are_those_of_the_sampler(name, sampling):
+    settings = Settings(
+        30, sampling, 3, logprobs=5, sampled_logprobs=True, banned_strings=("ab", "dd")
+    )
+    [result] = replies(scripted(), PROPOSERS[name](), [Want([1, 2], settings)])
+    assert [emitted.token for emitted in result.logprobs] == list(result.tokens)
+    sampler = (
+        Engine(scripted(), Silent()).prepare(tokens_of([1, 2]), settings, print).generation.sampler
+    )
+    context = [1, 2]
+    for emitted in result.logprobs:
+        [[logits]] = scripted().forward([Row(0, tokens_of(context))])
+        distribution = sampler.distribution(logits)
+        drawn = {one.token: 2.718281828459045**one.logprob for one in (emitted, *emitted.top)}
+        assert drawn == pytest.approx({token: distribution.prob(token) for token in drawn})
+        assert {one.token for one in emitted.top} == set(distribution.ids.tolist())
+        assert [one.logprob for one in emitted.top] == sorted(
+            (one.logprob for one in emitted.top), reverse=True
+        )
+        sampler.emit([emitted.token])
+        context.append(emitted.token)
+
+
 @pytest.mark.parametrize("length", [200, 7, 8, 9, 10])  # the last draft is cut now and then
 @pytest.mark.parametrize("proposer", ["ngram", "twin"])
 def test_the_figures_add_up(length, proposer):

@@ -187,6 +187,8 @@ def test_a_call_of_tools_needs_no_content(model):
         ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
         ({"stop": 5}, "stop is 5; it must be a tuple of texts"),
         ({"stop": [5]}, "one of stop is 5; it must be a text"),
+        ({"banned_strings": [5]}, "one of banned_strings is 5; it must be a text"),
+        ({"banned_strings": ""}, "a banned string is empty"),
         ({"json_schema": 5}, "json_schema is 5; it must be a JSON schema"),
         ({"grammar": "x"}, "grammar is 'x'; it must be a Grammar"),
         ({"tools": [{"a": 1}]}, "a tool is {'a': 1}; it must be"),

@@ -52,6 +52,7 @@ class ReplyOptions:
         otherwise="another one each time",
     )
     stop: tuple[str, ...] = repeated(TEXT, "Text that ends the reply. May repeat.", "TEXT")
+    ban: tuple[str, ...] = repeated(TEXT, "Text that the reply may not have. May repeat.", "TEXT")
     prediction: IO[str] | None = option(
         OPENED, "File to draft from, which the reply may repeat, e.g. one to be edited."
     )
@@ -68,6 +69,7 @@ def settings(options: ReplyOptions, logprobs: int | None = None) -> Settings:
         stop=options.stop,
         ignore_end=options.ignore_end,
         logprobs=logprobs,
+        banned_strings=options.ban,
         depth=0 if options.plain else None,
         prediction=_text(options.prediction),
     )

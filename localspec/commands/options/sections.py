@@ -18,6 +18,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "min_p",
         "seed",
         "stop",
+        "ban",
         "repetition_penalty",
         "presence_penalty",
         "frequency_penalty",

@@ -106,7 +106,8 @@ class Completion:
         if self.request.most and self.request.return_tokens and tokens:
             listed["tokens"] = tokens
         if self.request.most and logprobs:
-            spelling = Spelling(self.choices.served.runtime.tokenizer)
+            tokenizer = self.choices.served.runtime.tokenizer
+            spelling = Spelling(tokenizer, self.request.post_sampling_probs)
             listed["completion_probabilities"] = spelling.llama_cpp_logprobs(logprobs)
         return listed
 

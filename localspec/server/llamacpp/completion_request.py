@@ -17,10 +17,9 @@ from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.server.requests.prompts import One, PromptField, prompts, tokens
+from localspec.server.requests.sampling import NEVER
 from localspec.templates.fill_in_middle import middle
 from localspec.tokenizer import Tokenizer
-
-NEVER = -1000.0  # the least bias
 
 
 def without_ends(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
@@ -42,6 +41,8 @@ class CompletionFields(FormatFields, TextRequest):
     response_fields: list[str] = Field(default_factory=list)
     ignore_eos: bool = False
     n_probs: Logprobs = 0  # tokens with their log-probabilities, at each place the likeliest
+    logprobs: Logprobs | None = None  # the same
+    post_sampling_probs: bool = False  # probabilities as tokens were drawn, not the model's own
     return_tokens: bool = False
     image_data: list[JsonValue] = Field(default_factory=list)
 
@@ -55,12 +56,14 @@ class CompletionFields(FormatFields, TextRequest):
             raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
         max_tokens = None if most < 0 else max(most, 1)
-        settings = self.base_settings(served, max_tokens, tuple(self.stop), self.n_probs or None)
+        logprobs = self.n_probs or self.logprobs or None
+        settings = self.base_settings(served, max_tokens, tuple(self.stop), logprobs)
         sampling = settings.sampling
         if self.ignore_eos:
             sampling = without_ends(sampling, served.runtime.tokenizer)
         depth = settings.depth if most else 0
-        return replace(settings, sampling=sampling, grammar=self.form, depth=depth)
+        settings = replace(settings, sampling=sampling, grammar=self.form, depth=depth)
+        return replace(settings, sampled_logprobs=self.post_sampling_probs)
 
 
 class LlamaCompletionRequest(CompletionFields):

@@ -37,4 +37,5 @@ class OllamaOptions(SamplingFields):
             seed=self.own_seed,
             stop=tuple(self.stop),
             grammar=grammar,
+            banned_strings=self.bans,
         )

@@ -40,7 +40,9 @@ class ChatAnswer:
 
     @classmethod
     def to(cls, request: ChatRequest, choices: Choices) -> ChatAnswer:
-        spelling = Spelling(choices.served.runtime.tokenizer) if request.logprobs else None
+        spelling = None
+        if request.alternatives is not None:
+            spelling = Spelling(choices.served.runtime.tokenizer, request.post_sampling_probs)
         trails = [Trail() for _ in choices.replies] if request.localspec.trace else ()
         wants = request.wants_usage
         progress, old = request.return_progress, bool(request.functions)

@@ -41,7 +41,7 @@ class CompletionAnswer:
                 sendable(prompt) if isinstance(prompt, str) else spelling.text_of(tokens)
                 for prompt, tokens in pairs
             ]
-        wants = spelling if request.logprobs is not None else None
+        wants = spelling if request.alternatives is not None else None
         return cls(choices.served.name, choices, wants, request.wants_usage, echoes)
 
     async def whole(self) -> dict[str, object]:

@@ -23,10 +23,15 @@ class CompletionRequest(OpenAiRequest):
     logprobs: Logprobs | None = None
 
     def engine_settings(self, served: Served) -> Settings:
-        if self.echo and self.logprobs is not None:
+        if self.echo and self.alternatives is not None:
             raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
-        settings = self.settings_with(served, self.reply_limit, self.logprobs)
+        settings = self.settings_with(served, self.reply_limit, self.alternatives)
         return replace(settings, grammar=self.form)
+
+    @property
+    def alternatives(self) -> int | None:
+        """Return how many tokens are reported at each place; None: no log-probabilities."""
+        return (self.n_probs or None) if self.logprobs is None else self.logprobs
 
     @property
     def reply_limit(self) -> int | None:
@@ -71,3 +76,5 @@ class MiddleRequest(CompletionRequest):
         yield from ("echo",) * self.echo
         if self.logprobs is not None:
             yield "logprobs"
+        if self.n_probs:
+            yield "n_probs"

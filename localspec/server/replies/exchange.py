@@ -109,7 +109,8 @@ class Exchange:
             self.note(event)
 
         submit = partial(served.runtime.submit, tokens, settings, hear)
-        quick = settings.grammar is None and not settings.prediction and len(tokens) < LONG_PROMPT
+        slow = settings.grammar or settings.prediction or settings.banned_strings
+        quick = not slow and len(tokens) < LONG_PROMPT
         if quick:
             self.job = submit()
             return

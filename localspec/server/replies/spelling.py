@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from localspec.tokenizer import Tokenizer
 @dataclass(frozen=True, slots=True)
 class Spelling:
     tokenizer: Tokenizer
+    sampled: bool = False  # whether probabilities are those of sampling, as llama.cpp spells them
 
     def token_text(self, token: int) -> str:
         """Return the text of a token; of a control token, which has none, its name."""
@@ -25,6 +27,8 @@ class Spelling:
 
     def chat_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as chat completions do."""
+        if self.sampled:
+            return self.llama_cpp_logprobs(logprobs)
         return [
             self._one(emitted.token, emitted.logprob)
             | {"top_logprobs": [self._one(top.token, top.logprob) for top in emitted.top]}
@@ -33,14 +37,19 @@ class Spelling:
 
     def llama_cpp_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
         """Format them as llama.cpp's completions do, each with the number of its token."""
+        likeliest = "top_probs" if self.sampled else "top_logprobs"
         return [
             self._numbered(emitted.token, emitted.logprob)
-            | {"top_logprobs": [self._numbered(top.token, top.logprob) for top in emitted.top]}
+            | {likeliest: [self._numbered(top.token, top.logprob) for top in emitted.top]}
             for emitted in logprobs
         ]
 
     def _numbered(self, token: int, logprob: float) -> dict[str, object]:
-        return {"id": token, **self._one(token, logprob)}
+        entry = {"id": token, **self._one(token, logprob)}
+        if self.sampled:
+            del entry["logprob"]
+            entry["prob"] = math.exp(logprob)
+        return entry
 
     def _one(self, token: int, logprob: float) -> dict[str, object]:
         data = self.tokenizer.token_bytes(token)

@@ -133,15 +133,21 @@ class ChatRequest(OpenAiRequest):
         asked = self.conversation()
         return served.runtime.render(asked.messages, asked.offered, asked.extra)
 
+    @property
+    def alternatives(self) -> int | None:
+        """Return how many tokens are reported at each place; None: no log-probabilities."""
+        likeliest = self.top_logprobs or self.n_probs
+        return likeliest if self.logprobs or self.n_probs else None
+
     def engine_settings(self, served: Served) -> Settings:
-        return self.settings_with(
-            served, self.token_limit, (self.top_logprobs or 0) if self.logprobs else None
-        )
+        return self.settings_with(served, self.token_limit, self.alternatives)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        if self.top_logprobs and not self.logprobs:
+        if self.top_logprobs and self.alternatives is None:
             yield "top_logprobs"
+        if self.post_sampling_probs and self.alternatives is None:
+            yield "post_sampling_probs"
         if not self.stream:
             yield from ("localspec.trace",) if self.localspec.trace else ()
             yield from ("return_progress",) if self.return_progress else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -16,22 +15,10 @@ from localspec.server.model_host import Served
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.sampling import OPENAI, Bounds, SamplingFields
+from localspec.server.requests.validators import as_strings
 
 MAX_CHOICES = 16  # replies to one request
 MAX_TOKENS = 1 << 31
-HALF = re.compile("[\ud800-\udfff]")
-
-
-def as_stops(value: object) -> object:
-    """Read one text or several, without those that can end nothing: empty ones, half characters."""
-    listed = value if isinstance(value, list) else [value]
-    texts = [str(text) if isinstance(text, int | float) else text for text in listed]
-    return [text for text in texts if text not in ("", None, {}) and has_whole_characters(text)]
-
-
-def has_whole_characters(value: object) -> bool:
-    """Return whether a text has only whole characters, as replies have."""
-    return not isinstance(value, str) or value.isascii() or not HALF.search(value)
 
 
 def as_limit(value: object) -> object:
@@ -43,7 +30,7 @@ def as_limit(value: object) -> object:
 
 Object = dict[str, JsonValue]
 Id = Annotated[int, Field(ge=0, lt=1 << 31)]  # of a token
-Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_stops)]
+Stops = Annotated[list[str], Field(max_length=256), BeforeValidator(as_strings)]
 MaxTokens = Annotated[Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None, BeforeValidator(as_limit)]
 Copies = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
 Logprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
@@ -111,6 +98,7 @@ class TextRequest(SamplingFields):
             seed=self.own_seed,
             stop=stop,
             logprobs=logprobs,
+            banned_strings=self.bans,
             depth=0 if drafting.plain else drafting.depth,
             proposers=registry.parse(drafting.proposer) if drafting.proposer else None,
         )
@@ -129,6 +117,8 @@ class OpenAiRequest(FormatFields, TextRequest):
     stream_options: StreamOptions | None = None
     prediction: Annotated[Prediction | None, BeforeValidator(as_prediction)] = None
     ignore_eos: bool = False
+    n_probs: Logprobs = 0  # as llama.cpp calls them: log-probabilities, at each place of so many
+    post_sampling_probs: bool = False  # as tokens were drawn, not the model's own
 
     @property
     def token_limit(self) -> int | None:
@@ -141,6 +131,7 @@ class OpenAiRequest(FormatFields, TextRequest):
         return replace(
             self.base_settings(served, max_tokens, tuple(self.stop), logprobs),
             ignore_end=self.ignore_eos,
+            sampled_logprobs=self.post_sampling_probs,
             prediction=self.prediction.text if self.prediction else "",
         )
 

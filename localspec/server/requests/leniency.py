@@ -110,7 +110,7 @@ class RequestPart(BaseModel):
     entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `MAX_ENTRIES`
         **dict.fromkeys(("prompt", "tokens", "context"), MAX_PROMPT_TOKENS),
         **dict.fromkeys(("tools", "functions"), 2_000),  # a client with all its servers has 200
-        "logit_bias": 8_192,  # OpenAI allows 300
+        **dict.fromkeys(("logit_bias", "banned_tokens", "custom_token_bans"), 8_192),  # OpenAI: 300
     }
 
     @model_validator(mode="before")

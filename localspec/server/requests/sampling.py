@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
 from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.validators import as_strings
 from localspec.tokenizer import Tokenizer
 
 NAMED = {name: parameter for parameter in PARAMETERS for name in parameter.names}
@@ -58,10 +59,17 @@ def as_bias(pairs: object) -> object:
     if not isinstance(pairs, list) or not all(isinstance(x, list) and len(x) == 2 for x in pairs):
         return pairs
     return {
-        _key(token): -MAX_BIAS if value is False else value
+        _key(token): NEVER if value is False else value
         for token, value in pairs
         if isinstance(token, int | str) and value is not True and value is not None
     }
+
+
+def as_tokens(value: object) -> object:
+    """Read numbers of tokens, also with commas between them."""
+    if not isinstance(value, str):
+        return value
+    return [int(number) for number in value.split(",") if number.strip().isdecimal()]
 
 
 def as_whole(value: object) -> object:
@@ -84,6 +92,7 @@ Bounds = Mapping[str, tuple[float, float]]  # by the field of a parameter
 OPENAI: Bounds = {"temperature": (0, 2)}
 ANTHROPIC: Bounds = {"temperature": (0, 1)}
 MAX_BIAS = 100.0  # more of it changes nothing
+NEVER = -1000.0  # the least bias; a token that a grammar leaves no choice about has it in vain
 
 
 class SamplingFields(RequestPart):
@@ -97,10 +106,24 @@ class SamplingFields(RequestPart):
     logit_bias: Annotated[Bias | None, BeforeValidator(as_bias)] = None
     seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
     samplers: Annotated[list[str] | None, BeforeValidator(as_samplers)] = None
+    banned_strings: Annotated[list[str], BeforeValidator(as_strings)] = Field(default_factory=list)
+    # Numbers of tokens, as TabbyAPI calls them, or strings, as KoboldCpp does.
+    banned_tokens: Annotated[list[int | str], BeforeValidator(as_tokens)] = Field(
+        default_factory=list
+    )
+    custom_token_bans: Annotated[list[int], BeforeValidator(as_tokens)] = Field(
+        default_factory=list
+    )
 
     @property
     def own_seed(self) -> int | None:
         return None if self.seed is None or self.seed == -1 else self.seed % (1 << 64)
+
+    @property
+    def bans(self) -> tuple[str, ...]:
+        """Return the strings that may not be in the reply, each once."""
+        also = (text for text in self.banned_tokens if isinstance(text, str) and text)
+        return tuple(dict.fromkeys((*self.banned_strings, *also)))
 
     def sampling_of(self, served: Served) -> Sampling:
         """Replace the given parameters in the usual sampling of a loaded model."""
@@ -108,10 +131,11 @@ class SamplingFields(RequestPart):
 
     def bias(self, tokenizer: Tokenizer) -> dict[int, float]:
         """Return the bias of each token; texts count by their tokens, unknown tokens not at all."""
-        biases: dict[int, float] = {}
+        banned = (token for token in self.banned_tokens if isinstance(token, int))
+        biases: dict[int, float] = dict.fromkeys((*banned, *self.custom_token_bans), NEVER)
         for key, value in (self.logit_bias or {}).items():
             tokens = [key] if isinstance(key, int) else tokenizer.encode(key).tolist()
-            biases |= dict.fromkeys(tokens, min(max(value, -MAX_BIAS), MAX_BIAS))
+            biases |= dict.fromkeys(tokens, min(max(value, NEVER), MAX_BIAS))
         return {token: value for token, value in biases.items() if 0 <= token < tokenizer.size}
 
     def sampling(self, usual: Sampling) -> Sampling:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from pydantic import BaseModel, BeforeValidator, Discriminator
 from pydantic_core import PydanticCustomError
@@ -12,6 +13,7 @@ from localspec.server.requests.json_size import check_size
 OTHER = "other"  # the tag of objects that are left out
 UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
 READ = ("file", "input_file")  # their data shows whether they are text
+HALF = re.compile("[\ud800-\udfff]")  # of a character
 
 
 def default_type(first: str) -> BeforeValidator:
@@ -64,6 +66,18 @@ def as_part(value: object) -> object:
 def as_listed(value: object) -> object:
     """Read a word as a list of one."""
     return [value] if isinstance(value, str) else value
+
+
+def as_strings(value: object) -> object:
+    """Read one string or several, without those in no reply: empty ones, half characters."""
+    listed = value if isinstance(value, list) else [value]
+    strings = [str(text) if isinstance(text, int | float) else text for text in listed]
+    return [text for text in strings if text not in ("", None, {}) and has_whole_characters(text)]
+
+
+def has_whole_characters(value: object) -> bool:
+    """Return whether a text has only whole characters, as replies have."""
+    return not isinstance(value, str) or value.isascii() or not HALF.search(value)
 
 
 def as_type(value: object) -> object:
