@@ -1,0 +1,72 @@
+"""The table of what works with drafts on: each cell has a test, or a source."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+TESTS = {
+    "log-probabilities": (
+        "engine/test_engine.py",
+        "log_probabilities_are_those_of_the_raw_logits_with_and_without_speculation",
+    ),
+    "logit bias": (
+        "decoding/test_exactness.py",
+        "penalties_and_bias_see_the_same_context_at_every_drafted_position",
+    ),
+    "penalties": (
+        "decoding/test_exactness.py",
+        "penalties_and_bias_see_the_same_context_at_every_drafted_position",
+    ),
+    "min-p": (
+        "decoding/test_exactness.py",
+        "a_seeded_text_is_the_plain_text_when_nothing_is_drafted_by_dice",
+    ),
+    "banned strings": (
+        "sampling/test_banned.py",
+        "greedy_text_without_banned_strings_is_the_plain_one",
+    ),
+    "JSON schemas, grammars": (
+        "grammar/test_constraint.py",
+        "greedy_text_under_a_grammar_is_the_plain_one",
+    ),
+    "several requests at once": (
+        "decoding/test_exactness.py",
+        "a_sequence_does_not_depend_on_its_neighbours",
+    ),
+}
+SECTION = PAGE.partition("## With drafts on\n")[2].partition("\n## ")[0]
+ROWS = {
+    cells[0]: cells[1:]
+    for line in SECTION.splitlines()
+    if line.startswith("| ")
+    for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+}
+SOURCES = dict(re.findall(r"^\[([a-z-]+)\]: (https://\S+)$", SECTION, re.MULTILINE))
+
+
+def test_every_row_has_a_test():
+    assert list(ROWS) == ["", *TESTS]
+    assert ROWS[""] == ["LocalSpec", "llama-server", "mlx-vlm", "Ollama", "LM Studio", "vLLM"]
+
+
+@pytest.mark.parametrize("feature", TESTS)
+def test_what_works_here_is_held_by_a_test(feature):
+    path, name = TESTS[feature]
+    assert ROWS[feature][0] == "yes"
+    assert f"\ndef test_{name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("feature", TESTS)
+def test_what_is_said_of_another_server_has_its_source(feature):
+    for cell in ROWS[feature][1:]:
+        for part in cell.split(";"):
+            assert part.endswith("not found") or re.search(r"\]\[([a-z-]+)\]$", part), part
+
+
+def test_every_source_is_used_and_there():
+    assert set(re.findall(r"\]\[([a-z-]+)\]", SECTION)) == set(SOURCES)
