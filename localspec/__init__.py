@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from localspec.adapter import Adapter
     from localspec.backend import Options
     from localspec.engine.job import Chunk, Result, ToolCall
     from localspec.engine.settings import Settings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from localspec.sampling.parameters import Sampling
 
 __all__ = [
+    "Adapter",
     "Chunk",
     "Grammar",
     "Limits",
@@ -41,6 +43,7 @@ __all__ = [
 # The module of each name, imported when the name is first used: all of them take a third of a
 # second, and `localspec --version` needs none.
 _MODULES = {
+    "Adapter": "localspec.adapter",
     "Chunk": "localspec.engine.job",
     "Grammar": "localspec.grammar.grammar",
     "Limits": "localspec.memory.planner",

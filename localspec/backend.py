@@ -6,12 +6,13 @@ numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from localspec.adapter import Adapter as Adapter
 from localspec.errors import BackendError, UsageError
 from localspec.footprint import DeviceNeeds as DeviceNeeds
 from localspec.footprint import Footprint as Footprint
@@ -130,7 +131,7 @@ class Options:
     threads: of the processor; None: one for each fast core
     mmap: map weights from their file also where reading them makes tokens faster
     members: processes that run the model together, where the engine can
-    adapter: a LoRA to put on the weights
+    adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
     head: the file of a drafting head to load, too: this one or one beside it
     drafting: the model will be asked to roll rather than to verify
@@ -150,7 +151,7 @@ class Options:
     threads: int | None = None
     mmap: bool = False
     members: int = 1
-    adapter: Path | None = None
+    adapters: tuple[Adapter, ...] = ()
     bit_exact: bool = False
     head: Path | None = None
     drafting: bool = False
@@ -164,6 +165,13 @@ class Options:
         within("cpu_moe", self.cpu_moe, 0, 1 << 16)
         within("tentative", self.tentative, 0, MAX_TENTATIVE)
         within("batch", self.batch, self.tentative + BATCH_MARGIN, 1 << 16)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Options:
+        """Read what `asdict` wrote as JSON."""
+        adapters = tuple(Adapter(Path(a["path"]), a["scale"]) for a in data["adapters"])
+        head = data["head"] and Path(data["head"])
+        return cls(**{**data, "split": tuple(data["split"]), "adapters": adapters, "head": head})
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:

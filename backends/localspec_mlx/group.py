@@ -120,5 +120,4 @@ def load_request(path: Path, options: Options) -> list[int]:
 def read_request(numbers: Sequence[int]) -> tuple[Path, Options]:
     """Read what `load_request` wrote."""
     path, fields = json.loads(bytes(numbers))
-    paths = {key: fields[key] and Path(fields[key]) for key in ("adapter", "head")}
-    return Path(path), Options(**fields | paths | {"split": tuple(fields["split"])})
+    return Path(path), Options.from_json(fields)

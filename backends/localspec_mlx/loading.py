@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
-from localspec.backend import CONTEXT, Footprint, Options
+from localspec.backend import CONTEXT, Adapter, Footprint, Options
 from localspec.errors import ModelFileError, OutOfMemory, UsageError
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
@@ -42,7 +43,7 @@ def load(path: Path, options: Options) -> MlxModel:
     group = shared(options)
     if group and group.leads:
         group.tell(Call.LOAD, load_request(path, options))
-    model = _weights(path, options.adapter)
+    model = _weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _read_weights(model, path)
     products.tune(model)
@@ -85,18 +86,18 @@ def slack(options: Options) -> int:
     return options.batch + LOOK
 
 
-def _weights(path: Path, adapter: Path | None) -> Module:
+def _weights(path: Path, adapters: Sequence[Adapter]) -> Module:
     try:
         model: Module = load_model(path, lazy=True)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for {path.name}: {error}") from error
         raise ModelFileError(f"{path.name} cannot be loaded: {error}") from error
-    if adapter is not None:
+    for adapter in adapters:
         try:
-            model = load_adapters(model, str(adapter))
+            model = load_adapters(model, str(adapter.path))
         except Exception as error:
-            raise ModelFileError(f"the adapter {adapter} does not fit: {error}") from error
+            raise ModelFileError(f"the adapter {adapter.path} does not fit: {error}") from error
         model.eval()
     return model
 
@@ -126,7 +127,9 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
-    if options.members > 1 and (options.head or options.adapter):
+    if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
+        raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
+    if options.members > 1 and (options.head or options.adapters):
         raise UsageError("heads and adapters are for one machine: leave them away in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")

@@ -86,6 +86,11 @@ def require_comparable(earlier: BenchRun, setup: Setup) -> None:
             raise UsageError(
                 f"--against was measured with another {part}: {shown[0]}; here it is {shown[1]}"
             )
+    before_adapters, adapters = (h.get("adapters", "none") for h in (earlier.heading, heading))
+    if before_adapters != adapters:
+        raise UsageError(
+            f"--against was measured with the adapters {before_adapters}; here they are {adapters}"
+        )
     if earlier.heading["sampling"] != heading["sampling"]:
         raise UsageError(
             f"--against has replies that are {earlier.heading['sampling']}, and these are to be "

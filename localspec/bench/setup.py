@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localspec.adapter import Adapter
 from localspec.bench import machine
 from localspec.bench.verdict import Drafter
 from localspec.engine.settings import Settings
@@ -12,7 +13,7 @@ from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.proposers import registry
 from localspec.runtime.resolved_pair import ResolvedPair
-from localspec.system.fingerprint import digest
+from localspec.system.fingerprint import digest, fingerprint
 
 Sums = tuple[tuple[str, ...], ...]
 
@@ -80,5 +81,12 @@ def describe(
     if draft is not None:
         share = f"; can draft {pairing.share:.0%} of the tokens" if pairing else ""
         lines.append(("draft", machine.weights(draft.footprint) + share))
+    if adapters := resolved.plan.options.adapters:
+        lines.append(("adapters", ", ".join(map(describe_adapter, adapters))))
     sampled = f"temperature {settings.sampling.temperature:g}, seed {settings.seed}"
     return [*lines, ("sampling", sampled if settings.sampling.temperature else "greedy")]
+
+
+def describe_adapter(adapter: Adapter) -> str:
+    """Name an adapter by its file, its scale and what it holds."""
+    return f"{adapter.path.name} at {adapter.scale:g} ({fingerprint([adapter.path], [])[:12]})"

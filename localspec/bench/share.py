@@ -111,7 +111,7 @@ def _options(options: Options) -> dict[str, object]:
         "cpu_moe": options.cpu_moe,
         "threads": options.threads,
         "bit_exact": options.bit_exact,
-        "adapter": options.adapter is not None,
+        "adapter": bool(options.adapters),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -63,7 +64,7 @@ def plan(context: click.Context, model: str) -> None:
         title, pair_plan = plan_by_catalogue(model, loading)
     links = [link for name in specs() for link in engines.links(name)]
     if shown.json:
-        click.echo(json.dumps(as_data(pair_plan, links), indent=2))
+        click.echo(json.dumps(as_data(pair_plan, links), indent=2, default=os.fspath))
     else:
         click.echo("\n".join((title, *lines(pair_plan), *link_lines(pair_plan, links))))
 
@@ -104,6 +105,8 @@ def lines(plan: Plan) -> Iterator[str]:
     texts = f"{options.slots} texts of" if options.slots > 1 else "one text of"
     cells = "16 bits" if options.kv_type == "auto" else options.kv_type
     yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
+    for adapter in options.adapters:
+        yield f"with the adapter {adapter.path.name}, at a scale of {adapter.scale:g}"
     for pool in plan.pools:
         yield ""
         yield from pool_lines(plan, pool)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from localspec.adapter import Scales
 from localspec.ask import NO_HINTS, Hints
 from localspec.decoding.growing_text import GrowingText
 from localspec.sampling.sampler import Sampler
-from localspec.tokens import History, Tokens
+from localspec.tokens import NONE, History, Tokens
 
 Finish = Literal["stop", "length"]
 
@@ -34,6 +35,7 @@ class Generation:
     depth: int = 0  # most tokens to draft; 0: plain decoding
     hints: Hints = NO_HINTS
     reports: bool = False  # whether outcomes have the distributions of its tokens
+    adapters: Scales = ()  # that the target computes this text with
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn
@@ -54,6 +56,10 @@ class Generation:
     def held(self) -> Tokens:
         """The tokens that the target holds."""
         return self.tokens[: self.cached]
+
+    def shared_with(self, other: Generation) -> Tokens:
+        """The tokens that the target holds as it would compute them for another text."""
+        return self.held if self.adapters == other.adapters else NONE
 
     @property
     def reads(self) -> bool:

@@ -31,19 +31,22 @@ class Scheduler:
         generations: Sequence[Generation],
         allowance: int | None = None,
         longest: int | None = None,
+        *,
+        alone: bool = True,
     ) -> list[Turn]:
         """Grant turns to as many sequences as there is room for, the longest waiting first.
 
         Beside replies at most `allowance` tokens of prompts are read, one prompt after the other.
         Without replies the first prompt is read as far as it goes, and others with it within the
         allowance: its first token need not wait for theirs. No draft is longer than `longest`.
+        Texts that are not `alone` have their turn while others, which may be replies, wait.
         """
         longest = self.tentative if longest is None else min(longest, self.tentative)
-        if len(generations) == 1:
+        if alone and len(generations) == 1:
             [g] = generations
             return [self._reading(g) if g.reads else self._turn(g, self.batch, longest)]
         beside = self.batch if allowance is None else allowance
-        reading = self.batch if all(g.reads for g in generations) else beside
+        reading = self.batch if alone and all(g.reads for g in generations) else beside
         turns: list[Turn] = []
         left, begun = self.batch, False
         for g in in_turn(generations):

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from localspec.adapter import AdaptedModel
 from localspec.backend import Model, RestingModel
 from localspec.costs import Costs
+from localspec.decoding.adapter_turns import AdapterTurns
 from localspec.decoding.generation import Generation
 from localspec.decoding.plain_rounds import Hurried, PlainRounds, are_plain
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
@@ -89,6 +91,7 @@ class Engine:
         parts: EngineParts = NO_PARTS,
     ) -> None:
         self.target = target
+        self._adapted = target if isinstance(target, AdaptedModel) and target.adapters else None
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
@@ -101,6 +104,7 @@ class Engine:
         self._scheduler = Scheduler(target.batch, target.tentative, parts.first_drafts)
         self._plain_rounds = PlainRounds(target, proposer)
         self._pace = Pace(parts.max_gap)
+        self._turns = AdapterTurns()
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
         self.slots = Slots(target, self.tiers, parts.files)
@@ -145,12 +149,14 @@ class Engine:
         if self._active:
             self._round([job.generation for job in self._active.values()], hurried)
 
-    def _round(self, generations: Sequence[Generation], hurried: Hurried) -> None:
+    def _round(self, active: Sequence[Generation], hurried: Hurried) -> None:
+        generations = self._turns.choose(active) if self._adapted else active
+        alone = len(generations) == len(active)
         reading = [g for g in generations if g.reads]
-        longest = self._longest_draft(generations) if self._costs else None
-        turns = self._scheduler.plan(generations, self._allowance(reading), longest)
-        if len(generations) > 1:
-            note_waiting(generations, turns)
+        longest = self._longest_draft(active, generations) if self._costs else None
+        turns = self._scheduler.plan(generations, self._allowance(reading), longest, alone=alone)
+        if len(active) > 1:
+            note_waiting(active, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
         begins, begun = any(turn.begins for turn in turns), self._clock()
         outcomes = self._run(turns, hurried)
@@ -161,7 +167,10 @@ class Engine:
             return
         rounds = outcomes[0].rounds
         widths = [outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes]
-        tokens, seconds = sum(widths), (self._clock() - begun) / rounds
+        tokens, elapsed = sum(widths), self._clock() - begun
+        if self._adapted:
+            self._turns.note(elapsed)
+        seconds = elapsed / rounds
         self.slots.tidy(tokens * rounds)
         self._pace.note(tokens if begins else read, seconds, before)
         self.tiers.reading_seconds = self._pace.per_token
@@ -178,14 +187,16 @@ class Engine:
             return None
         return self._pace.allowance(min(reading, key=left_to_read).cached)
 
-    def _longest_draft(self, generations: Sequence[Generation]) -> int:
+    def _longest_draft(
+        self, active: Sequence[Generation], generations: Sequence[Generation]
+    ) -> int:
         """Return how many tokens each reply may draft, where depths are open.
 
         All drafts together take no room that other texts have in a pool, and hold the round up no
         longer than a piece of a prompt may.
         """
-        room = self.slots.room(sum(g.history.size for g in generations))
-        if len(generations) == 1:
+        room = self.slots.room(sum(g.history.size for g in active))
+        if len(active) == 1:
             return max(SHORT_DRAFT, room)
         replies = [g for g in generations if not g.reads]
         held = max((g.cached for g in replies), default=0)
@@ -221,6 +232,8 @@ class Engine:
     def _run(self, turns: Sequence[Turn], hurried: Hurried | None) -> list[Outcome]:
         """Propose, and run a round, or plain rounds until `hurried`; if that fails, one round."""
         try:
+            if self._adapted:
+                self._adapted.adapt(turns[0].generation.adapters)
             drafts = propose(self._proposer, turns)
             if hurried and are_plain(turns, drafts):
                 outcomes = self._plain_rounds.run(turns, self._rounds_at_once(turns), hurried)
@@ -244,7 +257,8 @@ class Engine:
 
     def _rounds_at_once(self, turns: Sequence[Turn]) -> int:
         """Return how many rounds without drafts may be run before anybody hears of their tokens."""
-        jobs = self._active.values()
+        adapters = turns[0].generation.adapters
+        jobs = [job for job in self._active.values() if job.generation.adapters == adapters]
         if len(turns) < len(jobs) or any(job.settings.logprobs is not None for job in jobs):
             return 1
         return self._pace.at_once(len(turns))
@@ -317,11 +331,12 @@ class Engine:
         while self._waiting and self.slots.free and self._has_room(self._waiting[0]):
             job = self._waiting.popleft()
             g = job.generation
-            held = {slot: other.generation.held for slot, other in self._active.items()}
-            place = self.slots.take(g.tokens[:-1], held)
+            others = self._active.items()
+            held = {slot: other.generation.shared_with(g) for slot, other in others}
+            place = self.slots.take(g.tokens[:-1], held, g.adapters)
             g.slot = place.slot
             self._active[place.slot] = job
-            g.cached = self.slots.settle(place, g.tokens[:-1])
+            g.cached = self.slots.settle(place, g.tokens[:-1], g.adapters)
             if g.reads:
                 job.clock.started, job.reused = self._clock(), g.cached
 
@@ -334,7 +349,7 @@ class Engine:
     def _release(self, slot: int) -> Job:
         """Take a request off its slot, which keeps its KV cache for the next one."""
         job = self._active.pop(slot)
-        self.slots.leave(slot, job.generation.held)
+        self.slots.leave(slot, job.generation.held, job.generation.adapters)
         self._proposer.release(slot)
         return job
 

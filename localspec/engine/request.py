@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from localspec.adapter import Scales, adapters_of, require_adapters, scales_of, usual_scales
 from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
 from localspec.engine.settings import Settings
@@ -30,6 +31,14 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
         )
     if settings.depth is not None and settings.depth > model.tentative:
         raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
+    require_adapters(adapters_of(model), scales(model, settings))
+
+
+def scales(model: Model, settings: Settings) -> Scales:
+    """Return the scales of the model's adapters for a reply."""
+    if settings.adapters is None:
+        return usual_scales(adapters_of(model))
+    return scales_of(settings.adapters)
 
 
 def ends(model: Model, settings: Settings) -> frozenset[int]:
@@ -57,6 +66,7 @@ def generation(
         depth=depth if settings.depth is None else settings.depth,
         hints=Hints(prediction, forced, settings.proposers),
         reports=settings.logprobs is not None and settings.sampled_logprobs,
+        adapters=scales(model, settings),
     )
 
 

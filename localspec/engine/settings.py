@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
 
+from localspec.adapter import check_scale
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import GREEDY, Sampling
@@ -33,6 +35,8 @@ class Settings:
     grammar: what the reply must follow
     marks: control tokens that are to show in the text
     banned_strings: texts that the reply may not have, whether in small letters or in capitals
+    adapters: the scale of each of the model's adapters, by number, and of the others 0; None: their
+        own
     """
 
     max_tokens: int | None = None
@@ -49,6 +53,7 @@ class Settings:
     marks: frozenset[int] = frozenset()
     banned_strings: tuple[str, ...] = ()
     sampled_logprobs: bool = False
+    adapters: Mapping[int, float] | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -63,6 +68,7 @@ class Settings:
         if self.depth is not None and self.depth < 0:
             raise UsageError(f"depth is {self.depth}; it must be at least 0")
         check_banned(self.banned_strings)
+        check_adapters(self.adapters)
 
     def _check_kinds(self) -> None:
         """Refuse values of other kinds by name: types are not enforced on callers."""
@@ -83,6 +89,14 @@ class Settings:
 def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise UsageError(f"{name} is {value!r}; it must be {expected}")
+
+
+def check_adapters(scales: object) -> None:
+    """Refuse what are no scales by number."""
+    check_kind("adapters", scales, (Mapping, NoneType), "scales by number, or None")
+    for number, scale in scales.items() if isinstance(scales, Mapping) else ():
+        check_kind("the number of an adapter", number, int, "a whole number")
+        check_scale(f"the scale of adapter {number}", scale)
 
 
 def check_banned(strings: tuple[str, ...]) -> None:

@@ -58,7 +58,7 @@ def plan_pair(
         drafting=True,
         tentative=min(options.tentative, MAX_MODEL_DRAFT),
         members=1,
-        adapter=None,
+        adapters=(),
         bit_exact=False,
         split=(),
         cpu_moe=None,

@@ -103,8 +103,9 @@ def trial_options(options: Options, context: int) -> Options:
     """Make the same way of loading, with little room."""
     tentative = min(TRIAL_TENTATIVE, options.batch - BATCH_MARGIN)
     split = tuple(float(share > 0) for share in options.split)
+    adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)
     small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
-    return replace(small, split=split, verbose=False)
+    return replace(small, split=split, adapters=adapters, verbose=False)
 
 
 def widen(model: Model, tell: Callable[[], None]) -> None:
@@ -159,15 +160,10 @@ def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> o
         case "footprint":
             return asdict(trial.footprint())
         case "needs":
-            return asdict(trial.needs(options_from_json(request["options"])))
+            return asdict(trial.needs(Options.from_json(request["options"])))
         case _:
-            trial.run(options_from_json(request["options"]), tell)
+            trial.run(Options.from_json(request["options"]), tell)
             return None
-
-
-def options_from_json(options: dict[str, Any]) -> Options:
-    paths = {key: options[key] and Path(options[key]) for key in ("adapter", "head")}
-    return Options(**options | paths | {"split": tuple(options["split"])})
 
 
 def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:

@@ -89,14 +89,14 @@ class TrialProcess:
         most = self._seconds + more
         threading.Thread(target=self._watch, args=[answered, most], daemon=True).start()
         try:
-            reply = self._exchange(request)
+            reply = self._exchange(request, options)
         finally:
             answered.set()
         if "error" in reply:
             raise error_of(reply["error"], reply["message"])
         return reply["answer"]
 
-    def _exchange(self, request: str) -> dict[str, Any]:
+    def _exchange(self, request: str, options: Options | None) -> dict[str, Any]:
         assert self._process.stdin
         try:
             self._process.stdin.write(request + "\n")
@@ -106,7 +106,9 @@ class TrialProcess:
         except OSError:  # it died before it could be asked
             reply = None
         if reply is None:
-            raise ModelFileError(f"{self._path.name} cannot be used: {self._death()}")
+            adapters = [adapter.path.name for adapter in options.adapters] if options else []
+            files = " with ".join((self._path.name, *adapters))
+            raise ModelFileError(f"{files} cannot be used: {self._death()}")
         return reply
 
     def _reply(self) -> dict[str, Any] | None:

@@ -71,7 +71,8 @@ class Record:
 
 
 def key(way: Options) -> str:
-    """Name a way of loading; a head beside a model is known by what its file holds."""
-    if way.head is None:
+    """Name a way of loading; files beside a model are known by what they hold."""
+    beside = [*([way.head] if way.head else []), *(adapter.path for adapter in way.adapters)]
+    if not beside:
         return repr(way)
-    return f"{replace(way, head=None)!r} {fingerprint([way.head], [])}"
+    return f"{replace(way, head=None, adapters=())!r} {fingerprint(beside, [])}"

@@ -1,12 +1,14 @@
 """KV caches of long texts on disk, for later and for other processes.
 
-A file is one text: its tokens, and their KV cache in the engine's form, under the sums of both.
+A file is one text: its tokens, the scales of the adapters that it was computed with, if any, and
+its KV cache in the engine's form, under the sums of all.
 Engines hardly check the data they restore, so a file must be whole and our own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -24,6 +26,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.errors import UsageError
 from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
@@ -32,13 +35,15 @@ from localspec.tokens import Tokens
 
 MAGIC = b"localspec text 1"
 # The sum of everything after it but the data, the sum of the data, the identity, whether it serves
-# as a whole only, the number of tokens, and the bytes of data. Then come the tokens, then the data.
+# as a whole only, the number of tokens, and the bytes of data. Then come the tokens, scales of
+# adapters as JSON, unless there are none, and the data.
 HEAD = struct.Struct("<16s32s32s32s?QQ")
 SUMMED_FROM = 48  # bytes of the head that its own sum leaves out
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
 PART = re.compile(r"kept-.*\.part")  # a file that is being written
 STALE_SECONDS = 3600.0  # after which such a file was left by a process that died
 MAX_FILES = 1024
+MAX_SCALES_BYTES = 1 << 16
 
 LOG = logging.getLogger("localspec")
 
@@ -80,10 +85,10 @@ class Disk:
         """Whether the last text is still being written."""
         return self._writing is not None and not self._writing.done()
 
-    def best_for(self, tokens: Tokens) -> DiskText | None:
+    def best_for(self, tokens: Tokens, adapters: Scales = ()) -> DiskText | None:
         """Find the text that serves another best, if any does."""
         self._look()
-        return best(self._texts.values(), tokens)
+        return best(self._texts.values(), tokens, adapters)
 
     def read(self, kept: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""
@@ -98,25 +103,24 @@ class Disk:
         remove(kept.path)
         return None
 
-    def wants(self, tokens: Tokens) -> bool:
+    def wants(self, tokens: Tokens, adapters: Scales = ()) -> bool:
         """Whether a text is not stored yet; one that is counts as used now."""
         self._look()
         for kept in self._texts.values():
-            if kept.serves(tokens) == len(tokens):
+            if kept.adapters == adapters and kept.serves(tokens) == len(tokens):
                 used(kept.path)
                 return False
         return True
 
-    def keep(self, tokens: Tokens, saved: Saved) -> None:
+    def keep(self, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> None:
         """Write a text in another thread, and then remove those that it serves as well."""
         self.wait()
         self._look()
-        old = [] if saved.whole else needless(self._texts.values(), tokens)
-        digest = hashlib.sha256(tokens.tobytes()).hexdigest()
-        path = self._folder / f"{self._mine}-{digest[:32]}.kept"
+        old = [] if saved.whole else needless(self._texts.values(), tokens, adapters)
+        path = self._folder / f"{self._mine}-{digest_of(written_text(tokens, adapters))}.kept"
 
         def write() -> str:
-            head = pack(self._identity, tokens, saved)
+            head = pack(self._identity, tokens, saved, adapters)
             failure = written(path, [*head, saved.data.data], self._limit)
             for kept in [] if failure else old:
                 remove(kept.path)
@@ -160,13 +164,23 @@ class Disk:
                 continue
 
 
-def pack(identity: bytes, tokens: Tokens, saved: Saved) -> list[bytes]:
+def written_text(tokens: Tokens, adapters: Scales) -> bytes:
+    scales = json.dumps(adapters).encode() if adapters else b""
+    return tokens.astype("<i4").tobytes() + scales
+
+
+def digest_of(text: bytes) -> str:
+    """Compute the part of a file's name that stands for its text."""
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def pack(identity: bytes, tokens: Tokens, saved: Saved, adapters: Scales) -> list[bytes]:
     """Pack the head of a file, before the data."""
     data_sum = hashlib.sha256(saved.data.data).digest()
     fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
-    token_bytes = tokens.astype("<i4").tobytes()
-    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + token_bytes).digest()
-    return [HEAD.pack(MAGIC, own_sum, *fields), token_bytes]
+    text = written_text(tokens, adapters)
+    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + text).digest()
+    return [HEAD.pack(MAGIC, own_sum, *fields), text]
 
 
 def identified(identity: str) -> bytes:
@@ -176,7 +190,7 @@ def identified(identity: str) -> bytes:
 def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; raise a ValueError if it was not written under its name."""
     text = parse(file, path, identity)
-    if hashlib.sha256(text.tokens.astype("<i4").tobytes()).hexdigest()[:32] not in path.name:
+    if digest_of(written_text(text.tokens, text.adapters)) not in path.name:
         raise ValueError("it is damaged")
     return text
 
@@ -189,13 +203,16 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     if len(head) < HEAD.size:
         raise ValueError("it is not whole")
     magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
-    if (magic, whose) != (MAGIC, identity) or size != HEAD.size + 4 * count + data_bytes:
+    scales_bytes = size - (HEAD.size + 4 * count + data_bytes)
+    if (magic, whose) != (MAGIC, identity) or not 0 <= scales_bytes <= MAX_SCALES_BYTES:
         raise ValueError("it is not whole, or of another model")
-    token_bytes = file.read(4 * count)
-    if hashlib.sha256(head[SUMMED_FROM:] + token_bytes).digest() != own_sum:
+    text = file.read(4 * count + scales_bytes)
+    if hashlib.sha256(head[SUMMED_FROM:] + text).digest() != own_sum:
         raise ValueError("it is damaged")
-    tokens = np.frombuffer(token_bytes, "<i4").astype(np.int32)
-    return DiskText(tokens, whole, path, data_bytes, data_sum)
+    tokens = np.frombuffer(text, "<i4", count).astype(np.int32)
+    scales = json.loads(text[4 * count :] or "[]")
+    adapters = tuple((int(number), float(scale)) for number, scale in scales)
+    return DiskText(tokens, whole, path, data_bytes, data_sum, adapters=adapters)
 
 
 def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from localspec.backend import Model
-from localspec.tokens import Tokens, common_prefix
+from localspec.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,13 @@ class SlotChoice:
     shared: int  # tokens of the text that the source holds
 
 
-def choose(held: Sequence[Tokens], free: Collection[int], tokens: Tokens) -> SlotChoice:
-    """Choose a slot for a text; `free` is in the order in which slots should be given up.
+def choose(held: Sequence[Tokens], free: Collection[int], shared: Sequence[int]) -> SlotChoice:
+    """Choose a slot for a text that shares so many tokens with what each slot holds.
 
+    Slots are given up in the order of `free`.
     A free slot is continued if the text begins with most of what it holds; otherwise the beginning
     is copied, so that one long conversation is not lost to another that starts alike.
     """
-    shared = [common_prefix(text, tokens) for text in held]
     best = max(range(len(held)), key=lambda slot: (shared[slot], slot in free))
     if best in free and 2 * shared[best] >= len(held[best]):
         return SlotChoice(best, shared[best], best, shared[best])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.system import free_memory
@@ -34,15 +35,15 @@ class Ram:
     def bytes(self) -> int:
         return sum(len(text.saved.data) for text in self._texts)
 
-    def best_for(self, tokens: Tokens) -> MemoryText | None:
+    def best_for(self, tokens: Tokens, adapters: Scales = ()) -> MemoryText | None:
         """Find the text that serves another best, if any does."""
-        return best(self._texts, tokens)
+        return best(self._texts, tokens, adapters)
 
-    def put(self, tokens: Tokens, saved: Saved) -> None:
+    def put(self, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> None:
         """Add a text, in place of those that it serves as well as themselves."""
-        for text in [] if saved.whole else needless(self._texts, tokens):
+        for text in [] if saved.whole else needless(self._texts, tokens, adapters):
             self._texts.remove(text)
-        self._texts.append(MemoryText(tokens, saved.whole, saved))
+        self._texts.append(MemoryText(tokens, saved.whole, saved, adapters=adapters))
 
     def use(self, text: MemoryText, tokens: Tokens) -> None:
         """Use a text for another; remove it if a slot now holds all of it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.errors import UsageError
 from localspec.prefix_cache.disk import PART, identified, make_private, pack, parse, written
@@ -33,10 +34,10 @@ class SlotFiles:
         """Return the bytes that one file may have."""
         return min(self._limit, free_memory.memory().free_bytes // MEMORY_SHARE)
 
-    def write(self, name: str, tokens: Tokens, saved: Saved) -> int:
+    def write(self, name: str, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> int:
         """Write a file, in place of another of its name; return its bytes."""
         path = self.place(name)
-        head = pack(self._identity, tokens, saved)
+        head = pack(self._identity, tokens, saved, adapters)
         parts: list[bytes | memoryview] = [*head, saved.data.data]
         total = sum(map(len, parts))
         others = sum(other.stat().st_size for other in self._folder.iterdir() if other != path)
@@ -49,8 +50,8 @@ class SlotFiles:
             raise UsageError(failure)
         return total
 
-    def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8]]:
-        """Read the tokens of a file, and their KV cache."""
+    def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8], Scales]:
+        """Read the tokens of a file, their KV cache, and the adapters that made it."""
         path = self.place(name)
         try:
             with path.open("rb") as file:
@@ -66,7 +67,7 @@ class SlotFiles:
             raise UsageError(f"{name} cannot be restored: {error}") from error
         if hashlib.sha256(data.data).digest() != kept.data_sum:
             raise UsageError(f"{name} cannot be restored: it is damaged")
-        return kept.tokens, data
+        return kept.tokens, data, kept.adapters
 
     def place(self, name: str) -> Path:
         """Return the path of a file; raise a UsageError if its name is none."""

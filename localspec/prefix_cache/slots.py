@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from localspec.adapter import Scales
 from localspec.backend import Model
 from localspec.errors import NotOffered, SlotBusy, UsageError
 from localspec.prefix_cache import matching
 from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import MIN_TOKENS, CacheTiers
-from localspec.tokens import NONE, Tokens
+from localspec.tokens import NONE, Tokens, common_prefix
 
 # Tokens that others run beside an idle text before it leaves a pool. Each of them looks at it:
 # on a CPU, moving a text away and back takes as long as it slows 40 to 80 tokens down.
@@ -28,6 +29,7 @@ class Slots:
         self._files = files
         self._shared = model.pool < model.slots * model.context
         self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
+        self._adapters: list[Scales] = [()] * model.slots  # that these were computed with
         self._free = list(range(model.slots))  # the longest unused first
         self._idle = [0] * model.slots  # tokens that others ran since a slot was used
 
@@ -40,24 +42,30 @@ class Slots:
         """Return how many tokens there is room for beside so many active ones and idle texts."""
         return self._model.pool - active - sum(len(self._held[slot]) for slot in self._free)
 
-    def take(self, tokens: Tokens, active: Mapping[int, Tokens]) -> SlotChoice:
-        """Take a free slot for a text; `active` has the tokens of those in use."""
+    def take(
+        self, tokens: Tokens, active: Mapping[int, Tokens], adapters: Scales = ()
+    ) -> SlotChoice:
+        """Take a free slot for a text; `active` has what those in use share with it."""
         held = [active.get(slot, text) for slot, text in enumerate(self._held)]
-        place = matching.choose(held, self._free, tokens)
+        shared = [
+            common_prefix(text, tokens) if slot in active or ours == adapters else 0
+            for slot, (text, ours) in enumerate(zip(held, self._adapters, strict=True))
+        ]
+        place = matching.choose(held, self._free, shared)
         self._free.remove(place.slot)
         return place
 
-    def settle(self, place: SlotChoice, tokens: Tokens) -> int:
+    def settle(self, place: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it is cached."""
         held = self._held[place.slot]
         if len(held) - place.own > len(held) // MAX_LOSS:
-            self._tiers.keep(self._model, place.slot, held)
-        restored = self._tiers.recall(self._model, place, tokens)
+            self._tiers.keep(self._model, place.slot, held, self._adapters[place.slot])
+        restored = self._tiers.recall(self._model, place, tokens, adapters)
         return restored or matching.settle(self._model, place)
 
-    def leave(self, slot: int, held: Tokens) -> None:
+    def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""
-        self._held[slot] = held
+        self._held[slot], self._adapters[slot] = held, adapters
         self._free.append(slot)
         self._idle[slot] = 0
 
@@ -77,7 +85,7 @@ class Slots:
 
     def put_aside(self, slot: int) -> None:
         """Save the KV cache of a free slot elsewhere, and empty the slot."""
-        self._tiers.keep(self._model, slot, self._held[slot])
+        self._tiers.keep(self._model, slot, self._held[slot], self._adapters[slot])
         self.empty(slot)
 
     def give_up(self) -> bool:
@@ -109,17 +117,17 @@ class Slots:
             raise UsageError(
                 f"slot {slot} holds more than the {files.allowed_bytes:,} bytes that may be"
             )
-        return len(held), files.write(name, held, saved)
+        return len(held), files.write(name, held, saved, self._adapters[slot])
 
     def restore(self, slot: int, name: str) -> tuple[int, int]:
         """Restore a free slot from a file; return its tokens and bytes."""
-        tokens, data = self._filed(slot).read(name)
+        tokens, data, adapters = self._filed(slot).read(name)
         self.put_aside(slot)
         if self._model.restore(slot, data, len(tokens)) != len(tokens):
             self.empty(slot)
             raise UsageError(f"the engine could not restore {name}")
         self._free.remove(slot)
-        self.leave(slot, tokens)
+        self.leave(slot, tokens, adapters)
         return len(tokens), len(data)
 
     def erase(self, slot: int) -> tuple[int, int]:
@@ -141,4 +149,5 @@ class Slots:
 
     def close(self) -> None:
         """Save the texts of free slots to disk, if there is one."""
-        self._tiers.close(self._model, [(slot, self._held[slot]) for slot in self._free])
+        held = [(slot, self._held[slot], self._adapters[slot]) for slot in self._free]
+        self._tiers.close(self._model, held)

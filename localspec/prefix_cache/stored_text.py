@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from localspec.adapter import Scales
 from localspec.tokens import Tokens, common_prefix
 
 MEMORY_SHARE = 4  # stored texts may take one in so many bytes of the free memory
@@ -18,6 +19,7 @@ class StoredText:
 
     tokens: Tokens
     whole: bool  # it serves texts that begin with all of it only
+    adapters: Scales = field(default=(), kw_only=True)  # that it was computed with
 
     def serves(self, tokens: Tokens) -> int:
         """Count the tokens of another text that can be restored from it."""
@@ -32,12 +34,14 @@ class StoredText:
 Kind = TypeVar("Kind", bound=StoredText)
 
 
-def best(texts: Iterable[Kind], tokens: Tokens) -> Kind | None:
+def best(texts: Iterable[Kind], tokens: Tokens, adapters: Scales) -> Kind | None:
     """Find the text that serves another best, if any does; the shortest of those."""
+    texts = (text for text in texts if text.adapters == adapters)
     best_text = max(texts, key=lambda text: (text.serves(tokens), -len(text.tokens)), default=None)
     return best_text if best_text and best_text.serves(tokens) else None
 
 
-def needless(texts: Iterable[Kind], tokens: Tokens) -> list[Kind]:
+def needless(texts: Iterable[Kind], tokens: Tokens, adapters: Scales) -> list[Kind]:
     """Find the texts that another one serves as well as themselves, if it can be cut."""
+    texts = (text for text in texts if text.adapters == adapters)
     return [text for text in texts if text.serves(tokens) == len(text.tokens)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from localspec.adapter import Scales
 from localspec.backend import Model
 from localspec.decoding.prompt_pace import nearer
 from localspec.prefix_cache.disk import Disk
@@ -51,33 +52,37 @@ class CacheTiers:
         slow = noticed and self._saving_token > MAX_SAVING_SHARE * self.reading_seconds
         return self._ram.limit > 0 and not slow
 
-    def keep(self, model: Model, slot: int, held: Tokens) -> None:
+    def keep(self, model: Model, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Save the KV cache of a slot, if there is room for it, without waiting for the disk."""
         fits = len(held) >= MIN_TOKENS and self.has_memory
         limit = self._ram.allowed_bytes if fits else 0
         begun = self._clock()
         if saved := model.save(slot, limit) if limit else None:
             self._note_saving(self._clock() - begun, len(held))
-            self._ram.put(held, saved)
+            self._ram.put(held, saved, adapters)
             self._make_room()
         elif self._disk and not self._disk.busy:
-            self._write(self._disk, model, slot, held)
+            self._write(self._disk, model, slot, held, adapters)
 
     def _note_saving(self, seconds: float, tokens: int) -> None:
         """Learn how long saving takes."""
         self._saving = nearer(self._saving, seconds)
         self._saving_token = nearer(self._saving_token, seconds / tokens)
 
-    def recall(self, model: Model, place: SlotChoice, tokens: Tokens) -> int:
+    def recall(
+        self, model: Model, place: SlotChoice, tokens: Tokens, adapters: Scales = ()
+    ) -> int:
         """Fill a slot with a stored prefix of a text, if that is much longer than those in slots.
 
         Returns how many tokens the slot holds then; where that is 0 it may be empty.
         """
         self._make_room()
-        had, aside = place.shared, self._ram.best_for(tokens)
+        had, aside = place.shared, self._ram.best_for(tokens, adapters)
         if aside and aside.pays(tokens, had, MIN_TOKENS):
             had = aside.serves(tokens)
-        kept = self._disk.best_for(tokens) if self._disk and len(tokens) >= had + MIN_GAIN else None
+        kept = None
+        if self._disk and len(tokens) >= had + MIN_GAIN:
+            kept = self._disk.best_for(tokens, adapters)
         if self._disk and kept and kept.pays(tokens, had, MIN_GAIN):
             data = self._disk.read(kept)
             if data is not None and model.restore(place.slot, data, len(kept.tokens)):
@@ -96,12 +101,12 @@ class CacheTiers:
         """Return notices for clients, each once."""
         return self._disk.take_notices() if self._disk else []
 
-    def close(self, model: Model, held: Iterable[tuple[int, Tokens]]) -> None:
+    def close(self, model: Model, held: Iterable[tuple[int, Tokens, Scales]]) -> None:
         """Save everything to disk, with the KV caches of these slots."""
         self._store(self._ram.clear())
         if self._disk:
-            for slot, tokens in held:
-                self._write(self._disk, model, slot, tokens)
+            for slot, tokens, adapters in held:
+                self._write(self._disk, model, slot, tokens, adapters)
             self._disk.close()
             self._disk = None
 
@@ -113,12 +118,13 @@ class CacheTiers:
 
     def _store(self, texts: Iterable[MemoryText]) -> None:
         for text in texts:
-            if self._disk and len(text.tokens) >= MIN_DISK_TOKENS and self._disk.wants(text.tokens):
-                self._disk.keep(text.tokens, text.saved)
+            long = len(text.tokens) >= MIN_DISK_TOKENS
+            if self._disk and long and self._disk.wants(text.tokens, text.adapters):
+                self._disk.keep(text.tokens, text.saved, text.adapters)
 
     @staticmethod
-    def _write(disk: Disk, model: Model, slot: int, held: Tokens) -> None:
-        if len(held) < MIN_DISK_TOKENS or not disk.wants(held):
+    def _write(disk: Disk, model: Model, slot: int, held: Tokens, adapters: Scales) -> None:
+        if len(held) < MIN_DISK_TOKENS or not disk.wants(held, adapters):
             return
         if saved := model.save(slot, disk.allowed_bytes):
-            disk.keep(held, saved)
+            disk.keep(held, saved, adapters)

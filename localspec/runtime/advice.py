@@ -19,6 +19,11 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
             f"--bit-exact: texts may still differ at near-ties, since {target.uneven} round by the "
             "width of a batch; weights in Q8_0 throughout do not"
         )
+    if loaded_pair.plan.options.bit_exact and loaded_pair.plan.options.adapters:
+        yield (
+            "--bit-exact: texts may still differ at near-ties, since adapters round by the width of "
+            "a batch; a model that they are merged into does not, in Q8_0"
+        )
     if resolved.draft is not None and loaded_pair.pair.draft is not None:
         own, others = token_bytes(resolved.draft.footprint), token_bytes(target)
         if own >= others:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from localspec.backend_spec import files_of
 from localspec.models.engines import versions, weight_files
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.system.fingerprint import fingerprint
@@ -14,14 +15,17 @@ SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # bytes of a file of weights that its ident
 
 
 def identity(loaded_pair: LoadedPair) -> str:
-    """Identify a KV cache by its weights, the engine, and the way of loading."""
+    """Identify a KV cache by its weights, the engine, and the way of loading.
+
+    The scales of adapters are not part of it: they belong to each text.
+    """
     target = loaded_pair.resolved.target
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
-    way = replace(
-        options, threads=None, mmap=False, batch=512, tentative=8, verbose=False, head=None
-    )
+    way = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
+    way = replace(way, head=None, adapters=())
     files = [*weight_files(name, path), *(weight_files(name, options.head) if options.head else ())]
+    files += [file for adapter in options.adapters for file in files_of(adapter.path)]
     weights = [sample_digest(file) for file in files]
     ways = [name, repr(way), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*ways, *weights])

@@ -173,7 +173,7 @@ def key_of(loaded_pair: LoadedPair) -> str:
     ways = (loaded_pair.plan.options, loaded_pair.plan.drafting)
     options = [
         f"{way.kv_type} {way.flash_attention} {way.gpu_layers} {way.split} {way.cpu_moe} "
-        f"{way.threads} {way.members} {way.adapter} {way.bit_exact} {bool(way.head)}"
+        f"{way.threads} {way.members} {way.adapters or None} {way.bit_exact} {bool(way.head)}"
         for way in ways
         if way
     ]
@@ -183,8 +183,9 @@ def key_of(loaded_pair: LoadedPair) -> str:
         for engine in engines
         for device in engine.devices
     ]
+    adapters = [adapter.path for adapter in loaded_pair.plan.options.adapters]
     return fingerprint(
-        [model.files.path for model in loaded_pair.models],
+        [*(model.files.path for model in loaded_pair.models), *adapters],
         [f"form {FORM}", str(os.cpu_count()), *options, *devices],
     )
 

@@ -33,6 +33,7 @@ class ReplyOptions(TypedDict, total=False):
     prediction: a text that the reply is likely to repeat, which makes it faster
     proposers: those that may draft, by name
     depth: most tokens to draft in a round; 0 is plain decoding
+    adapters: scales of the model's LoRA adapters, by number; others are off
     json_schema: a JSON schema that the reply follows; {} is any object
     grammar: a `Grammar` that the reply follows
     tools: of a chat, in OpenAI's form
@@ -57,6 +58,7 @@ class ReplyOptions(TypedDict, total=False):
     prediction: str
     proposers: Sequence[str] | None
     depth: int | None
+    adapters: Mapping[int, float] | None
     json_schema: Mapping[str, Json] | str
     grammar: Grammar | None
     tools: Sequence[Tool]

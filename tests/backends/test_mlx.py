@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from localspec.adapter import Adapter
 from localspec.backend import Roll, Row
 from localspec.control.best import Best
 from localspec.control.depth import Depth
@@ -387,7 +388,9 @@ def test_memory_is_given_back_on_closing():
         ({"gpu_layers": 3}, "gpu_layers"),
         ({"threads": 2}, "threads"),
         ({"flash_attention": True}, "flash_attention"),
-        ({"adapter": Path("nowhere")}, "nowhere"),
+        ({"adapters": (Adapter(Path("nowhere")),)}, "nowhere"),
+        ({"adapters": (Adapter(Path("nowhere")),) * 2}, "one adapter"),
+        ({"adapters": (Adapter(Path("nowhere"), 0.5),)}, "scale"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(options, message):
@@ -424,8 +427,8 @@ def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path)
     texts = []
     for options, name in (
         ({}, "silent"),
-        ({"adapter": path}, "silent"),
-        ({"adapter": path}, "ngram"),
+        ({"adapters": (Adapter(path),)}, "silent"),
+        ({"adapters": (Adapter(path),)}, "ngram"),
     ):
         with closing(engines.target("mlx llama", **options)) as model:
             proposer, _ = engines.proposer(name, model)

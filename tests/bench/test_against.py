@@ -207,6 +207,9 @@ def test_other_weights_and_another_sampling_are_refused(tmp_path):
         require_comparable(earlier, replace(SETUP, weights=(("cd34",),)))
     with_draft = replace(SETUP, heading=(*HEADING, ("draft", "some, Q8_0")))
     with_draft = replace(with_draft, weights=(("ab12",), ("ef56",)))
+    adapted = replace(SETUP, heading=(*SETUP.heading, ("adapters", "poet.gguf at 1 (ab)")))
+    with pytest.raises(UsageError, match=r"adapters none; here they are poet.gguf at 1"):
+        require_comparable(earlier, adapted)
     with pytest.raises(UsageError, match=r"another draft: none; here it is some, Q8_0 \(sha256 ef"):
         require_comparable(earlier, with_draft)
     warm = replace(SETUP, heading=(*SETUP.heading, ("sampling", "temperature 1, seed 0")))

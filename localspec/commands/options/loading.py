@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from localspec.adapter import Adapter
 from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
-from localspec.commands.options.declare import COUNT, EXISTING, TEXT, flag, option
+from localspec.commands.options.adapter_file import AdapterFile
+from localspec.commands.options.declare import COUNT, TEXT, flag, option, repeated
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
@@ -115,7 +116,12 @@ class LoadingOptions:
         "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
-    adapter: Path | None = option(EXISTING, "Folder of a LoRA adapter for the model (MLX only).")
+    adapter: tuple[Adapter, ...] = repeated(
+        AdapterFile(),
+        "LoRA adapter for the model, and its scale (default: 1): a GGUF file, or a folder for MLX. "
+        "May repeat.",
+        "FILE[:SCALE]",
+    )
     verbose: bool = flag("Log of the engine on standard error.")
 
 
@@ -151,7 +157,7 @@ def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None
         threads=chosen.threads,
         mmap=chosen.mmap,
         members=members(),
-        adapter=chosen.adapter,
+        adapters=chosen.adapter,
         verbose=chosen.verbose,
     )
     limits = Limits(chosen.device, chosen.budget, main_gpu=chosen.main_gpu)
