@@ -30,6 +30,7 @@ from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
+from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
@@ -49,6 +50,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     weights = ModelWeights(path, place, head=options.head == path, tell=tell)
     try:
         check_kind(weights, footprint)
+        weights.load_adapters(options.adapters)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
         head = None
@@ -250,10 +252,8 @@ def check(footprint: Footprint, options: Options) -> None:
             f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"
         )
     within("threads", options.threads, 1, os.cpu_count() or 1)
-    if options.adapter:
-        raise UsageError(
-            "adapters are for MLX models: merge this one with llama.cpp's llama-export-lora"
-        )
+    for adapter in options.adapters:
+        adapter_headers.require_fit(footprint, adapter.path)
     within("cpu_moe", options.cpu_moe, 0, footprint.layers)
     if options.cpu_moe and not footprint.experts:
         raise UsageError(f"{footprint.path.name} has no experts: leave cpu_moe away")

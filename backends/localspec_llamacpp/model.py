@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.adapter import Scales, usual_scales
 from localspec.backend import Choose, Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
@@ -54,6 +55,11 @@ class LlamaModel:
         self._lengths = [0] * options.slots
         self._gaps = 0  # batches of late whose slots were apart
         self._closed = False
+        self.adapters = options.adapters
+        self.adapt(usual_scales(options.adapters))
+
+    def adapt(self, scales: Scales) -> None:
+        self._context.adapt(self._weights.adapters, scales)
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         if self._closed:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from localspec.backend import Footprint, Needs, Options, Rehearsal
+from localspec.backend import Adapter, Footprint, Needs, Options, Rehearsal
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context, ContextShape
@@ -68,7 +68,11 @@ class LlamaRehearsal:
         check(self._headers, options)
         model = self._laid_out(placement(options), head=options.head == self._path)
         active = self._headers.active_experts / max(self._headers.experts, 1)
-        model = model._replace(experts_on_host=options.cpu_moe or 0, active=active)
+        model = model._replace(
+            tensors=model.tensors | tensors_of(options.adapters),
+            experts_on_host=options.cpu_moe or 0,
+            active=active,
+        )
         LOG.take_sizes()
         LOG.take_caches()
         context = self._context(model.weights, options)
@@ -141,6 +145,15 @@ def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:
 def held_bytes(path: Path) -> int:
     """Count the bytes of the weights in a file."""
     return sum(tensor.size for tensor in whole(read(path)).tensors)
+
+
+def tensors_of(adapters: Sequence[Adapter]) -> dict[str, int]:
+    """Count the bytes of adapters' tensors, which go to the devices of those they change."""
+    return {
+        f"{tensor.name}.{number}": tensor.size
+        for number, adapter in enumerate(adapters)
+        for tensor in read(adapter.path).tensors
+    }
 
 
 def caches(weights: ModelWeights, form: ContextShape) -> list[CacheSize]:

@@ -255,7 +255,7 @@ def test_an_option_of_the_other_engine_is_refused(model, capsys):
         ([folder, WORDS, "--threads", "2"], "llama.cpp"),
         ([folder, WORDS, "--backend", "llamacpp"], "GGUF"),
         ([model, WORDS, "--backend", "mlx"], "MLX folder"),
-        ([model, WORDS, "--adapter", folder], "MLX"),
+        ([model, WORDS, "--adapter", folder], "convert-adapter"),
         ([folder, WORDS, "--kv-type", "f16"], "auto"),
     ):
         assert run(["generate", *arguments]) == 2

@@ -13,6 +13,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.adapter import Scales
 from localspec.backend import Choose
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.system import free_memory
@@ -152,6 +153,8 @@ class Context:
         self._last_layer = weights.layers
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
         self._views: dict[tuple[int, int, int], NDArray[np.float32]] = {}
+        self._scales: Scales = ()
+        self._lays_out = False  # whether the next batch frees memory, and allocates it anew
 
     @property
     def snapshots(self) -> int:
@@ -181,13 +184,17 @@ class Context:
         batch.fill([Part(sequence, at, ANY, 1) for sequence, at in places], self.ids)
         values, positions = batch.cells[:2]
         decode, struct, ran = lib.llama_decode, batch.struct, worker_graphs.RUN.add
-        address, rows = 0, list[Logits]()
+        address, rows, lays_out = 0, list[Logits](), self._lays_out
         LOG.forget_errors()
         for _ in range(steps):
             for at, token in enumerate(newest):
                 values[at] = token
             ran(context)
-            if status := decode(context, struct):
+            status = decode(context, struct)
+            if lays_out:
+                self._note_layout()
+                lays_out = False
+            if status:
                 raise self._failure(status, places[0][0])
             for at in range(len(places)):
                 positions[at] += 1
@@ -199,6 +206,19 @@ class Context:
                 return None
             newest = chosen
         return newest
+
+    def adapt(self, adapters: Sequence[Any], scales: Scales) -> None:
+        """Compute with adapters of the model from now on, at these scales; with no others.
+
+        llama.cpp lays its graph out anew in the next batch, so equal scales are not set again.
+        """
+        if scales == self._scales:
+            return
+        count = len(scales)
+        chosen = (lib.llama_adapter_lora_p_ctypes * count)(*(adapters[at] for at, _ in scales))
+        factors = (ctypes.c_float * count)(*(scale for _, scale in scales))
+        lib.llama_set_adapters_lora(self.pointer, chosen, count, factors)
+        self._scales, self._lays_out = scales, True
 
     def take_in(self, parts: Sequence[Part]) -> None:
         """Append hidden states of a trunk, for a head that reads no tokens with them."""
@@ -223,8 +243,17 @@ class Context:
     def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
         worker_graphs.RUN.add(self.pointer)
-        if status := run(self.pointer, batch):
+        status = run(self.pointer, batch)
+        if self._lays_out:
+            self._note_layout()
+        if status:
             raise self._failure(status, sequence)
+
+    def _note_layout(self) -> None:
+        """Note that the memory of an old graph was freed, on workers too."""
+        LOG.take_sizes()  # of the new one, which nobody asks for
+        worker_graphs.forget()
+        self._lays_out = False
 
     def _failure(self, status: int, sequence: int) -> BackendError:
         if status == NO_CELLS:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import llama_cpp.llama_cpp as lib
 import numpy as np
 
-from localspec.backend import Progress, silent
-from localspec.errors import BackendError
+from localspec.backend import Adapter, Progress, silent
+from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokens import Tokens
 from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.bindings import huge_pages
@@ -109,12 +109,24 @@ class ModelWeights:
         params.progress_callback = reading.callback
         LOG.take_errors()
         self.path = path
+        self.adapters: list[Any] = []  # llama.cpp's pointers, which it frees with the model
         self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
         worker_graphs.forget()
         if not self.pointer:
             if reading.failure:
                 raise reading.failure
             raise LOG.failure(f"llama.cpp could not load {path.name}")
+
+    def load_adapters(self, adapters: Sequence[Adapter]) -> None:
+        """Load adapters beside the weights; they change nothing until a context uses them."""
+        for path in [adapter.path for adapter in adapters]:
+            LOG.take_errors()
+            pointer = lib.llama_adapter_lora_init(self.pointer, str(path).encode())
+            worker_graphs.forget()
+            if not pointer:
+                error = LOG.failure(f"{path.name} does not fit {self.path.name}")
+                raise error if isinstance(error, OutOfMemory) else UsageError(str(error))
+            self.adapters.append(pointer)
 
     @property
     def vocab(self) -> Any:

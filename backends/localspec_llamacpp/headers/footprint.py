@@ -9,6 +9,7 @@ from pathlib import Path
 from localspec.backend import Footprint
 from localspec_llamacpp.bindings.library import FILE_TYPES
 from localspec_llamacpp.head_kinds import DRAFTING, drafter
+from localspec_llamacpp.headers.adapter import KIND as ADAPTER
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import FLOAT32, Header
 from localspec_llamacpp.headers.parts import whole
@@ -20,9 +21,9 @@ TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
 OTHER_TYPES = {
-    "adapter": "a LoRA adapter",
-    "mmproj": "a vision projector",
-    "imatrix": "an importance matrix",
+    ADAPTER: "a LoRA adapter, not a model: give the model that it is for, and this as --adapter",
+    "mmproj": "a vision projector, not a model: give the model it belongs to",
+    "imatrix": "an importance matrix, not a model: give the model it belongs to",
 }
 
 
@@ -39,7 +40,7 @@ def described(header: Header) -> Footprint:
     """Return the footprint by a header, if it is a model's."""
     kind = header.text("general.type")
     if kind in OTHER_TYPES:
-        header.refuse(f"is {OTHER_TYPES[kind]}, not a model: give the model it belongs to")
+        header.refuse(f"is {OTHER_TYPES[kind]}")
     return footprint(header, header.text("general.architecture") or "unknown")
 
 
