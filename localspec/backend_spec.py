@@ -112,6 +112,15 @@ class PublishedHead(NamedTuple):
     python: str = ""  # that has what the converter imports; one is set up if empty
 
 
+class PublishedAdapter(NamedTuple):
+    """A LoRA adapter as PEFT saves it: a folder with weights and adapter_config.json."""
+
+    folder: Path
+    base: Path | None  # the folder of its model; None: the one that it names is fetched
+    kind: str = "auto"  # of the weights to write, in the converter's words
+    python: str = ""  # that has what the converter imports; one is set up if empty
+
+
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
     """An engine, described without its library."""
@@ -128,6 +137,7 @@ class BackendSpec:
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     tells_progress: bool = False  # `load` takes a third argument, and tells it the share it read
+    scales_adapters: bool = False  # requests may choose the scales of its adapters
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
     # The command that starts what follows it on several machines; None: a model needs one.
@@ -140,3 +150,4 @@ class BackendSpec:
     thin: Callable[[Path, Sequence[int], Path], None] | None = None
     # Writes a head in the engine's format, at a path where there is nothing yet.
     convert: Callable[[PublishedHead, Path], None] | None = None
+    convert_adapter: Callable[[PublishedAdapter, Path], None] | None = None

@@ -1,7 +1,7 @@
-"""Convert published drafting heads to GGUF, by llama.cpp's own converter.
+"""Convert published drafting heads and adapters to GGUF, by llama.cpp's own converters.
 
-The converter is in the source package of llama-cpp-python, but not among what that installs. It
-needs torch, and so runs in an environment of its own, set up when the first head is converted.
+They are in the source package of llama-cpp-python, but not among what that installs. They need
+torch, and so run in an environment of their own, set up when the first file is converted.
 """
 
 from __future__ import annotations
@@ -9,66 +9,101 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock
 
-from localspec.backend_spec import PublishedHead
+from localspec.backend_spec import PublishedAdapter, PublishedHead
 from localspec.errors import BackendError, ModelFileError
 from localspec_build import folders, pip, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.pip import say
 from localspec_build.target import PACKAGE, Target
 from localspec_llamacpp.head_kinds import drafter
+from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers.header import read
 
-CONVERTER = "vendor/llama.cpp/convert_hf_to_gguf.py"
-REQUIREMENTS = "vendor/llama.cpp/requirements/requirements-convert_hf_to_gguf.txt"
+SOURCES = "vendor/llama.cpp"
+HEADS, ADAPTERS = "convert_hf_to_gguf.py", "convert_lora_to_gguf.py"  # in there
+REQUIREMENTS = "requirements/requirements-convert_hf_to_gguf.txt"  # of both
+
+
+class Conversion(NamedTuple):
+    """A run of one of the converters."""
+
+    script: str
+    folder: Path  # of what is converted
+    options: Sequence[str]
+    kind: str  # of the weights to write
+    python: str  # that has what the converter imports; one is set up if empty
+    way_out: str  # what may help where it fails
+    check: Callable[[Path], None]  # refuses what it wrote
 
 
 def convert(head: PublishedHead, out: Path, target: Target | None = None) -> None:
     """Write a head as a GGUF file; `BackendError` if the converter cannot."""
+
+    def check(made: Path) -> None:
+        if not drafter(read(made)):
+            raise ModelFileError(f"{head.folder} is a whole model: it has no drafting head alone")
+
+    # A head without a target is among a model's own weights.
+    of = ("--target-model-dir", str(head.target)) if head.target else ("--mtp",)
+    way_out = "" if head.target else "; a head in a folder of its own needs --target FOLDER"
+    run(Conversion(HEADS, head.folder, of, head.kind, head.python, way_out, check), out, target)
+
+
+def convert_adapter(adapter: PublishedAdapter, out: Path, target: Target | None = None) -> None:
+    """Write an adapter as a GGUF file; `BackendError` if the converter cannot."""
+    of = ("--base", str(adapter.base)) if adapter.base else ()
+    way_out = "" if adapter.base else "; the folder of its model can be given by --base FOLDER"
+    ways = (adapter.kind, adapter.python, way_out)
+
+    def check(made: Path) -> None:
+        adapter_headers.check(read(made))
+
+    run(Conversion(ADAPTERS, adapter.folder, of, *ways, check), out, target)
+
+
+def run(conversion: Conversion, out: Path, target: Target | None) -> None:
+    """Convert in a folder of its own, so that no half of a file is ever left."""
     requirement = f"{PACKAGE}=={version(PACKAGE)}"  # so that this llama.cpp reads what is written
     target = target or Target(sys.executable, Path(sys.prefix), requirement)
     try:
-        sources, python = set_up(target, head.python)
+        sources, python = set_up(target, conversion.python)
     except (SetupFailed, OSError) as error:
         raise BackendError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=out.absolute().parent) as place:
         made = Path(place) / out.name
-        way = "" if head.target else "; a head in a folder of its own needs --target FOLDER"
-        run([python, str(sources / CONVERTER), *options(head, made)], way)
-        if not drafter(read(made)):
-            raise ModelFileError(f"{head.folder} is a whole model: it has no drafting head alone")
+        words = [str(conversion.folder), *conversion.options, "--outfile", str(made)]
+        script = str(sources / conversion.script)
+        call([python, script, *words, "--outtype", conversion.kind], conversion.way_out)
+        conversion.check(made)
         made.replace(out)
 
 
-def options(head: PublishedHead, out: Path) -> Sequence[str]:
-    """Write the converter's options; a head without a target is among a model's own weights."""
-    of = ("--target-model-dir", str(head.target)) if head.target else ("--mtp",)
-    return (str(head.folder), *of, "--outfile", str(out), "--outtype", head.kind)
-
-
 def set_up(target: Target, python: str) -> tuple[Path, str]:
-    """Return the converter's sources and a Python for it; get both where they are not there."""
+    """Return llama.cpp's sources and a Python for them; get both where they are not there."""
     home = store() / target.requirement.removeprefix(f"{PACKAGE}==")
     home.mkdir(parents=True, exist_ok=True)
     with FileLock(home / "lock"):
-        sources = next(home.glob("*/" + CONVERTER), None)
+        sources = next(home.glob(f"*/{SOURCES}/{HEADS}"), None)
         if sources is None:
             say("Fetching the sources of llama.cpp, which have the converter: 80 MB, once.")
-            folder = wheels.unpacked(home, target)
-            if folder is None:
+            unpacked = wheels.unpacked(home, target)
+            if unpacked is None:
                 raise SetupFailed(pip.explain(wheels.log()))
+            folder = unpacked / SOURCES
         else:
-            folder = sources.parents[2]
+            folder = sources.parent
         return folder, python or environment(home / "python", folder / REQUIREMENTS, target)
 
 
 def environment(home: Path, requirements: Path, target: Target) -> str:
-    """Return the Python of an environment with what the converter imports."""
+    """Return the Python of an environment with what the converters import."""
     program, ready = pip.program_of(home), home / "ready"
     if not ready.exists():
         say(f"Installing torch and more for the converter into {home}: some minutes, once.")
@@ -86,8 +121,8 @@ def environment(home: Path, requirements: Path, target: Target) -> str:
     return program
 
 
-def run(command: Sequence[str], way: str) -> None:
-    """Run the converter; `BackendError` with its last words, and a way out, if it fails."""
+def call(command: Sequence[str], way_out: str) -> None:
+    """Run a converter; `BackendError` with its last words, and a way out, if it fails."""
     log = store() / "converter.log"
     with log.open("wb") as out:
         try:
@@ -97,7 +132,7 @@ def run(command: Sequence[str], way: str) -> None:
     if code:
         lines = pip.content(log).splitlines() or [f"exit code {code}"]
         raise BackendError(
-            f"llama.cpp's converter failed: {lines[-1]}{way}\nall it said is in {log}"
+            f"llama.cpp's converter failed: {lines[-1]}{way_out}\nall it said is in {log}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Builder, PublishedHead
+from localspec.backend_spec import BackendSpec, Builder, PublishedAdapter, PublishedHead
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import parts, remote_models
@@ -48,6 +48,12 @@ def convert(head: PublishedHead, out: Path) -> None:
     write(head, out)
 
 
+def convert_adapter(adapter: PublishedAdapter, out: Path) -> None:
+    from localspec_llamacpp.converting import convert_adapter as write  # only here, as above
+
+    write(adapter, out)
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -62,6 +68,8 @@ SPEC = BackendSpec(
     advise=advise,
     builder=Builder(NAMES, build),
     tells_progress=True,
+    scales_adapters=True,
     thin=thin,
     convert=convert,
+    convert_adapter=convert_adapter,
 )

@@ -110,6 +110,11 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "Write a draft model of some of a model's own layers",
         ),
         ListedCommand(
+            "convert-adapter",
+            "localspec.commands.convert_adapter:convert_adapter",
+            "Convert a LoRA adapter to a file for --adapter",
+        ),
+        ListedCommand(
             "convert-draft",
             "localspec.commands.convert_draft:convert_draft",
             "Convert a published drafting head to a file for --draft",

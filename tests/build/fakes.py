@@ -98,7 +98,7 @@ case "$1 $2 $3" in
     done ;;
 "-m pip --python") grep -q install refuses && echo "{failure}" && exit 1 ;;
 "-m venv "*) mkdir -p "$5/bin" && cp "$0" "$5/bin/python" ;;
-*convert_hf_to_gguf.py*)
+*convert_hf_to_gguf.py*|*convert_lora_to_gguf.py*)
     echo "Loading model"; [ -s fault ] && cat fault && exit 1
     for word in "$@"; do [ "$before" = --outfile ] && cp head.gguf "$word"; before=$word; done ;;
 "-c "*) for word in $(cat broken); do case "$(cat installed)/" in *$word*)

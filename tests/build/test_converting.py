@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend_spec import PublishedHead
+from localspec.backend_spec import PublishedAdapter, PublishedHead
 from localspec.cli import run
 from localspec.errors import BackendError, ModelFileError
 from localspec.models import engines as known
-from localspec_llamacpp.converting import convert
+from localspec_llamacpp.converting import convert, convert_adapter
 from tests import engines
+from tests.backends import lora_files
 
 VERSION = "llama-cpp-python==1"
 
@@ -85,6 +86,29 @@ def test_a_whole_model_is_no_head(converter, tmp_path):
     assert left(folder) == []
 
 
+def test_an_adapter_is_converted_by_a_script_of_its_own(converter, tmp_path):
+    lora_files.adapter(converter.root / "head.gguf", engines.tiny("llama"))
+    out = tmp_path / "out.gguf"
+    convert_adapter(PublishedAdapter(Path("poet"), Path("model")), out, converter.target)
+    assert out.read_bytes() == (converter.root / "head.gguf").read_bytes()
+    [call] = converter.calls("convert_lora_to_gguf.py", "--outfile")
+    assert " poet --base model --outfile " in call
+    assert call.endswith("--outtype auto")
+    convert_adapter(PublishedAdapter(Path("poet"), None, "f16"), out, converter.target)
+    assert " poet --outfile " in converter.calls("convert_lora_to_gguf.py")[-1]
+
+
+def test_what_is_no_adapter_is_not_left(converter, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    with pytest.raises(ModelFileError, match="is no LoRA adapter"):
+        convert_adapter(PublishedAdapter(Path("a"), None), folder / "out.gguf", converter.target)
+    converter.let(fault="OSError: offline\n")
+    with pytest.raises(BackendError, match="offline; the folder of its model can be given by --b"):
+        convert_adapter(PublishedAdapter(Path("a"), None), folder / "out.gguf", converter.target)
+    assert left(folder) == []
+
+
 @pytest.mark.parametrize(("refused", "calls"), [("download", 0), ("install", 1)])
 def test_what_cannot_be_fetched_is_fetched_again_next_time(refused, calls, converter, tmp_path):
     converter.let(refuses=refused)
@@ -127,3 +151,29 @@ def test_the_command_wants_folders_as_they_were_published(folders, capsys):
         assert run(["convert-draft", *wrong]) == 2
         assert "model.gguf has no config.json" in capsys.readouterr().err
     assert folders == []
+
+
+def test_the_command_converts_what_peft_saved_and_overwrites_nothing(monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def write(adapter, out):
+        asked.append(adapter)
+        out.write_bytes(bytes(2 << 20))
+
+    engine = replace(known.spec("llamacpp"), convert_adapter=write)
+    monkeypatch.setattr("localspec.commands.convert_adapter.specs", lambda: {"llamacpp": engine})
+    monkeypatch.chdir(tmp_path)
+    for name, file in (("poet", "adapter_config.json"), ("model", "config.json")):
+        Path(name).mkdir()
+        (Path(name) / file).write_text("{}")
+    assert run(["convert-adapter", "poet", "--base", "model"]) == 0
+    assert capsys.readouterr().out == "poet.gguf: 2 MiB; to use it: --adapter poet.gguf\n"
+    assert asked == [PublishedAdapter(Path("poet"), Path("model"))]
+    for words, said in (
+        (["poet"], "poet.gguf is there already"),
+        (["model"], "model has no adapter_config.json"),
+        (["poet", "--base", "poet", "--out", "x"], "poet has no config.json"),
+    ):
+        assert run(["convert-adapter", *words]) == 2
+        assert said in capsys.readouterr().err
+    assert len(asked) == 1

@@ -1,0 +1,63 @@
+"""The command `localspec convert-adapter`: a LoRA of PEFT as a file for llama.cpp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from localspec.backend_spec import PublishedAdapter
+from localspec.commands.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
+from localspec.errors import UsageError
+from localspec.memory.machine import size
+from localspec.models.engines import specs
+
+CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertAdapterOptions:
+    base: Path | None = option(
+        EXISTING,
+        "Folder of the model that it is for.",
+        "FOLDER",
+        otherwise="the one that it names, from Hugging Face",
+    )
+    out: Path | None = option(
+        WRITABLE, "File to write.", otherwise="FOLDER.gguf in the current folder"
+    )
+    type: str = option(
+        TEXT, "Type of the weights: f32, f16, bf16, q8_0; auto: as they are.", default="auto"
+    )
+    python: str = option(
+        TEXT,
+        "Python that has torch and transformers.",
+        default="",
+        otherwise="one is set up",
+    )
+
+
+@click.command("convert-adapter", params=options(ConvertAdapterOptions))
+@click.argument("folder", type=EXISTING)
+@click.pass_context
+def convert_adapter(context: click.Context, folder: Path) -> None:
+    """Convert a LoRA adapter to a file for --adapter.
+
+    FOLDER is what PEFT saved: adapter_config.json and adapter_model.safetensors. Of the model that
+    it is for, config.json and the tokenizer are enough. llama.cpp's converter does it, in an
+    environment of its own.
+    """
+    options = read(context, ConvertAdapterOptions)
+    if not (folder / ADAPTER_CONFIG).is_file():
+        raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
+    if options.base and not (options.base / CONFIG).is_file():
+        raise UsageError(f"{options.base} has no {CONFIG}: give the folder as it was published")
+    out = options.out or Path(f"{folder.resolve().name}.gguf")
+    if out.exists():
+        raise UsageError(f"{out} is there already: name another with --out")
+    convert = next((s.convert_adapter for s in specs().values() if s.convert_adapter), None)
+    if convert is None:
+        raise UsageError("no engine here converts adapters: llama.cpp does")
+    convert(PublishedAdapter(folder, options.base, options.type, options.python), out)
+    click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --adapter {out}")
