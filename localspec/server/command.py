@@ -31,6 +31,7 @@ from localspec.server.listening import address, listening
 from localspec.server.model_host import ModelHost, ServedOffer
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
+from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import check_prefix
 from localspec.server.safety import LOCAL, Rules, is_local
@@ -68,7 +69,8 @@ def serve(
             ONE_LIFE if loading.options.members > 1 else lives(print_end, grace=GRACE_SECONDS + 1)
         )
         offers = with_aliases(named_models(names, draft, loading), options.alias)
-        library = PulledLibrary(loading.backend, partial(offer_pulled_model, loading))
+        pulled = without_adapters(loading)
+        library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled))
         terms = replace(terms, library=library)
         asyncio.run(run_server(offers, terms, options, listener, life))
 
@@ -91,7 +93,13 @@ def named_models(names: Sequence[str], draft: str | None, loading: Loading) -> l
         PairFiles.for_target(path, draft, loading.backend, alone=loading.alone)
         for path in [locate_or_pull(name, loading) for name in names]
     ]
-    return [offer_model(name, files, loading) for name, files in zip(names, pairs, strict=True)]
+    loadings = [loading, *[without_adapters(loading)] * (len(names) - 1)]
+    return [offer_model(*model) for model in zip(names, pairs, loadings, strict=True)]
+
+
+def without_adapters(loading: Loading) -> Loading:
+    """Return the way to load models but the first, which the adapters are for."""
+    return replace(loading, options=replace(loading.options, adapters=()))
 
 
 async def run_server(
@@ -191,8 +199,10 @@ def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
             click.echo(f"localspec: {note}", err=True)
         return runtime
 
+    offered = path.stem if path.exists() and Path(name).exists() else name
+    engine, adapters = spec(target.engine), loading.options.adapters
     return ServedOffer(
-        name=path.stem if path.exists() and Path(name).exists() else name,
+        name=offered,
         load=load,
         vocabulary=partial(trial.vocabulary, target),
         usual=advised(name, OPENAI_DEFAULTS),
@@ -201,11 +211,12 @@ def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
         parameters=parameters(name),
         footprint=footprint,
         engine=target.engine,
-        format=spec(target.engine).format,
+        format=engine.format,
         drafter=files.draft.path.name if files.draft else "",
         context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
         created=int(path.stat().st_mtime),
         bytes=footprint.file_bytes,
         family=footprint.architecture,
         quantisation=footprint.quantisation,
+        adapters=OfferedAdapters(offered, adapters if engine.scales_adapters else ()),
     )

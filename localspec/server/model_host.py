@@ -19,6 +19,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.faults import overloaded
 from localspec.server.model_events import ModelEvents
 from localspec.server.model_facts import UNREAD, ModelFacts, facts
+from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
 
@@ -49,6 +50,10 @@ class ServedOffer:
     path: str = ""
     parameters: str = ""  # how many, as its makers write it
     footprint: Footprint | None = None  # what the headers of its files say
+    adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
+
+    def answers_to(self, name: str) -> bool:
+        return name in self.aliases or name in self.adapters.names
 
 
 @dataclass(slots=True, eq=False)
@@ -113,7 +118,7 @@ class ModelHost:
 
     def _find(self, name: str) -> ServedOffer | None:
         short = name.removesuffix(":latest")
-        others = (offer for offer in self.offers.values() if not name or short in offer.aliases)
+        others = (offer for offer in self.offers.values() if not name or offer.answers_to(short))
         return self.offers.get(name) or self.offers.get(short) or next(others, None)
 
     def offer(self, name: str) -> ServedOffer:

@@ -15,6 +15,7 @@ import httpx
 import numpy as np
 import uvicorn
 
+from localspec.adapter import Adapter, Scales
 from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
 from localspec.prefix_cache.slot_files import SlotFiles
@@ -27,6 +28,7 @@ from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
 from localspec.server.model_host import ServedOffer
+from localspec.server.offered_adapters import OfferedAdapters
 from localspec.testing import Alphabet, ScriptedModel
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
@@ -87,12 +89,22 @@ def script(tokenizer: Bytes, replies: Mapping[str, str]):
 
 
 class Paused(ScriptedModel):
-    """A model that takes its time, if that is wished."""
+    """A model that takes its time, if that is wished, and notes the scales of its adapters."""
 
     pause = 0.0
+    adapters: Sequence[Adapter] = ()
+
+    def __init__(self, logits, tokenizer) -> None:
+        super().__init__(logits, tokenizer)
+        self.scales: Scales = ()
+        self.used: list[Scales] = []  # in each forward
+
+    def adapt(self, scales: Scales) -> None:
+        self.scales = scales
 
     def forward(self, rows):
         time.sleep(self.pause)
+        self.used.append(self.scales)
         return super().forward(rows)
 
 
@@ -109,6 +121,7 @@ class Server:
     costs: Costs | None = None  # what rounds are taken to cost
     certificate: tuple[Path, Path] | None = None  # and its key
     cache: Path | None = None  # a folder for what clients save
+    adapters: Sequence[Adapter] = ()
     alphabet: Callable[[str], Bytes] = Bytes  # of a chat template
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
@@ -120,7 +133,7 @@ class Server:
         tokenizer = self.alphabet(self.template)
         self.model = Paused(script(tokenizer, self.replies), tokenizer)
         self.model.context, self.model.slots = 8192, self.slots
-        self.model.pause = self.pause
+        self.model.pause, self.model.adapters = self.pause, self.adapters
 
         def load() -> Runtime:
             guessing = {
@@ -146,6 +159,7 @@ class Server:
                 context=8192,
                 family="llama",
                 slots=self.slots,
+                adapters=OfferedAdapters("scripted", self.adapters),
             )
         ]
         self.app = application(offers, self.terms)

@@ -29,13 +29,6 @@ def test_what_nobody_answers_here_says_what_to_do_instead(server, path):
     assert REFUSED[path] in answer.text
 
 
-def test_adapters_are_listed_and_none_is_scaled(server):
-    assert server.client.get("/lora-adapters").json() == []
-    assert server.client.post("/lora-adapters", json=[]).json() == {"success": True}
-    scaled = server.client.post("/lora-adapters", json=[{"id": 0, "scale": 0.5}])
-    assert (scaled.status_code, "--adapter" in scaled.text) == (501, True)
-
-
 @pytest.mark.parametrize(
     ("body", "tokens"),
     [

@@ -17,6 +17,7 @@ from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
 from localspec.server.replies.streaming import KEEP_ALIVE, SSE, logged_fault
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.lora import LoraScales, by_number
 
 Object = dict[str, object]
 Action = Literal["save", "restore", "erase"]
@@ -85,6 +86,12 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
     async def delete(model: str) -> Object:
         """Forget a model that was pulled, and free its disk."""
         await handler.downloads.delete(model)
+        return {"success": True}
+
+    @routes.post("/lora-adapters", dependencies=allowed)
+    async def scale(body: LoraScales, model: str = "") -> Object:
+        """Set the scales of adapters for requests that name none; those left out are off."""
+        handler.host.offer_meant_by(model).adapters.scale(by_number(body))
         return {"success": True}
 
     @routes.post("/slots/{id}", dependencies=allowed)

@@ -16,7 +16,8 @@ Object = dict[str, object]
 def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.runtime.context if served else offer.context
-    drawn = {"n_ctx": context, "params": sampling_defaults(offer.usual)}
+    params = sampling_defaults(offer.usual) | {"lora": offer.adapters.listed()}
+    drawn = {"n_ctx": context, "params": params}
     return {
         "default_generation_settings": drawn,
         "n_ctx": context,

@@ -6,7 +6,6 @@ import asyncio
 from functools import partial
 
 from fastapi import APIRouter
-from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -100,16 +99,9 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
     """Add the paths that describe the server."""
 
     @routes.get("/lora-adapters")
-    async def adapters() -> list[Object]:
-        """List adapters that a request could scale, of which there are none."""
-        return []
-
-    @routes.post("/lora-adapters", include_in_schema=False)
-    async def scale(body: list[JsonValue]) -> Object:
-        """Accept an empty list of adapters; refuse any other."""
-        if body:
-            raise Refused(Fault(501, "adapters are given when the server starts: --adapter"))
-        return {"success": True}
+    async def adapters(model: str = "") -> list[Object]:
+        """List the adapters that requests can scale, with the scales of those that name none."""
+        return handler.host.offer_meant_by(model).adapters.listed()
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:

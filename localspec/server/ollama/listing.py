@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from localspec.server.model_facts import ModelFacts
@@ -16,7 +17,9 @@ Object = dict[str, object]
 
 
 def tags(host: ModelHost) -> Object:
-    return {"models": [description(offer) for offer in host.offers.values()]}
+    offers = host.offers.values()
+    adapted = [replace(offer, name=name) for offer in offers for name in offer.adapters.names]
+    return {"models": [description(offer) for offer in (*offers, *adapted)]}
 
 
 def running(host: ModelHost) -> Object:

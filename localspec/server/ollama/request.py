@@ -83,6 +83,7 @@ class OllamaRequest(RequestPart):
 
     def settings(self, served: Served, grammar: Grammar | None = None) -> Settings:
         settings = self.options.settings(served, grammar)
+        settings = replace(settings, adapters=self.options.adapters_of(served, self.model))
         return replace(settings, logprobs=self.top_logprobs) if self.logprobs else settings
 
     def prepared_conversation(self, served: Served, conversation: Conversation) -> list[Prepared]:

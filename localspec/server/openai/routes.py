@@ -60,12 +60,16 @@ def openai(handler: RequestHandler) -> APIRouter:
     @routes.get("/models")
     async def models() -> dict[str, object]:
         """List the models."""
-        data = [describe_model(handler, name) for name in handler.host.names]
+        offers = handler.host.offers.values()
+        named = [(offer, name) for offer in offers for name in (offer.name, *offer.adapters.names)]
+        data = [describe_model(handler, offer, name) for offer, name in named]
         return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        return describe_model(handler, handler.host.offer_meant_by(name).name)
+        offer = handler.host.offer_meant_by(name)
+        adapted = name if name in offer.adapters.names else offer.name
+        return describe_model(handler, offer, adapted)
 
     return routes
 
@@ -80,12 +84,12 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
     )
 
 
-def describe_model(handler: RequestHandler, name: str) -> dict[str, object]:
+def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> dict[str, object]:
     """Describe a model, with its context length where clients look for it, once it is known."""
     host = handler.host
-    offer, served = host.offers[name], host.loaded.get(name)
-    status: dict[str, object] = {"value": host.state(name), "args": []}
-    if name in host.failed:
+    served = host.loaded.get(offer.name)
+    status: dict[str, object] = {"value": host.state(offer.name), "args": []}
+    if offer.name in host.failed:
         status |= {"failed": True, "exit_code": 1}
     context = served.runtime.context if served else offer.context
     return {

@@ -101,6 +101,7 @@ class TextRequest(SamplingFields):
             banned_strings=self.bans,
             depth=0 if drafting.plain else drafting.depth,
             proposers=registry.parse(drafting.proposer) if drafting.proposer else None,
+            adapters=self.adapters_of(served, self.model),
         )
 
 

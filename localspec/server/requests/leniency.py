@@ -66,7 +66,7 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     "adaptive_target": (-1,),
     **dict.fromkeys(("add_generation_prompt", "skip_special_tokens", "add_bos_token"), (True,)),
     **dict.fromkeys(("penalize_newline", "penalize_nl", "add_special"), (True,)),
-    **dict.fromkeys(("lora", "functions", "mcp_servers", "images", "plugins"), ([],)),
+    **dict.fromkeys(("functions", "mcp_servers", "images", "plugins"), ([],)),
     "top_n_sigma": (0, -1),
     "logprobs": (False, 0, []),
     "prefix": (True,),

@@ -13,6 +13,7 @@ from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Samplin
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.lora import LoraScales, by_number
 from localspec.server.requests.validators import as_strings
 from localspec.tokenizer import Tokenizer
 
@@ -114,6 +115,11 @@ class SamplingFields(RequestPart):
     custom_token_bans: Annotated[list[int], BeforeValidator(as_tokens)] = Field(
         default_factory=list
     )
+    lora: LoraScales = Field(default_factory=list)
+
+    def adapters_of(self, served: Served, model: str) -> Mapping[int, float] | None:
+        """Return the scales of adapters for a request that names its model so."""
+        return served.offer.adapters.chosen(model, by_number(self.lora))
 
     @property
     def own_seed(self) -> int | None:
