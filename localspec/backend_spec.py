@@ -6,7 +6,7 @@ find out which engine takes a model, so this module must not import the engine's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -138,6 +138,8 @@ class BackendSpec:
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     tells_progress: bool = False  # `load` takes a third argument, and tells it the share it read
     scales_adapters: bool = False  # requests may choose the scales of its adapters
+    # The facts of an adapter at a path that it claims, by name; none where it is something else.
+    describe_adapter: Callable[[Path], Mapping[str, str]] | None = None
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
     # The command that starts what follows it on several machines; None: a model needs one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from localspec.backend_spec import BackendSpec, Builder, PublishedAdapter, PublishedHead
@@ -54,6 +54,12 @@ def convert_adapter(adapter: PublishedAdapter, out: Path) -> None:
     write(adapter, out)
 
 
+def describe_adapter(path: Path) -> Mapping[str, str]:
+    from localspec_llamacpp.headers.adapter import describe  # only here, as above
+
+    return describe(path)
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -69,6 +75,7 @@ SPEC = BackendSpec(
     builder=Builder(NAMES, build),
     tells_progress=True,
     scales_adapters=True,
+    describe_adapter=describe_adapter,
     thin=thin,
     convert=convert,
     convert_adapter=convert_adapter,

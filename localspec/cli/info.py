@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,13 +27,26 @@ class InfoOptions:
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def info(context: click.Context, model: str) -> None:
-    """Describe a model's file or folder, as its engine reads it."""
+    """Describe a model's file or folder, or an adapter's, as its engine reads it."""
+    if facts := adapter_facts(Path(model)):
+        as_json = read(context, InfoOptions).json
+        lines = [f"{name:<14} {value}" for name, value in facts.items()]
+        click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(lines))
+        return
     footprint = trial.footprint(model, read(context, EngineOptions).backend)
     if read(context, InfoOptions).json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
     for name, value in (*describe(footprint), *runs_on(footprint.path)):
         click.echo(f"{name:<14} {value}")
+
+
+def adapter_facts(path: Path) -> Mapping[str, str]:
+    """Return the facts of an adapter; none where a path is not one's."""
+    for spec in engines.specs().values() if path.is_file() else ():
+        if spec.describe_adapter and spec.claims(path):
+            return spec.describe_adapter(path)
+    return {}
 
 
 def describe(f: Footprint) -> list[tuple[str, str]]:

@@ -83,6 +83,17 @@ def test_a_plan_names_adapters_and_their_scales(capsys, tmp_path):
     assert planned == {"path": str(file), "scale": 1.0}
 
 
+def test_info_describes_an_adapter(capsys, tmp_path):
+    file = adapter(tmp_path / "poet.gguf", engines.tiny("llama"))
+    assert run(["info", str(file)]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["kind"] == "LoRA adapter: give it with --adapter"
+    assert (lines["architecture"], lines["rank"], lines["alpha"]) == ("llama", "4", "8")
+    assert lines["changes"] == "21 matrices"
+    assert run(["info", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "poet"
+
+
 def test_an_adapter_changes_what_is_generated_and_drafts_do_not(capsys, tmp_path):
     base = engines.tiny("llama")
     file = adapter(tmp_path / "poet.gguf", base)

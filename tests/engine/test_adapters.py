@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -27,7 +28,7 @@ class Adapted(ScriptedModel):
     """A model whose logits tell with which scales each of the last tokens was computed."""
 
     adapters = (Adapter(Path("poet.gguf")), Adapter(Path("judge.gguf"), 0.0))
-    numbers: dict[Scales, int] = {}  # of sets of adapters, the same in all models
+    numbers: ClassVar[dict[Scales, int]] = {}  # of sets of adapters, the same in all models
 
     def __init__(self, *, recurrent: bool = False) -> None:
         super().__init__(hashed_logits(1), LETTERS, recurrent=recurrent)

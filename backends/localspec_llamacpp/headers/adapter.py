@@ -40,6 +40,29 @@ def require_fit(footprint: Footprint, path: Path) -> None:
             )
 
 
+def describe(path: Path) -> dict[str, str]:
+    """Describe an adapter by its header, a fact a line; nothing where a file is none."""
+    header = read(path)
+    if header.text("general.type") != KIND:
+        return {}
+    check(header)
+    seconds = [tensor for tensor in header.tensors if tensor.name.endswith(MATRIX)]
+    alpha = header.values.get(ALPHA)
+    weight_bytes = sum(tensor.size for tensor in header.tensors)
+    facts = {
+        "path": str(path),
+        "name": header.text("general.name") or path.stem,
+        "kind": "LoRA adapter: give it with --adapter",
+        "architecture": header.text("general.architecture") or "unknown",
+        "base model": header.text("general.base_model.0.name") or "",
+        "rank": ", ".join(map(str, sorted({tensor.shape[0] for tensor in seconds}))),
+        "alpha": f"{alpha.number:g}" if alpha else "",
+        "changes": f"{len(seconds):,} matrices",
+        "size": f"{header.file_bytes:,} bytes, {weight_bytes:,} of weights",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
 def check(header: Header) -> None:
     """Refuse a file that is no adapter, or one of another kind."""
     if header.text("general.type") != KIND:
