@@ -71,7 +71,7 @@ def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
 
 def check_scale(name: str, scale: object) -> None:
     """Refuse a scale that is no number, or too large to be meant."""
-    is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
-    if not is_number or not math.isfinite(scale) or abs(scale) > MAX_SCALE:
+    number = math.nan if isinstance(scale, bool) or not isinstance(scale, int | float) else scale
+    if not -MAX_SCALE <= number <= MAX_SCALE:
         most = f"{MAX_SCALE:g}"
         raise UsageError(f"{name} is {scale!r}; it must be a number from -{most} to {most}")

@@ -69,7 +69,7 @@ class LlamaRehearsal:
         model = self._laid_out(placement(options), head=options.head == self._path)
         active = self._headers.active_experts / max(self._headers.experts, 1)
         model = model._replace(
-            tensors=model.tensors | tensors_of(options.adapters),
+            tensors={**model.tensors, **tensors_of(options.adapters)},
             experts_on_host=options.cpu_moe or 0,
             active=active,
         )

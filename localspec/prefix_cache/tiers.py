@@ -69,9 +69,7 @@ class CacheTiers:
         self._saving = nearer(self._saving, seconds)
         self._saving_token = nearer(self._saving_token, seconds / tokens)
 
-    def recall(
-        self, model: Model, place: SlotChoice, tokens: Tokens, adapters: Scales = ()
-    ) -> int:
+    def recall(self, model: Model, place: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
         """Fill a slot with a stored prefix of a text, if that is much longer than those in slots.
 
         Returns how many tokens the slot holds then; where that is 0 it may be empty.

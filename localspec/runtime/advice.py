@@ -21,8 +21,8 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
         )
     if loaded_pair.plan.options.bit_exact and loaded_pair.plan.options.adapters:
         yield (
-            "--bit-exact: texts may still differ at near-ties, since adapters round by the width of "
-            "a batch; a model that they are merged into does not, in Q8_0"
+            "--bit-exact: texts may still differ at near-ties, since adapters round by the width "
+            "of a batch; a model in Q8_0 that they are merged into does not"
         )
     if resolved.draft is not None and loaded_pair.pair.draft is not None:
         own, others = token_bytes(resolved.draft.footprint), token_bytes(target)

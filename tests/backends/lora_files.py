@@ -27,7 +27,8 @@ def factors(model: Path, seed: int = 0, changed: Sequence[str] = CHANGED) -> Fac
             strength = (STRENGTH * np.std(weight.data) / np.sqrt(RANK)) ** 0.5
             for part, shape in (("a", (RANK, inputs)), ("b", (outputs, RANK))):
                 values = strength * random.standard_normal(shape, np.float32)
-                found[f"{weight.name}.lora_{part}"] = np.round(STEPS * values) / STEPS
+                rounded = np.round(STEPS * values) / STEPS
+                found[f"{weight.name}.lora_{part}"] = rounded.astype(np.float32)
     return found
 
 

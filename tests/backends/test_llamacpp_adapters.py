@@ -23,7 +23,7 @@ from tests import engines
 from tests.arrangements import Running
 from tests.backends.gguf_copies import tensor
 from tests.backends.lora_files import RANK, adapter, factors, merged, written
-from tests.runs import TEXTS, Want, converse, replies, said
+from tests.runs import TEXTS, Want, replies, said
 
 PRECISE = {"kv_type": "f32", "flash_attention": False}
 TEXT = tokens_of([5, 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9])
@@ -189,7 +189,7 @@ def test_what_is_no_file_of_an_adapter_is_refused(tmp_path):
     ):
         with pytest.raises((ModelFileError, UsageError), match=message):
             llamacpp.load(base, replace(engines.OPTIONS, adapters=(Adapter(path),)))
-    with pytest.raises(ModelFileError, match="is a LoRA adapter, not a model.* as --adapter"):
+    with pytest.raises(ModelFileError, match=r"is a LoRA adapter, not a model.* as --adapter"):
         llamacpp.inspect(whole)
 
 
@@ -216,7 +216,7 @@ SHAPES = {
 def test_an_adapter_of_other_shapes_is_refused_in_the_words_of_the_engine(message, tmp_path):
     base = engines.tiny("llama")
     file = written(tmp_path / "poet.gguf", base, SHAPES[message])
-    with pytest.raises(UsageError, match=f"poet.gguf does not fit .*{message}"):
+    with pytest.raises(UsageError, match=rf"poet\.gguf does not fit .*{message}"):
         llamacpp.load(base, replace(engines.OPTIONS, adapters=(Adapter(file),)))
     with opened(base, Adapter(adapter(tmp_path / "good.gguf", base))) as model:
         assert np.isfinite(logits(model)).all()
@@ -235,7 +235,7 @@ def test_an_adapter_that_ends_the_engine_ends_a_process_of_its_own(scale, monkey
     for _ in range(2):  # the second time without a process
         with (
             trial.examine(ModelFiles("llamacpp", base), TrialProcess) as looked,
-            pytest.raises(LocalSpecError, match="with poet.gguf cannot be used: "),
+            pytest.raises(LocalSpecError, match=r"with poet\.gguf cannot be used: "),
         ):
             looked.check_runs(options, 1 << 34)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_short_rounds_are_run_in_a_row_before_adapters_change():
     for _ in range(100):
         turns.note(1.01 * TURN_SECONDS / 5)
         row.append(turns.choose(texts)[0].adapters)
-    changes = sum(one != other for one, other in zip(row, row[1:], strict=False))
+    changes = sum(one != other for one, other in pairwise(row))
     assert changes == 20
 
 

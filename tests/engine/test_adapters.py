@@ -165,5 +165,3 @@ def test_a_model_without_adapters_refuses_scales_but_those_of_zero():
     replies(plain, Silent(), [Want([1], settings({3: 0.0}))])
     with pytest.raises(UsageError, match="without any that a request can scale: --adapter FILE"):
         replies(plain, Silent(), [Want([1], settings({0: 1.0}))])
-
-
