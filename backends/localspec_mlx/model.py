@@ -157,7 +157,7 @@ class MlxModel:
         return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        if self._head or any(roll.sampler.adjusts for roll in rolls):
+        if self._head or not all(roll.sampler.is_foreseen for roll in rolls):
             return roll_by_forward(self, rolls)
         paths = [RolledRow(roll) for roll in rolls]
         at = [roll.row.slot for roll in rolls]

@@ -35,18 +35,14 @@ class Choice:
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
     """Choose a token for each row of logits [rows, vocabulary]."""
-    if all(greedy(choice.sampler.sampling) for choice in choices):
+    if all(choice.sampler.sampling.greedy for choice in choices):
         return mx.argmax(logits, axis=-1)
     return mx.stack([_choose(row, choice) for row, choice in zip(logits, choices, strict=True)])
 
 
-def greedy(sampling: Sampling) -> bool:
-    return sampling.temperature == 0 or sampling.top_k == 1
-
-
 def _choose(logits: mx.array, choice: Choice) -> mx.array:
     sampling = choice.sampler.sampling
-    if greedy(sampling):
+    if sampling.greedy:
         return mx.argmax(logits)
     weights = mx.exp((logits - logits.max()) / sampling.temperature)
     totals = mx.cumsum(mx.where(weights >= _least(weights, sampling), weights, 0))

@@ -27,7 +27,9 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.sources import place
 from localspec.runtime.loading import Loading
-from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.sampling.lists import LISTS
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.table import PARAMETERS
 from localspec.system.rebirth import Lives, one_life
 from localspec.system.signals import leaving
 
@@ -165,10 +167,9 @@ def model_source(options: ChatCommandOptions, loading: Loading) -> LocalModels |
 
 def sampled(chosen: frozenset[str]) -> frozenset[str]:
     """Name the sampling parameters among the options that were given."""
-    fields_of_sampling = frozenset(
-        parameter.field for parameter in PARAMETERS if parameter.names[0] in chosen
-    )
-    return fields_of_sampling | {"bias"} if "logit_bias" in chosen else fields_of_sampling
+    names = {parameter.names[0]: parameter.field for parameter in PARAMETERS}
+    names |= {texts.name: texts.field for texts in LISTS} | {"logit_bias": "bias"}
+    return frozenset(names[name] for name in chosen & names.keys())
 
 
 def is_question(text: str) -> bool:

@@ -9,9 +9,15 @@ from difflib import get_close_matches
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.proposers import registry
-from localspec.sampling.parameters import PARAMETERS, Parameter
+from localspec.sampling.lists import LISTS, ListParameter
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.table import PARAMETERS, Parameter
 
 AUTO, DEFAULT = "auto", "default"
+EVERYDAY = (  # the parameters of sampling that people set most
+    *("temperature", "top_k", "top_p", "min_p"),
+    *("repetition", "presence", "frequency", "penalty_window"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class NamedSetting:
     get: Callable[[Settings], object]  # None: automatic
     aliases: tuple[str, ...] = ()  # of APIs, and of conversations that were kept long ago
     has_auto: bool = True  # as a value of its own, beside the default
+    is_rare: bool = False  # shown by its name alone while it is default
 
     def text(self, settings: Settings) -> str:
         value = self.get(settings)
@@ -39,9 +46,27 @@ def of_sampling(parameter: Parameter) -> NamedSetting:
             settings, sampling=parameter.choose(settings.sampling, number(text))
         ),
         lambda settings: parameter.get(settings.sampling),
-        (parameter.key, *(name.replace("_", "-") for name in parameter.names)),
+        (
+            parameter.key,
+            *(name.replace("_", "-") for name in (*parameter.names, *parameter.aliases)),
+        ),
         has_auto=False,
+        is_rare=parameter.field not in EVERYDAY,
     )
+
+
+def of_list(parameter: ListParameter) -> NamedSetting:
+    usual = parameter.get(GREEDY)
+
+    def put(settings: Settings, text: str) -> Settings:
+        texts = usual if text == AUTO else parameter.read(text)
+        return replace(settings, sampling=parameter.put(settings.sampling, texts))
+
+    def get(settings: Settings) -> str | None:
+        texts = parameter.get(settings.sampling)
+        return None if texts == usual else parameter.write(texts)
+
+    return NamedSetting(parameter.option, parameter.about, put, get, is_rare=True)
 
 
 def integer(text: str) -> int | None:
@@ -50,6 +75,7 @@ def integer(text: str) -> int | None:
 
 SETTINGS = (
     *map(of_sampling, PARAMETERS),
+    *map(of_list, LISTS),
     NamedSetting(
         "seed",
         "Makes a sampled answer repeatable.",

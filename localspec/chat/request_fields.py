@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 from localspec.engine.settings import Settings
-from localspec.sampling.parameters import GREEDY, PARAMETERS, Sampling
+from localspec.sampling.lists import LISTS
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.sampling.table import PARAMETERS
 from localspec.templates.message import Json
 
 
@@ -32,7 +34,8 @@ def request_fields(settings: Settings, *, ours: bool) -> dict[str, Json]:
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, Json]:
-    return {parameter.names[0]: parameter.get(sampling) for parameter in PARAMETERS}
+    fields: dict[str, Json] = {p.names[0]: p.get(sampling) for p in PARAMETERS}
+    return fields | {texts.name: list(texts.get(sampling)) for texts in LISTS}
 
 
 def response_format(settings: Settings) -> Json:

@@ -122,7 +122,10 @@ class Engine:
         # sampled with the target's random numbers.
         shares_dice = self._costs is not None
         ban = self._bans.ban(settings.banned_strings)
-        sampler = Sampler(settings.sampling, seed, prompt, constraint, ban, shares_dice=shares_dice)
+        spell = request.written(self.target.tokenizer)
+        sampler = Sampler(
+            settings.sampling, seed, prompt, constraint, ban, shares_dice=shares_dice, spell=spell
+        )
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 

@@ -70,6 +70,11 @@ def generation(
     )
 
 
+def written(tokenizer: Tokenizer) -> Callable[[int], bytes]:
+    """Return the function that spells tokens, control tokens by their names."""
+    return lambda token: tokenizer.token_bytes(token) or tokenizer.token_text(token).encode()
+
+
 def spelling(tokenizer: Tokenizer, marks: frozenset[int]) -> Callable[[int], bytes]:
     """Return the function that spells tokens; it shows the control tokens in `marks`."""
     if not marks:

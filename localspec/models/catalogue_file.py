@@ -13,7 +13,7 @@ from localspec.errors import UsageError
 from localspec.models import engines
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
-from localspec.sampling.parameters import PARAMETERS
+from localspec.sampling.table import PARAMETERS
 
 HEADS = ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
 DRAFTERS = ("none", "model", "mtp-inside", *HEADS)

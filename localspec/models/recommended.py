@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from localspec.models import catalogue
-from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.table import PARAMETERS
 
 
 def parameters(name: str) -> str:

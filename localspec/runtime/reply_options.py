@@ -12,7 +12,8 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation, name_of
-from localspec.sampling.parameters import PARAMETERS, check
+from localspec.sampling.lists import LISTS
+from localspec.sampling.table import PARAMETERS, check
 from localspec.templates.message import Json, Message, Tool
 
 
@@ -24,6 +25,14 @@ class ReplyOptions(TypedDict, total=False):
     repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
     presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
     repeat_last_n: how many tokens penalties look at; -1 is all
+    typical_p, top_n_sigma: only tokens near the expected surprise, or near the highest logit
+    xtc_probability, xtc_threshold: how often the likeliest tokens are left out, from where on
+    dynatemp_range, dynatemp_exponent: how far the temperature follows the entropy
+    dry_multiplier, dry_base, dry_allowed_length: a penalty on tokens that go on with a repetition
+    dry_penalty_last_n, dry_sequence_breakers: the tokens it looks at, and where repetitions end
+    mirostat, mirostat_tau, mirostat_eta: keep the surprise of the text at tau bits
+    adaptive_target, adaptive_decay: prefer tokens of this probability
+    samplers: the samplers in their order; others are off
     max_tokens: most tokens of the reply; else until the context is full
     seed: the same seed gives the same text
     stop: a text, or several, that end the reply
@@ -49,6 +58,23 @@ class ReplyOptions(TypedDict, total=False):
     presence_penalty: float
     frequency_penalty: float
     repeat_last_n: int
+    typical_p: float
+    top_n_sigma: float
+    xtc_probability: float
+    xtc_threshold: float
+    dynatemp_range: float
+    dynatemp_exponent: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_sequence_breakers: Sequence[str]
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    adaptive_target: float
+    adaptive_decay: float
+    samplers: Sequence[str]
     max_tokens: int | None
     seed: int | None
     stop: str | Sequence[str]
@@ -87,6 +113,12 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
         if name in values:
             check(name, values[name], parameter.low, parameter.high, whole=parameter.whole)
             sampling = parameter.put(sampling, values[name])
+    for texts in LISTS:
+        value = values.get(texts.name)
+        if isinstance(value, str):
+            sampling = texts.choose(sampling, value)
+        elif value is not None:
+            sampling = texts.put(sampling, tuple(value) if isinstance(value, list) else value)
     changes: dict[str, Any] = {
         name: listed(name, values[name]) for name in OF_SETTINGS & values.keys()
     }

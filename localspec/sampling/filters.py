@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.errors import BackendError
+from localspec.sampling.cuts import CUTS, Candidates
 from localspec.sampling.distribution import MAX_LISTED, Distribution
 from localspec.sampling.highest import Ids, all_ids, reaching_top, top
+from localspec.sampling.order import OF_TEXT
 from localspec.sampling.parameters import Sampling
 from localspec.tokens import LogitRows, Logits, RankedLogits
 
@@ -38,14 +40,25 @@ def best_of_rows(logits: LogitRows) -> Callable[[int], int]:
 
 def distribution(sampling: Sampling, logits: Logits) -> Distribution:
     """Return the distribution of the next token, by logits with bias and penalties in them."""
-    likeliest = best(logits)
-    if sampling.greedy:
+    likeliest, steps = best(logits), sampling.steps
+    if steps.greedy:
         return Distribution.certain(likeliest)
+    if not steps.simple:
+        return _cut(sampling, logits)
     if 0 < sampling.top_k < len(logits):
         return _top_k(sampling, logits)
     if sampling.top_p < 1:
         return Distribution(*_nucleus(sampling, logits))
     return Distribution(*_everything(sampling, logits, float(logits[likeliest])))
+
+
+def _cut(sampling: Sampling, logits: Logits) -> Distribution:
+    """Apply the cuts that look at logits alone."""
+    left = Candidates.of(logits)
+    for name in sampling.steps.cuts:
+        if name in CUTS and name not in OF_TEXT:
+            left = CUTS[name](left, sampling)
+    return left.distribution
 
 
 def _top_k(sampling: Sampling, logits: Logits) -> Distribution:

@@ -1,25 +1,28 @@
-"""The parameters of sampling: their bounds, and the names by which they are set."""
+"""The parameters of sampling, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from localspec.errors import UsageError
+from localspec.sampling.order import LETTERS, ORDER, Steps, steps_of
+from localspec.sampling.table import PARAMETERS, Parameter, check
 
 if TYPE_CHECKING:
     from localspec.sampling.distribution import Distribution
     from localspec.tokens import Logits
 
-MIN_TEMPERATURE = 1e-4  # below it, sampling is greedy: quotients of logits would leave 32 bits
+BREAKERS = ("\n", ":", '"', "*")  # where a repetition ends for DRY, as for others
+MAX_BREAKERS = 128  # each is looked for in every token
+MAX_BREAKER = 128  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The parameters of sampling, in order: bias, penalties, temperature, top-k, top-p, min-p.
+    """The parameters of sampling.
 
     temperature: 0 is greedy, the default; higher is more varied
     top_k: only the k most likely tokens; 0 is all
@@ -30,6 +33,26 @@ class Sampling:
     frequency: is subtracted for each time that a token is in the reply; 0 is none
     penalty_window: the last tokens that these three look at; -1 is all
     bias: is added to the logits of tokens, by token
+    typical: only tokens about as surprising as the next one is expected to be, up to this
+        probability together; 1 is all
+    top_n_sigma: only tokens within so many standard deviations of the highest logit; 0 is all
+    xtc_probability: how often the likeliest tokens are left out; 0 is never
+    xtc_threshold: of the tokens that are at least so likely, all but the last are left out
+    dynatemp_range: the temperature may be so much lower where the model is sure, and higher
+        where it is not; 0 is neither
+    dynatemp_exponent: how fast it rises with the entropy
+    dry_multiplier: is subtracted from tokens that would go on with a repetition; 0 is none
+    dry_base: multiplies that for each token that the repetition is too long
+    dry_allowed_length: tokens that may be repeated
+    dry_window: the last tokens in which repetitions are looked for; -1 is all
+    dry_breakers: texts at which a repetition ends
+    mirostat: 1 or 2 steers the surprise of the text, in place of all but the temperature; 0 is off
+    mirostat_tau: the surprise to reach, in bits
+    mirostat_eta: how fast it is corrected
+    adaptive_target: the probability that drawn tokens are to have; below 0 is off
+    adaptive_decay: the weight of the tokens drawn before
+    samplers: the samplers in their order; the parameters of others are off
+    steps: the samplers that have something to do, by all of these
     """
 
     temperature: float = 0.0
@@ -41,12 +64,46 @@ class Sampling:
     frequency: float = 0.0
     penalty_window: int = -1
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    typical: float = 1.0
+    top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 1.0
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_window: int = -1
+    dry_breakers: tuple[str, ...] = BREAKERS
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    adaptive_target: float = -1.0
+    adaptive_decay: float = 0.9
+    samplers: tuple[str, ...] = ORDER
+    steps: Steps = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for parameter in PARAMETERS:
             parameter.check(parameter.get(self))
         for token, value in mapped(self.bias):
             check(f"bias of token {token}", value, -1000, 1000)
+        check_texts("samplers", self.samplers)
+        check_texts("dry_breakers", self.dry_breakers)
+        for name in self.samplers:
+            if name not in LETTERS.values():
+                listed = ", ".join(LETTERS.values())
+                raise UsageError(f"there is no sampler {name!r}; there are: {listed}")
+        if self.samplers is not ORDER:
+            self._switch_off_unlisted()
+        object.__setattr__(self, "steps", steps_of(self))
+
+    def _switch_off_unlisted(self) -> None:
+        """Set the parameters of samplers that are not listed to values that do nothing."""
+        for parameter in PARAMETERS:
+            if parameter.sampler and parameter.sampler not in self.samplers:
+                off = 1.0 if parameter.field == "temperature" else neutral(parameter)
+                object.__setattr__(self, parameter.field, off)
 
     @property
     def penalises(self) -> bool:
@@ -55,13 +112,26 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature < MIN_TEMPERATURE or self.top_k == 1
+        return self.steps.greedy
 
     def distribution(self, logits: Logits) -> Distribution:
-        """Return the distribution of the next token, by logits with bias and penalties in them."""
+        """Return the distribution of the next token, by logits with bias and penalties in them.
+
+        What looks at the text before is left out: see `Sampler`.
+        """
         from localspec.sampling import filters  # numpy: commands read parameters without it
 
         return filters.distribution(self, logits)
+
+
+def check_texts(name: str, texts: object) -> None:
+    """Refuse what is no tuple of a few short texts."""
+    if not isinstance(texts, tuple) or not all(isinstance(text, str) and text for text in texts):
+        raise UsageError(f"{name} is {texts!r:.80}; it must be a tuple of texts")
+    if len(texts) > MAX_BREAKERS:
+        raise UsageError(f"{name} has {len(texts):,} texts; it may have {MAX_BREAKERS}")
+    if (longest := max(map(len, texts), default=0)) > MAX_BREAKER:
+        raise UsageError(f"{name} has a text of {longest:,} characters; it may have {MAX_BREAKER}")
 
 
 def mapped(bias: object) -> Iterable[tuple[object, float]]:
@@ -71,118 +141,9 @@ def mapped(bias: object) -> Iterable[tuple[object, float]]:
     return bias.items()
 
 
-def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
-    """Refuse a value that is no number, or out of bounds."""
-    if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
-        kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{name} is {value!r}; it must be {kind} from {low:g} to {high:g}")
-    number = float(value)
-    if not low <= number <= high:
-        raise UsageError(f"{name} is {number:g}; it must be at least {low:g} and at most {high:g}")
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A number of `Sampling`: its bounds, and the names by which it is set."""
-
-    field: str  # of `Sampling`; with hyphens, its key in the catalogue
-    names: tuple[str, ...]  # in requests; the first is the command line's, the last llama.cpp's
-    low: float
-    high: float
-    about: str  # within 50 characters
-    get: Callable[[Sampling], float]
-    put: Callable[[Sampling, float], Sampling]
-    whole: bool = False
-    least: float | None = None  # that requests may say for `low`
-    off: float | None = None  # that requests may say for `neutral`
-    sensible: tuple[float, float] | None = None  # the bounds for people, where they are narrower
-
-    @property
-    def key(self) -> str:
-        return self.field.replace("_", "-")
-
-    @property
-    def option(self) -> str:
-        return self.names[0].replace("_", "-")
-
-    @property
-    def neutral(self) -> float:
-        return self.get(GREEDY)
-
-    def check(self, value: float) -> None:
-        check(self.field, value, self.low, self.high, whole=self.whole)
-
-    def choose(self, sampling: Sampling, value: float) -> Sampling:
-        """Set a value that a person typed."""
-        check(self.option, value, *(self.sensible or (self.low, self.high)))
-        return self.put(sampling, value)
-
-
-PARAMETERS = (
-    Parameter(
-        "temperature",
-        ("temperature",),
-        *(0, 100, "Sampling temperature; 0: greedy."),
-        lambda sampling: sampling.temperature,
-        lambda sampling, value: replace(sampling, temperature=value),
-        sensible=(0, 2),
-    ),
-    Parameter(
-        "top_k",
-        ("top_k",),
-        *(0, 1 << 31, "Number of likeliest tokens to draw from; 0: all."),
-        lambda sampling: sampling.top_k,
-        lambda sampling, value: replace(sampling, top_k=int(value)),
-        whole=True,
-        least=-1,
-    ),
-    Parameter(
-        "top_p",
-        ("top_p",),
-        *(1e-9, 1, "Share of probability to draw from; 1: all."),
-        lambda sampling: sampling.top_p,
-        lambda sampling, value: replace(sampling, top_p=value),
-        least=0,
-    ),
-    Parameter(
-        "min_p",
-        ("min_p",),
-        *(0, 1, "Least probability relative to the top's; 0: off."),
-        lambda sampling: sampling.min_p,
-        lambda sampling, value: replace(sampling, min_p=value),
-    ),
-    Parameter(
-        "repetition",
-        ("repetition_penalty", "repeat_penalty"),
-        *(0.01, 100, "Factor against tokens that occurred; 1: off."),
-        lambda sampling: sampling.repetition,
-        lambda sampling, value: replace(sampling, repetition=value),
-        off=0,
-        sensible=(0.1, 10),
-    ),
-    Parameter(
-        "presence",
-        ("presence_penalty",),
-        *(-100, 100, "Penalty on tokens of the reply; 0: off."),
-        lambda sampling: sampling.presence,
-        lambda sampling, value: replace(sampling, presence=value),
-        sensible=(-2, 2),
-    ),
-    Parameter(
-        "frequency",
-        ("frequency_penalty",),
-        *(-100, 100, "Penalty per occurrence in the reply; 0: off."),
-        lambda sampling: sampling.frequency,
-        lambda sampling, value: replace(sampling, frequency=value),
-        sensible=(-2, 2),
-    ),
-    Parameter(
-        "penalty_window",
-        ("repeat_last_n", "penalty_last_n"),
-        *(-1, 1 << 31, "Number of tokens that penalties look at; -1: all."),
-        lambda sampling: sampling.penalty_window,
-        lambda sampling, value: replace(sampling, penalty_window=int(value)),
-        whole=True,
-    ),
-)
 GREEDY = Sampling()
+
+
+def neutral(parameter: Parameter) -> float:
+    """Return the value at which a parameter does nothing."""
+    return parameter.get(GREEDY)

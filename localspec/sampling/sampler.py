@@ -1,4 +1,4 @@
-"""Samples the tokens of one sequence: parameters, random numbers, grammar, bans, penalties."""
+"""Samples the tokens of one sequence: parameters, random numbers, grammar, bans, samplers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from localspec.grammar.constraint import Constraint
 from localspec.sampling.banned import Ban
+from localspec.sampling.chain import Chain
 from localspec.sampling.distribution import Distribution
+from localspec.sampling.dry import Spell
 from localspec.sampling.parameters import Sampling
-from localspec.sampling.penalties import Penalties
 from localspec.tokens import Logits, Tokens
 
 # The uses of a random number. Every use at every position has its own, so that no choice disturbs
@@ -22,6 +23,7 @@ NO_LIMIT = 1 << 20
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
+_COINS = 0xD1B54A32D192ED03  # sets the stream of coins apart from that of the lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,22 @@ class Dice:
         counter = _mix(self.seed + _GAMMA) + (position * LANES + lane + 1) * _GAMMA
         return (_mix(counter) >> 11) * 2.0**-53
 
+    def coin(self, position: int) -> float:
+        """Return one more random number of a position: a fourth lane would change every text."""
+        counter = _mix(self.seed ^ _COINS) + (position + 1) * _GAMMA
+        return (_mix(counter) >> 11) * 2.0**-53
+
 
 def _mix(value: int) -> int:
     value &= _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
+
+
+def unspelled(_: int) -> bytes:
+    """Spell no token: for texts without DRY."""
+    return b""
 
 
 class Sampler:
@@ -54,23 +66,25 @@ class Sampler:
         ban: Ban | None = None,
         *,
         shares_dice: bool = False,
+        spell: Spell = unspelled,
     ) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
         self.constraint = constraint
-        self._penalties = Penalties(sampling, prompt) if sampling.penalises else None
-        self._shifts = sampling.penalises or bool(sampling.bias)
+        self.chain = Chain(sampling, prompt, spell, self.dice.coin)
+        self._shifts = bool(sampling.steps.shifts) or bool(sampling.bias)
         self._ban = ban
         masks = constraint is not None or ban is not None
-        self.adjusts = self._shifts or masks  # logits, before the distribution
+        # Whether a distribution needs more than the logits, and whether an engine can foresee it.
+        self.adjusts = self._shifts or masks or not sampling.steps.pure
+        self.is_foreseen = not self.adjusts and sampling.steps.simple
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
 
     def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
-        if self._penalties:
-            self._penalties.emit(tokens)
+        self.chain.emit(tokens)
         if self.constraint:
             self.constraint.emit(tokens)
         if self._ban:
@@ -86,8 +100,12 @@ class Sampler:
         return self.constraint is not None and self.constraint.over(drafted)
 
     def distribution(self, logits: Logits, drafted: Sequence[int] = ()) -> Distribution:
-        """Return the distribution of the next token after `drafted`."""
-        return self.distribution_of_masked(self.masked(logits, drafted), drafted)
+        """Return the distribution of the target's next token after `drafted`.
+
+        It is asked for after each number of draft tokens in turn: some samplers have a state.
+        """
+        logits = self._biased(self.masked(logits, drafted))
+        return self.chain.distribution(logits, drafted, judges=True)
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
         """Mask the logits: -inf for tokens that its grammar or a ban forbids after `drafted`."""
@@ -96,10 +114,12 @@ class Sampler:
         return self._ban.masked(logits, drafted) if self._ban else logits
 
     def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
-        """Return the distribution that follows from masked logits."""
+        """Return the distribution to draft from that follows from a proposer's masked logits."""
+        return self.chain.distribution(self._biased(logits), drafted, judges=False)
+
+    def _biased(self, logits: Logits) -> Logits:
+        """Add the bias to a copy; there is one where penalties are to come, too."""
         if self._shifts:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
-        if self._penalties:
-            self._penalties.apply(logits, drafted)
-        return self.sampling.distribution(logits)
+        return logits

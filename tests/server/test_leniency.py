@@ -11,7 +11,8 @@ import openai.types.completion_create_params
 import openai.types.responses.response_create_params
 import pytest
 
-from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.sampling.parameters import Sampling, neutral
+from localspec.sampling.table import PARAMETERS
 from localspec.server.app import Terms
 from localspec.server.requests.leniency import MAX_HEADER, header
 from localspec.server.requests.sampling import SamplingFields
@@ -56,7 +57,8 @@ def refused(answer):
         ),
         (CHAT, {"messages": [*HERE, {"role": "critic", "content": ""}]}, ["messages.role.critic"]),
         (CHAT, {"tools": [FUNCTION, {"type": "web_search"}]}, ["tools.web_search"]),
-        (CHAT, {"mirostat": 2, "dry_base": 1.7}, ["mirostat"]),
+        (CHAT, {"smoothing_factor": 2, "smoothing_curve": 1.7}, ["smoothing_factor"]),
+        (CHAT, {"mirostat": 2, "dry_base": 1.7, "nsigma": -1, "adaptive_target": -1}, []),
         (CHAT, {"samplers": ["top_k", "unheard_of"]}, ["samplers.unheard_of"]),
         (CHAT, {"top_logprobs": 3}, ["top_logprobs"]),
         (CHAT, {"user": 5, "metadata": "odd", "store": "x", "ttl": None}, []),
@@ -161,7 +163,7 @@ def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
         clamps = True
 
     for each in PARAMETERS:
-        low = each.low if each.off is None else each.neutral
+        low = each.low if each.off is None else neutral(each)
         for given, found in ((-1e9, low), (1e30, each.high)):
             for name in each.names:
                 clamped = Clamped.model_validate({name: given})
@@ -175,15 +177,56 @@ def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
 
 def test_parameters_are_read_by_all_their_names_also_from_texts():
     for each in PARAMETERS:
-        for name in each.names:
-            found = SamplingFields.model_validate({name: "0.5"}).sampling(Sampling())
-            assert each.get(found) == (0 if each.whole else 0.5)
+        middle = (max(each.low, 0) + min(each.high, 2)) / 2
+        for name in (*each.names, *each.aliases):
+            found = SamplingFields.model_validate({name: str(middle)}).sampling(Sampling())
+            assert each.get(found) == (int(middle) if each.whole else middle)
     both = SamplingFields.model_validate(
         {"repeat_penalty": 1.5, "repetition_penalty": 1.2, "top_k": -1}
     )
     assert both.sampling(Sampling()) == Sampling(repetition=1.2)
     none = SamplingFields.model_validate({"repeat_penalty": 1.5, "repeat_last_n": 0})
     assert not none.sampling(Sampling(presence=1)).penalises
+
+
+@pytest.mark.parametrize(
+    ("wishes", "found"),
+    [
+        ({"min_temp": 0.5, "max_temp": 1.5}, Sampling(1.0, dynatemp_range=0.5)),
+        ({"dynatemp_low": 0.25, "dynatemp_high": 0.75}, Sampling(0.5, dynatemp_range=0.25)),
+        ({"dynatemp_low": 1, "dynatemp_high": 1, "temperature": 0.3}, Sampling(0.3)),
+        ({"dynatemp_range": 0.5, "dynamic_temperature": False}, Sampling()),
+        ({"dry_sequence_breakers": ["\n", ""]}, Sampling(dry_breakers=("\n",))),
+        ({"dry_sequence_breakers": '["a", "b"]'}, Sampling(dry_breakers=("a", "b"))),
+        ({"dry_sequence_breakers": '"a", "b"'}, Sampling(dry_breakers=("a", "b"))),
+        ({"dry_sequence_breakers": ""}, Sampling()),
+        ({"dry_sequence_breakers": []}, Sampling(dry_breakers=())),
+        ({"nsigma": -1, "adaptive_target": -1, "typ_p": 0.5}, Sampling(typical=0.5)),
+        ({"dry_base": 0, "mirostat_mode": 2}, Sampling(mirostat=2)),
+        ({"samplers": "tt"}, Sampling(samplers=("temperature",))),
+    ],
+)
+def test_samplers_are_read_in_the_words_of_several_servers(wishes, found):
+    asked = SamplingFields.model_validate(wishes)
+    assert asked.sampling(Sampling()) == found
+    assert list(asked.ignored()) == []
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"dry_sequence_breakers": ["x"] * 200},
+        {"dry_sequence_breakers": ["x" * 200]},
+        {"dry_sequence_breakers": "x, y"},
+        {"dry_sequence_breakers": [3]},
+        {"xtc_probability": 2},
+        {"mirostat": 3},
+        {"dry_base": 0.5},
+        {"dynatemp_low": -1, "dynatemp_high": 1},
+    ],
+)
+def test_samplers_that_cannot_be_are_refused_by_name(server, wishes):
+    assert next(iter(wishes)) in refused(ask(server, CHAT, **wishes))
 
 
 @pytest.mark.parametrize(

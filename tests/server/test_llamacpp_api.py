@@ -207,11 +207,8 @@ def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
     ("wish", "named"),
     [
         ({"grammar": 'root ::= "a'}, "grammar"),
-        ({"mirostat": 1}, "mirostat"),
-        ({"typical_p": 0.5}, "typical_p"),
-        ({"dry_multiplier": 0.8}, "dry_multiplier"),
-        ({"xtc_probability": 0.5}, "xtc_probability"),
-        ({"dynatemp_range": 0.5}, "dynatemp_range"),
+        ({"tfs_z": 0.5}, "tfs_z"),
+        ({"min_keep": 3}, "min_keep"),
         ({"samplers": ["unheard_of"]}, "samplers"),
         ({"lora": [{"id": 0, "scale": 0.5}]}, "lora"),
         ({"unheard_of": 1}, "unheard_of"),
@@ -251,11 +248,17 @@ def test_only_samplers_that_are_listed_are_used():
         asked = LlamaCompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
         return asked.sampling(Sampling(temperature=1.0))
 
+    def expected(*samplers, **parameters):
+        return Sampling(**{"temperature": 1.0, **parameters}, samplers=samplers)
+
     assert found() == Sampling(0.7, 5, 0.9, 0.1, 1.5)
-    assert found(samplers=[]) == Sampling(1.0)
-    assert found(samplers=["penalties", "top_k", "temperature"]) == Sampling(0.7, 5, repetition=1.5)
-    assert found(samplers=["top_p", "min_p"]) == Sampling(1.0, 0, 0.9, 0.1)
-    assert found(samplers=["top_k", "top_p", "infill"]) == Sampling(0.0, 5, 0.9)
+    assert found(samplers=[]) == expected()
+    assert found(samplers=["penalties", "top-k", "temp"]) == expected(
+        "penalties", "top_k", "temperature", temperature=0.7, top_k=5, repetition=1.5
+    )
+    assert found(samplers="min_p;top_p;warmth") == expected("min_p", "top_p", top_p=0.9, min_p=0.1)
+    assert found(samplers=["top_k", "top_p", "infill"]).greedy
+    assert not found(samplers=["top_k", "top_p"]).greedy
 
 
 def test_a_seed_says_the_same_again(coder):
@@ -379,7 +382,7 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
     assert answer.status_code == 200, answer.text
     assert answer.json()["choices"][0]["message"]["content"]
     for wish, named in (
-        ({"dry_multiplier": 0.8}, "dry_multiplier"),
+        ({"smoothing_factor": 0.8}, "smoothing_factor"),
         ({"samplers": "kQ"}, "samplers"),
     ):
         refused = strict.client.post("/v1/chat/completions", json=EDITING | wish)
@@ -390,10 +393,11 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
 def test_a_conversation_is_drawn_as_the_editor_says():
     asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
     found = asked.sampling(Sampling(temperature=1.0))
-    assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64)
+    names = ("penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
+    assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64, samplers=names)
     assert asked.token_limit is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
-    assert asked.sampling(Sampling()) == Sampling(0.8, 40)
+    assert asked.sampling(Sampling()) == Sampling(0.8, 40, samplers=("top_k", "temperature"))
 
 
 def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder):

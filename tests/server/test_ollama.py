@@ -308,10 +308,18 @@ def test_options_become_what_the_engine_knows():
         "presence_penalty": 0.2,
         "frequency_penalty": 0.3,
         "repeat_last_n": -1,
+        "mirostat": 2,
+        "mirostat_tau": 4.0,
+        "mirostat_eta": 0.2,
+        "typical_p": 0.7,
     }
     usual = Sampling(temperature=1, top_k=3)
     assert OllamaOptions.model_validate(given).sampling(usual) == Sampling(
-        0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3
+        *(0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3),
+        mirostat=2,
+        mirostat_tau=4.0,
+        mirostat_eta=0.2,
+        typical=0.7,
     )
     assert OllamaOptions.model_validate({"seed": None, "top_k": None}).sampling(usual) == usual
     assert OllamaOptions.model_validate({"seed": -1}).own_seed is None
@@ -320,8 +328,7 @@ def test_options_become_what_the_engine_knows():
 @pytest.mark.parametrize(
     "option",
     [
-        {"mirostat": 2},
-        {"typical_p": 0.5},
+        {"mirostat": 5},
         {"tfs_z": 0.5},
         {"unheard_of": 1},
         {"top_p": 2.0},

@@ -17,7 +17,7 @@ from localspec.backend import Roll, Row
 from localspec.sampling.sampler import TARGET
 from localspec.tokens import Tokens
 from localspec_mlx.chain import Chain
-from localspec_mlx.predict import Choice, greedy, predict
+from localspec_mlx.predict import Choice, predict
 
 
 class Verified(NamedTuple):
@@ -84,7 +84,7 @@ class Foresight:
     def drafted(self, roll: Roll, tokens: Tokens) -> None:
         """Note a draft, if the device can tell what becomes of it."""
         sampler = roll.sampler
-        plain = not sampler.adjusts and (sampler.shares_dice or greedy(sampler.sampling))
+        plain = sampler.is_foreseen and (sampler.shares_dice or sampler.sampling.greedy)
         self.last = (roll, tokens) if plain and len(tokens) else None
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:

@@ -194,7 +194,7 @@ class MlxHead:
     def _drafts(self, rolls: Sequence[Roll]) -> list[Draft]:
         share = self._batch // len(rolls) - 1
         paths = [RolledRow(roll) for roll in rolls]
-        by_forward = any(roll.sampler.adjusts for roll in rolls)
+        by_forward = not all(roll.sampler.is_foreseen for roll in rolls)
         for path in paths:
             self._take_up(path, by_forward=by_forward)
         self._catch_up({r.row.slot: 0 for r in rolls if self._texts[r.row.slot].behind > share})

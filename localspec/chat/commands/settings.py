@@ -51,16 +51,20 @@ def set_(talk: Talk, text: str) -> None:
 
 def show(talk: Talk) -> None:
     """Show all settings; an asterisk marks those that are not default."""
-    settings, rows = talk.settings, columns()
+    settings, rows, others = talk.settings, columns(), list[str]()
     for setting in named_settings.SETTINGS:
         text = setting.text(settings)
         mark = "*" if text != setting.text(talk.usual) else ""
-        add(rows, mark, setting.name, text, setting.about)
+        if mark or not setting.is_rare:
+            add(rows, mark, setting.name, text, setting.about)
+        else:
+            others.append(setting.name)
     thinking = {None: "auto", True: ON, False: OFF}[talk.think]
     add(rows, "*" if talk.think is not None else "", "thinking", thinking, "Set by /think.")
     context = f"{talk.speaker.context:,}" if talk.speaker.context else "unknown"
     add(rows, "", "context", context, "Set by --context when a model is loaded.")
     talk.screen.show(rows)
+    talk.screen.faint(f"default too: {', '.join(others)}")
     default = named_settings.DEFAULT
     talk.screen.faint(f"/set NAME=VALUE changes one, /set NAME={default} takes that back (*)")
 

@@ -18,13 +18,15 @@ from localspec.commands.options.declare import (
 )
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
+from localspec.sampling.lists import LISTS
+from localspec.sampling.parameters import GREEDY, Sampling, neutral
+from localspec.sampling.table import PARAMETERS, Parameter
 
 
 def declared(parameter: Parameter) -> Mapping[str, object]:
     """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
-    return {"type": kind, "default": parameter.neutral, "help": parameter.about, "metavar": "N"}
+    return {"type": kind, "default": neutral(parameter), "help": parameter.about, "metavar": "N"}
 
 
 def built(values: Mapping[str, float]) -> Sampling:
@@ -35,6 +37,7 @@ def built(values: Mapping[str, float]) -> Sampling:
 
 
 MEMBERS = {parameter.names[0]: declared(parameter) for parameter in PARAMETERS}
+SAMPLERS, BREAKERS = LISTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,12 @@ class ReplyOptions:
         INTEGER, "Maximum tokens to generate.", otherwise="until the context is full"
     )
     sampling: Sampling = combined(GREEDY, MEMBERS, built)
+    samplers: str | None = option(
+        TEXT, SAMPLERS.about, "NAME;...", otherwise=SAMPLERS.write(SAMPLERS.get(GREEDY))
+    )
+    dry_sequence_breakers: str | None = option(
+        TEXT, BREAKERS.about, "JSON", otherwise=BREAKERS.write(BREAKERS.get(GREEDY))
+    )
     logit_bias: tuple[str, ...] = repeated(
         TEXT, "Value added to the logit of a token, by its number. May repeat.", "TOKEN=BIAS"
     )
@@ -62,9 +71,12 @@ class ReplyOptions:
 
 def settings(options: ReplyOptions, logprobs: int | None = None) -> Settings:
     """Make the settings of a reply from its options."""
+    sampling = replace(options.sampling, bias=dict(map(_bias, options.logit_bias)))
+    for texts, text in ((SAMPLERS, options.samplers), (BREAKERS, options.dry_sequence_breakers)):
+        sampling = sampling if text is None else texts.choose(sampling, text)
     return Settings(
         max_tokens=options.max_tokens,
-        sampling=replace(options.sampling, bias=dict(map(_bias, options.logit_bias))),
+        sampling=sampling,
         seed=options.seed,
         stop=options.stop,
         ignore_end=options.ignore_end,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from localspec.engine.job import Result
 from localspec.sampling.logprobs import EmittedLogprob
-from localspec.sampling.parameters import PARAMETERS
 from localspec.server.llamacpp.completion_request import CompletionFields
 from localspec.server.llamacpp.lines import IndentedBlock
+from localspec.server.llamacpp.props import described
 from localspec.server.replies.figures import timings
 from localspec.server.replies.frame import MARK, Frame, event
 from localspec.server.replies.reply import Choices, Reply, Step
@@ -124,9 +124,6 @@ class Completion:
         prompt, predicted = result.usage.prompt_tokens, result.usage.completion_tokens
         limited = part.cut or not self.request.most or result.finish_reason != "stop"
         word = "" if limited else result.stopped_by or ""
-        sampling = {
-            parameter.names[-1]: parameter.get(settings.sampling) for parameter in PARAMETERS
-        }
         return {
             "index": number,
             "content": content,
@@ -143,7 +140,7 @@ class Completion:
                 "n_ctx": served.runtime.context,
                 "n_predict": self.request.most,
                 "seed": result.seed,
-                **sampling,
+                **described(settings.sampling),
                 "lora": lora_of(settings.adapters),
                 "stop": list(settings.stop),
             },

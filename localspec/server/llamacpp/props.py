@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from localspec.memory.machine import Pool
-from localspec.sampling.parameters import PARAMETERS, Sampling
+from localspec.sampling.lists import LISTS
+from localspec.sampling.parameters import Sampling
+from localspec.sampling.table import PARAMETERS
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 from localspec.templates.capabilities import Takes
@@ -46,11 +48,14 @@ def device(pool: Pool) -> Object:
 
 def sampling_defaults(usual: Sampling) -> Object:
     """Describe how text is sampled where a request says nothing."""
-    return {
-        **{parameter.names[-1]: parameter.get(usual) for parameter in PARAMETERS},
-        "n_predict": -1,
-        "max_tokens": -1,
-    }
+    return {**described(usual), "n_predict": -1, "max_tokens": -1}
+
+
+def described(sampling: Sampling) -> Object:
+    """Return all parameters of sampling by their names in llama.cpp."""
+    numbers = {parameter.names[-1]: parameter.get(sampling) for parameter in PARAMETERS}
+    lists = {parameter.name: list(parameter.get(sampling)) for parameter in LISTS}
+    return {**numbers, **lists}
 
 
 def template_capabilities(takes: Takes) -> Object:

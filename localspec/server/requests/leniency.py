@@ -50,9 +50,8 @@ HARMLESS = frozenset(
 
 # Fields with the values that ask for what is done here anyway; other values are reported.
 NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
-    **dict.fromkeys(("typical_p", "typical", "typ_p", "tfs_z", "tfs", "num_beams"), (1,)),
-    **dict.fromkeys(("xtc_probability", "dry_multiplier", "dynatemp_range", "top_a"), (0,)),
-    **dict.fromkeys(("mirostat", "mirostat_mode", "smoothing_factor", "n_probs"), (0,)),
+    **dict.fromkeys(("tfs_z", "tfs", "num_beams"), (1,)),
+    **dict.fromkeys(("smoothing_factor", "top_a", "n_probs"), (0,)),
     **dict.fromkeys(("no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff"), (0,)),
     **dict.fromkeys(("length_penalty", "guidance_scale", "best_of", "n", "n_cmpl"), (1,)),
     **dict.fromkeys(("echo", "background", "use_beam_search", "logits_all", "verbose"), (False,)),
@@ -60,14 +59,12 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     **dict.fromkeys(("continue_final_message", "return_token_ids", "return_tokens"), (False,)),
     **dict.fromkeys(("include_stop_str_in_output", "post_sampling_probs"), (False,)),
     **dict.fromkeys(("ban_eos_token", "raw", "return_progress", "penalty_alpha"), (False,)),
-    **dict.fromkeys(("min_tokens", "n_keep", "n_discard", "n_cache_reuse", "nsigma"), (0,)),
+    **dict.fromkeys(("min_tokens", "n_keep", "n_discard", "n_cache_reuse"), (0,)),
     **dict.fromkeys(("truncate", "shift", "spaces_between_special_tokens"), (True,)),
     **dict.fromkeys(("encoder_repetition_penalty",), (1,)),
-    "adaptive_target": (-1,),
     **dict.fromkeys(("add_generation_prompt", "skip_special_tokens", "add_bos_token"), (True,)),
     **dict.fromkeys(("penalize_newline", "penalize_nl", "add_special"), (True,)),
     **dict.fromkeys(("functions", "mcp_servers", "images", "plugins"), ([],)),
-    "top_n_sigma": (0, -1),
     "logprobs": (False, 0, []),
     "prefix": (True,),
     "partial": (True,),

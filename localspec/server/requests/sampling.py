@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from localspec.sampling.parameters import GREEDY, PARAMETERS, Parameter, Sampling
+from localspec.errors import UsageError
+from localspec.sampling.lists import read_texts
+from localspec.sampling.order import sampler_name, spelled_samplers
+from localspec.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, Sampling, neutral
+from localspec.sampling.table import PARAMETERS, Parameter
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
@@ -17,38 +21,31 @@ from localspec.server.requests.lora import LoraScales, by_number
 from localspec.server.requests.validators import as_strings
 from localspec.tokenizer import Tokenizer
 
-NAMED = {name: parameter for parameter in PARAMETERS for name in parameter.names}
-# Strengths of samplers that LocalSpec lacks; NEUTRAL in `leniency` has what switches them on.
-STRENGTHS = frozenset(
-    {
-        *("mirostat_tau", "mirostat_eta", "dynatemp_exponent", "xtc_threshold", "dry_base"),
-        *("dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"),
-        *("dynamic_temperature", "dynatemp_low", "dynatemp_high", "smoothing_curve"),
-    }
-)
-LETTERS = {
-    "e": "penalties",
-    "d": "dry",
-    "s": "top_n_sigma",
-    "k": "top_k",
-    "y": "typ_p",
-    "p": "top_p",
-    "m": "min_p",
-    "x": "xtc",
-    "t": "temperature",
-    "i": "infill",
-}
+NAMED = {name: each for each in PARAMETERS for name in (*each.names, *each.aliases)}
+TEMPERATURE = NAMED["temperature"]
+# The lowest and highest dynamic temperature, and whether there is one, as others write it.
+BETWEEN = (("dynatemp_low", "dynatemp_high"), ("min_temp", "max_temp"))
+DYNAMIC = "dynamic_temperature"
+HEEDED = frozenset({DYNAMIC, "smoothing_curve", *(name for pair in BETWEEN for name in pair)})
 MAX_SPELLED = 256  # characters of samplers
-SAMPLERS = frozenset({*LETTERS.values(), "typical_p"})
+MAX_WRITTEN = 1 << 15  # characters of a list that is written as a text
 
 
 def as_samplers(value: object) -> object:
     """Read samplers given by one letter each, or by names with semicolons between them."""
     if not isinstance(value, str) or len(value) > MAX_SPELLED:
         return value
-    if ";" in value or value in SAMPLERS:
-        return value.split(";")
-    return [LETTERS.get(letter, letter) for letter in value]
+    return spelled_samplers(value)
+
+
+def as_texts(value: object) -> object:
+    """Read a list of texts, also one that is written as a text; an empty text is none."""
+    if not isinstance(value, str) or len(value) > MAX_WRITTEN:
+        return value
+    try:
+        return list(read_texts(value)) if value else None
+    except UsageError:
+        return value
 
 
 def as_bias(pairs: object) -> object:
@@ -89,6 +86,8 @@ def _key(token: int | str) -> int | str:
 
 
 Bias = dict[int | str, float]
+Breaker = Annotated[str, Field(max_length=MAX_BREAKER)]
+Breakers = Annotated[list[Breaker], Field(max_length=MAX_BREAKERS)]
 Bounds = Mapping[str, tuple[float, float]]  # by the field of a parameter
 OPENAI: Bounds = {"temperature": (0, 2)}
 ANTHROPIC: Bounds = {"temperature": (0, 1)}
@@ -107,6 +106,7 @@ class SamplingFields(RequestPart):
     logit_bias: Annotated[Bias | None, BeforeValidator(as_bias)] = None
     seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
     samplers: Annotated[list[str] | None, BeforeValidator(as_samplers)] = None
+    dry_sequence_breakers: Annotated[Breakers | None, BeforeValidator(as_texts)] = None
     banned_strings: Annotated[list[str], BeforeValidator(as_strings)] = Field(default_factory=list)
     # Numbers of tokens, as TabbyAPI calls them, or strings, as KoboldCpp does.
     banned_tokens: Annotated[list[int | str], BeforeValidator(as_tokens)] = Field(
@@ -146,19 +146,41 @@ class SamplingFields(RequestPart):
 
     def sampling(self, usual: Sampling) -> Sampling:
         """Replace the given parameters."""
-        sampling = usual
+        sampling, extra = usual, self._extra
         for parameter in PARAMETERS:
-            for name in parameter.names:
-                if name in self._extra:
-                    value = number(parameter, name, self._extra[name])
+            for name in (*parameter.names, *parameter.aliases):
+                if name in extra:
+                    value = number(parameter, name, extra[name])
                     sampling = parameter.put(sampling, self._bounded(parameter, name, value))
                     break
-        return with_listed_samplers(sampling, self.samplers)
+        sampling = self._between(sampling, extra)
+        if self.dry_sequence_breakers is not None:
+            breakers = tuple(text for text in self.dry_sequence_breakers if text)
+            sampling = replace(sampling, dry_breakers=breakers)
+        if self.samplers is not None:
+            names = (sampler for name in self.samplers if (sampler := sampler_name(name)))
+            sampling = replace(sampling, samplers=tuple(dict.fromkeys(names)))
+        return sampling
+
+    def _between(self, sampling: Sampling, extra: Mapping[str, JsonValue]) -> Sampling:
+        """Read a dynamic temperature that is given by its lowest and highest."""
+        if extra.get(DYNAMIC) is False:
+            return replace(sampling, dynatemp_range=0.0)
+        for pair in BETWEEN:
+            if all(name in extra for name in pair):
+                low, high = (
+                    self._bounded(TEMPERATURE, name, number(TEMPERATURE, name, extra[name]))
+                    for name in pair
+                )
+                if low < high:  # else it is one that others have as their default
+                    middle = (low + high) / 2
+                    return replace(sampling, temperature=middle, dynatemp_range=high - middle)
+        return sampling
 
     def _bounded(self, parameter: Parameter, name: str, value: float) -> float:
         off = parameter.off
         if off is not None and (value == off or (self.clamps and value < off)):
-            return parameter.neutral
+            return neutral(parameter)
         least = parameter.low if parameter.least is None else parameter.least
         least, most = self.bounds.get(parameter.field, (least, parameter.high))
         if not self.clamps and not least <= value <= most:
@@ -172,17 +194,16 @@ class SamplingFields(RequestPart):
         return {name: value for name, value in (self.model_extra or {}).items() if value != ""}
 
     def heeds(self, name: str, value: object) -> bool:
-        if name in NAMED:
-            return True
-        return name in STRENGTHS or super().heeds(name, value)
+        return name in NAMED or name in HEEDED or super().heeds(name, value)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
-        unknown = (name for name in self.samplers or () if name not in SAMPLERS)
+        unknown = (name for name in self.samplers or () if not sampler_name(name))
         yield from (f"samplers.{name}" for name in unknown)
+        extra = self._extra
         for name, parameter in NAMED.items():
-            if name in self._extra:
-                value = number(parameter, name, self._extra[name])
+            if name in extra:
+                value = number(parameter, name, extra[name])
                 bounded = self._bounded(parameter, name, value)
                 if bounded != value and value not in (parameter.least, parameter.off):
                     yield name
@@ -199,20 +220,3 @@ def number(parameter: Parameter, name: str, value: JsonValue) -> float:
         pass
     message = f"{name} is {str(value)[:40]!r}; it must be a number"
     raise refused(f"{message} from {parameter.low:g} to {parameter.high:g}", name)
-
-
-def with_listed_samplers(sampling: Sampling, names: Sequence[str] | None) -> Sampling:
-    """Switch off samplers that are not listed, if there is a list; their order stays ours.
-
-    llama.cpp's "infill" keeps only tokens it is confident in: here that is the likeliest.
-    """
-    if names is None:
-        return sampling
-    # But for its temperature, GREEDY has every sampler switched off.
-    off = replace(GREEDY, temperature=0.0 if "infill" in names else 1.0)
-    for parameter in PARAMETERS:
-        # Parameters without a sampler of their own name belong to that of penalties.
-        sampler = parameter.field if parameter.field in SAMPLERS else "penalties"
-        if sampler not in names or (parameter.field == "temperature" and "infill" in names):
-            sampling = parameter.put(sampling, parameter.get(off))
-    return sampling

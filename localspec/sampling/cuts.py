@@ -1,0 +1,147 @@
+"""Samplers that leave tokens out or scale their logits: each a function of what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.highest import Ids, all_ids, top
+from localspec.sampling.order import MIN_TEMPERATURE
+from localspec.sampling.parameters import Sampling
+
+FIRST_LOOKED_AT = 64  # tokens that are ranked first; eight times as many while that is too few
+
+Floats = NDArray[np.floating]
+
+
+class Candidates(NamedTuple):
+    """The tokens that are left, and their logits."""
+
+    ids: Ids  # ascending
+    logits: Floats  # -inf for tokens that a grammar forbids
+    size: int  # as llama.cpp counts them: those outside of top-n-sigma are among them
+
+    @staticmethod
+    def of(row: Floats) -> Candidates:
+        return Candidates(all_ids(len(row)), row, len(row))
+
+    @property
+    def weights(self) -> Floats:
+        """The weights relative to the likeliest token, which weighs 1."""
+        weights: Floats = np.exp(self.logits - self.logits.max())
+        return weights
+
+    @property
+    def probs(self) -> Floats:
+        weights = self.weights
+        probs: Floats = weights / weights.sum(dtype=np.float64)
+        return probs
+
+    @property
+    def distribution(self) -> Distribution:
+        return Distribution(self.ids, self.weights)
+
+    def keep(self, places: NDArray[np.bool_] | Ids, size: int | None = None) -> Candidates:
+        """Keep the tokens at these places, which ascend."""
+        ids = self.ids[places]
+        logits = self.logits[places].astype(np.float64)
+        return Candidates(ids, logits, len(ids) if size is None else size)
+
+
+def temperature(left: Candidates, sampling: Sampling) -> Candidates:
+    """Divide by the temperature; a dynamic one follows the entropy, as far as there could be."""
+    if not sampling.dynatemp_range or sampling.mirostat:
+        return divided(left, sampling.temperature)
+    if left.size < 2:
+        return left
+    lowest = max(sampling.temperature - sampling.dynatemp_range, 0.0)
+    highest = sampling.temperature + sampling.dynatemp_range
+    share = min(max(entropy(left.probs) / math.log(left.size), 0.0), 1.0)
+    return divided(left, lowest + (highest - lowest) * share**sampling.dynatemp_exponent)
+
+
+def divided(left: Candidates, by: float) -> Candidates:
+    if by < MIN_TEMPERATURE:
+        return likeliest(left)
+    return left._replace(logits=left.logits / by)
+
+
+def likeliest(left: Candidates) -> Candidates:
+    return left.keep(np.array([left.logits.argmax()]))
+
+
+def entropy(probs: Floats) -> float:
+    present = probs[probs > 0]
+    return -float((present * np.log(present)).sum(dtype=np.float64))
+
+
+def top_k(left: Candidates, sampling: Sampling) -> Candidates:
+    size = min(left.size, sampling.top_k)
+    if sampling.top_k >= len(left.ids):
+        return left._replace(size=size)
+    return left.keep(np.sort(top(left.logits, sampling.top_k)), size)
+
+
+def top_p(left: Candidates, sampling: Sampling) -> Candidates:
+    return left.keep(first_of(left.logits, left.weights, sampling.top_p))
+
+
+def min_p(left: Candidates, sampling: Sampling) -> Candidates:
+    return left.keep(left.logits >= left.logits.max() + math.log(sampling.min_p))
+
+
+def typical(left: Candidates, sampling: Sampling) -> Candidates:
+    """Keep the tokens whose surprise is nearest to the expected one (Meister et al., 2022)."""
+    probs = left.probs
+    with np.errstate(divide="ignore"):
+        distance = np.abs(-np.log(probs) - entropy(probs))
+    return left.keep(first_of(-distance, probs, sampling.typical))
+
+
+def top_n_sigma(left: Candidates, sampling: Sampling) -> Candidates:
+    """Keep the logits within n standard deviations of the highest (Tang et al., 2024)."""
+    present = left.logits[left.logits > -np.inf]
+    floor = present.max() - sampling.top_n_sigma * present.std(dtype=np.float64)
+    return left.keep(left.logits >= floor, left.size)
+
+
+def xtc(left: Candidates, sampling: Sampling) -> Candidates:
+    """Leave out all tokens that reach the threshold, but the least likely of these."""
+    probs = left.probs
+    above = np.flatnonzero(probs >= sampling.xtc_threshold)
+    if len(above) < 2:
+        return left
+    last = above[np.flatnonzero(probs[above] == probs[above].min())[-1]]
+    kept = np.ones(len(probs), np.bool_)
+    kept[above] = False
+    kept[last] = True
+    return left.keep(kept, left.size - len(above) + 1)
+
+
+def first_of(scores: Floats, weights: Floats, share: float) -> Ids:
+    """Return the places of the highest scores, as few as have this share of all weights."""
+    goal, count = share * weights.sum(dtype=np.float64), FIRST_LOOKED_AT
+    while True:
+        places = top(scores, count)
+        ranked = weights[places].astype(np.float64)
+        before = ranked.cumsum() - ranked
+        if count >= len(scores) or before[-1] + ranked[-1] >= goal:
+            return np.sort(places[before < goal])
+        count *= 8
+
+
+CUTS: Mapping[str, Callable[[Candidates, Sampling], Candidates]] = {
+    "top_n_sigma": top_n_sigma,
+    "temperature": temperature,
+    "top_k": top_k,
+    "typ_p": typical,
+    "top_p": top_p,
+    "min_p": min_p,
+    "xtc": xtc,
+    "infill": lambda left, _: likeliest(left),
+}

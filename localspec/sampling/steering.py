@@ -1,0 +1,145 @@
+"""Samplers that steer by the tokens drawn, mirostat and adaptive-p: a state goes with the text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from localspec.sampling.cuts import Candidates, Floats
+from localspec.sampling.distribution import Distribution
+from localspec.sampling.highest import top
+from localspec.sampling.parameters import Sampling
+
+ZIPF_TOKENS = 100  # by which mirostat 1 estimates how fast probabilities fall
+PEAK, SHARPNESS, WIDTH = 5.0, 10.0, 0.3  # of adaptive-p's curve over probabilities
+MIN_SLOPE = 1e-9  # of equal probabilities
+MAX_SURPRISE = 1000.0  # bits
+
+
+class Steering(Protocol):
+    """A rule by which one number follows the text."""
+
+    @property
+    def start(self) -> float: ...
+
+    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
+        """Return the distribution to draw from, and that whose probabilities `after` wants."""
+
+    def after(self, state: float, probability: float) -> float:
+        """Return the state after a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirostat:
+    """Keeps the surprise of tokens near `tau` bits (Basu et al., 2021); the state is its limit."""
+
+    version: int
+    tau: float
+    eta: float
+
+    @property
+    def start(self) -> float:
+        return 2 * self.tau
+
+    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
+        probs = left.probs
+        if self.version == 1:
+            kept = left.keep(np.sort(top(left.logits, most_likely(probs, state))))
+        else:
+            places = probs >= math.exp2(-min(max(state, 0.0), MAX_SURPRISE))
+            places[probs.argmax()] = True
+            kept = left.keep(places)
+        drawn = kept.distribution
+        return drawn, drawn
+
+    def after(self, state: float, probability: float) -> float:
+        return state - self.eta * (-math.log2(probability) - self.tau)
+
+
+def most_likely(probs: Floats, limit: float) -> int:
+    """Return how many tokens to keep for this limit, if probabilities fall as by Zipf's law."""
+    size = len(probs)
+    ranked = probs[top(probs, ZIPF_TOKENS)].astype(np.float64)
+    ranked = ranked[ranked > 0]
+    if len(ranked) < 2:
+        return 1
+    ranks = np.arange(1, len(ranked))
+    ratios = np.log((ranks + 1) / ranks)
+    slope = max(float(ratios @ -np.diff(np.log(ranked))) / float(ratios @ ratios), MIN_SLOPE)
+    excess = slope - 1
+    share = excess / -math.expm1(-excess * math.log(size)) if excess else 1 / math.log(size)
+    exponent = (limit * math.log(2) + math.log(share)) / slope
+    return size if exponent >= math.log(size) else max(int(math.exp(exponent)), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveP:
+    """Prefers tokens near a probability; the state is the mean probability of those drawn."""
+
+    target: float
+    decay: float
+
+    @property
+    def start(self) -> float:
+        return self.target
+
+    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
+        probs = left.probs.astype(np.float64)
+        goal = min(max(2 * self.target - state, 0.0), 1.0)
+        distance = np.abs(probs - goal) / WIDTH
+        logits = PEAK - SHARPNESS * distance**2 / (1 + distance)
+        logits[left.logits == -np.inf] = -np.inf
+        return left._replace(logits=logits).distribution, Distribution(left.ids, probs)
+
+    def after(self, state: float, probability: float) -> float:
+        return (1 - self.decay) * probability + self.decay * state
+
+
+def steering_of(sampling: Sampling) -> Steering | None:
+    if "mirostat" in sampling.steps.cuts:
+        return Mirostat(sampling.mirostat, sampling.mirostat_tau, sampling.mirostat_eta)
+    if "adaptive_p" in sampling.steps.cuts:
+        return AdaptiveP(sampling.adaptive_target, sampling.adaptive_decay)
+    return None
+
+
+class Asked(NamedTuple):
+    """What was asked for after some draft tokens."""
+
+    state: float
+    measured: Distribution
+
+
+class Course:
+    """The state of a steering along one text, and after each token of a draft that is verified."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._asked: list[Asked] = []  # after 0, 1, 2 and so on draft tokens
+        self.state = steering.start
+
+    def choose(self, left: Candidates, drafted: Sequence[int]) -> Distribution:
+        """Return the target's distribution after `drafted`, of which each was asked for in turn."""
+        count = len(drafted)
+        state = self._after(self._asked[count - 1], drafted[-1]) if count else self.state
+        drawn, measured = self._steering.choose(left, state)
+        self._asked[count:] = [Asked(state, measured)]
+        return drawn
+
+    def guess(self, left: Candidates) -> Distribution:
+        """Return a distribution to draft from: the state is as it was before the draft."""
+        return self._steering.choose(left, self.state)[0]
+
+    def emit(self, tokens: Sequence[int]) -> None:
+        """Note tokens of the text: the state goes on behind the last of them."""
+        if tokens and len(tokens) <= len(self._asked):
+            self.state = self._after(self._asked[len(tokens) - 1], tokens[-1])
+        self._asked.clear()
+
+    def _after(self, asked: Asked, token: int) -> float:
+        probability = asked.measured.prob(token)
+        return self._steering.after(asked.state, probability) if probability else asked.state
