@@ -26,6 +26,10 @@ TESTS = {
         "decoding/test_exactness.py",
         "a_seeded_text_is_the_plain_text_when_nothing_is_drafted_by_dice",
     ),
+    "[DRY, XTC, typical-p, mirostat and the like](sampling.md)": (
+        "decoding/test_samplers_exact.py",
+        "a_seeded_text_is_the_plain_text_alone_and_beside_others",
+    ),
     "banned strings": (
         "sampling/test_banned.py",
         "greedy_text_without_banned_strings_is_the_plain_one",
