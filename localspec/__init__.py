@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from localspec.runtime.phases import Phase
     from localspec.runtime.reply_options import ReplyOptions
     from localspec.runtime.runtime import Runtime
+    from localspec.runtime.vector_loading import load_vectors
+    from localspec.runtime.vector_runtime import VectorRuntime
     from localspec.sampling.parameters import Sampling
 
 __all__ = [
@@ -36,8 +38,10 @@ __all__ = [
     "Settings",
     "Stream",
     "ToolCall",
+    "VectorRuntime",
     "inspect",
     "load",
+    "load_vectors",
 ]
 
 # The module of each name, imported when the name is first used: all of them take a third of a
@@ -58,8 +62,10 @@ _MODULES = {
     "Settings": "localspec.engine.settings",
     "Stream": "localspec.engine.worker",
     "ToolCall": "localspec.engine.job",
+    "VectorRuntime": "localspec.runtime.vector_runtime",
     "inspect": "localspec.models.trial:footprint",
     "load": "localspec.runtime.loading",
+    "load_vectors": "localspec.runtime.vector_loading",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name to be there

@@ -27,12 +27,14 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from localspec.sampling.sampler import Sampler
     from localspec.tokenizer import Tokenizer
     from localspec.tokens import LogitRows, Logits, Tokens
+    from localspec.vector_model import VectorModel
 
 MAX_TENTATIVE = 512  # tokens of the longest draft
 BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
+TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
 
@@ -307,6 +309,11 @@ def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
             raise BackendError(f"{row.outputs} outputs; at most {model.tentative + 1}")
     if not 0 < total <= model.batch:
         raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")
+
+
+class VectorEngine(Protocol):
+    def load_vectors(self, path: Path, options: Options, tell: Progress = silent) -> VectorModel:
+        """Load a model that reads whole texts: one whose footprint has a `pooling`."""
 
 
 class Backend(Protocol):

@@ -146,6 +146,7 @@ class BackendSpec:
     launcher: Callable[[Launch], Sequence[str]] | None = None
     member: str = ""  # the module whose `join` makes each of those processes a `Member`
     workers: str = ""  # the module with the functions of `Workers`, where it has them
+    vectors: str = ""  # the module with the function of `VectorEngine`, where it has it
     advise: Callable[[Sequence[str]], Iterable[Finding]] = nothing  # on what it was built for
     builder: Builder | None = None  # where its library is built for a machine
     # Writes a model of these layers of another, at a path where there is nothing yet.

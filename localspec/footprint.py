@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from localspec.vector_model import Kind, kind_of
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -34,6 +36,7 @@ class Footprint:
     drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
     # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
     mask_token: int | None = None
+    pooling: str = ""  # of a model that reads whole texts: "mean", "cls", "last" or "rank"
     uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
     projector: Path | None = None  # a vision projector that lies beside the model
     attention_layers: int = 0  # that keep every token
@@ -43,6 +46,10 @@ class Footprint:
     window_bytes_per_token: int = 0  # 16-bit keys and values of those
     recurrent_layers: int = 0
     state_bytes: int = 0  # recurrent state of one slot; 0: attention only
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.pooling)
 
     @property
     def recurrent(self) -> bool:

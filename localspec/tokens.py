@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Tokens = NDArray[np.int32]
 Logits = NDArray[np.float32]
+Vectors = NDArray[np.float32]  # a row for each text
 
 
 class LogitRows(Protocol):

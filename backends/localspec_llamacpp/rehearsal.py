@@ -13,6 +13,7 @@ from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
+from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described
@@ -21,6 +22,7 @@ from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.layout import LaidOut, account, kept
 from localspec_llamacpp.loading import check, check_kind, placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
+from localspec_llamacpp.vectors import pooled_shape
 
 LOGIT = 4  # bytes
 ACTIVATIONS, MASK = 64, 2  # bytes for each of a token's numbers, and for each token it sees
@@ -52,6 +54,8 @@ class LlamaRehearsal:
         if self._headers.drafter:  # nothing can be laid out without its target
             return self._headers
         weights = self._on_host.weights
+        if self._headers.pooling:
+            return replace(self._headers, layers=weights.layers, vocabulary=weights.vocabulary)
         check_kind(weights, self._headers)
         form = shape(weights, Options(), "")
         form = replace(form, sequences=MANY, outputs=MANY, cells=LONG, pooled=True, snapshots=0)
@@ -73,6 +77,8 @@ class LlamaRehearsal:
             experts_on_host=options.cpu_moe or 0,
             active=active,
         )
+        if self._headers.pooling:
+            return pooled_needs(model, options)
         LOG.take_sizes()
         LOG.take_caches()
         context = self._context(model.weights, options)
@@ -127,6 +133,19 @@ class LlamaRehearsal:
     def close(self) -> None:
         for model in self._opened.values():
             model.weights.close()
+
+
+def pooled_needs(model: LaidOut, options: Options) -> Needs:
+    """Count what a model that reads whole texts would take."""
+    shape = pooled_shape(model.weights, options)
+    LOG.take_sizes()
+    LOG.take_caches()
+    context = PooledContext(model.weights, shape)
+    sizes, caches = LOG.take_sizes(), LOG.take_caches()
+    outputs = shape.texts if shape.in_pieces else min(BATCH, shape.tokens)
+    context.close()
+    # llama.cpp keeps room for the logits of each token, also where a model has none.
+    return account(model, sizes, caches, outputs * model.weights.vocabulary * LOGIT)
 
 
 def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:

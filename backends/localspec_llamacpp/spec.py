@@ -71,6 +71,7 @@ SPEC = BackendSpec(
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),
     workers="localspec_llamacpp.workers",
+    vectors="localspec_llamacpp.vectors",
     advise=advise,
     builder=Builder(NAMES, build),
     tells_progress=True,

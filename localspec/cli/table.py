@@ -32,6 +32,9 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ),
         ListedCommand("generate", "localspec.cli.generate:generate", "Answer one prompt, and exit"),
         ListedCommand(
+            "embed", "localspec.commands.embed:embed", "Turn the lines of files into vectors"
+        ),
+        ListedCommand(
             "list",
             "localspec.commands.models:list_",
             "List the models that are here, and those to pull",

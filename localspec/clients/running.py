@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from localspec.chat.speakers.http import QUICK_SECONDS, Wire, socket_path
-from localspec.chat.speakers.server import OURS
+from localspec.chat.speakers.server import OURS, writes_text
 from localspec.chat.speakers.stream import Object, count, objects
 from localspec.clients.endpoint import Endpoint
 from localspec.errors import BackendError, LocalSpecError, UsageError, require_known
@@ -33,8 +33,9 @@ def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
         raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
     wire = Wire(address, key)
     by_name = models_of(wire)
-    loaded = (name for name, fields in by_name.items() if fields.get("loaded") is True)
-    name = model or next(loaded, next(iter(by_name)))
+    able = [name for name, fields in by_name.items() if writes_text(fields)] or list(by_name)
+    loaded = (name for name in able if by_name[name].get("loaded") is True)
+    name = model or next(loaded, able[0])
     if name not in by_name and (stem := Path(name).stem) in by_name:
         name = stem  # as the server calls a file
     require_known(wire.address, name, by_name)

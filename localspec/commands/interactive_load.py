@@ -19,7 +19,9 @@ from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.pace import expectation
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
-from localspec.runtime.runtime import Runtime
+from localspec.runtime.runtime import LoadedFacts, Runtime
+from localspec.runtime.vector_loading import load_vector_files
+from localspec.runtime.vector_runtime import VectorRuntime
 
 
 def locate_and_load(name_or_path: str, draft: str | None, loading: Loading) -> Runtime:
@@ -35,8 +37,18 @@ def load_and_report(
     """Load a pair that is here; report its progress, and what was conceded."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
         runtime = load_pair(files, loading, line)
-    report_concessions(runtime, loading.options.context)
+    report_concessions(runtime.known, loading.options.context)
     recent.remember(name_or_path)
+    return runtime
+
+
+def load_vectors_and_report(
+    name_or_path: str, files: ModelFiles, loading: Loading, *, line_changes: bool = True
+) -> VectorRuntime:
+    """Load a model of whole texts that is here, as `load_and_report` does."""
+    with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
+        runtime = load_vector_files(name_or_path, files, loading, line)
+    report_concessions(runtime.known, loading.options.context)
     return runtime
 
 
@@ -80,18 +92,18 @@ def agrees_to_pull(why: str, name: str, loading: Loading) -> bool:
     return click.confirm("Pull it now?", err=True)
 
 
-def report_concessions(runtime: Runtime, context: int | None = None) -> None:
+def report_concessions(known: LoadedFacts, context: int | None = None) -> None:
     """Report concessions, advice, a context beyond training, and vocabularies that differ."""
-    plan, target = runtime.known.plan, runtime.known.target
+    plan, target = known.plan, known.target
     for concession in plan.concessions if plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
-    for sentence in runtime.known.advice:
+    for sentence in known.advice:
         click.echo(f"localspec: {sentence}", err=True)
     if plan and target:
         note = beyond_training(plan.options, target.footprint.context, context)
         if note:
             click.echo(f"localspec: {note}", err=True)
-    pairing = runtime.known.pairing
+    pairing = known.pairing
     if pairing and pairing.difference:
         click.echo(
             f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "

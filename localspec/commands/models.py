@@ -27,6 +27,7 @@ from localspec.models.sources import Package
 from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.estimate import fitting, size_of_drafter
 from localspec.pulling.pace import Pace, pace, speed_text
+from localspec.vector_model import DOES
 
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
@@ -124,7 +125,8 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
     elif place is not None:
         try:
             weights = fitting(entry, engine, "", place)
-            state, words = "fits", speed(entry, engine, weights)
+            state = "fits"
+            words = speed(entry, engine, weights) if entry.kind == "text" else ""
         except DoesNotFit:
             state = "does not fit"
     total, beside = offer.weights[weights].bytes, size_of_drafter(offer, engine)
@@ -199,6 +201,7 @@ def describe_entry(entry: Entry) -> Iterator[str]:
         ("parameters", entry.parameters),
         ("licence", entry.licence),
         ("context", f"{entry.context:,} tokens" if entry.context else ""),
+        ("kind", DOES[entry.kind] if entry.kind != "text" else ""),
         ("good at", ", ".join(entry.good_at)),
         ("sampling", ", ".join(f"{key} {value:g}" for key, value in entry.sampling.items())),
         ("checked", "yes" if entry.checked else "not yet: sizes are as published"),

@@ -32,6 +32,7 @@ from localspec.models.engines import specs
 from localspec.pulling.estimate import fitting, rough_plan
 from localspec.runtime.loading import Loading, choose_proposers
 from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.vector_loading import vector_options
 from localspec.system.bandwidth import copied_bytes_a_second
 
 BAR_WIDTH = 60  # characters
@@ -73,9 +74,12 @@ def plan_by_files(model: str, draft: str | None, loading: Loading) -> tuple[str,
     """Plan by a model's files on this machine."""
     files = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
     with files.examine() as examined:
-        _, options = choose_proposers(examined, loading)
-        pair_plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
         footprint = examined.target.footprint()
+        if footprint.kind == "text":
+            _, options = choose_proposers(examined, loading)
+        else:
+            options = vector_options(loading.options, footprint)
+        pair_plan = plan_pair(*examined, options, loading.limits, insists=loading.insists)
     title = f"{footprint.name} {footprint.quantisation}, {files.target.engine}"
     return with_warning(title, pair_plan, footprint.context, options.context), pair_plan
 

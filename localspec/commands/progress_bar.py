@@ -1,4 +1,4 @@
-"""The progress of a download: a line that changes in a terminal, a line now and then elsewhere."""
+"""The progress of long work: a line that changes in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -7,19 +7,38 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 BAR_WIDTH = 24  # characters
 LIVE_SECONDS, LOG_SECONDS = 0.2, 10.0  # seconds between lines, in a terminal and elsewhere
 SMOOTHING = 0.3  # what the newest rate counts
 
 
+class Unit(NamedTuple):
+    """The unit that work is counted in, and that of its rate."""
+
+    name: str
+    size: float
+    digits: int
+    rate_name: str
+    rate_size: float
+
+
+BYTES = Unit("GB", 1e9, 2, "MB/s", 1e6)
+TEXTS = Unit("texts", 1, 0, "texts/s", 1)
+
+
 class Progress:
     """A progress bar, used as a context; any thread may count."""
 
     def __init__(
-        self, total: int, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        total: int,
+        out: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        unit: Unit = BYTES,
     ) -> None:
+        self._unit = unit
         self._total, self._out, self._clock = total, out or sys.stderr, clock
         self._lively = self._out.isatty()
         self._lock = threading.Lock()
@@ -60,9 +79,11 @@ class Progress:
         share = min(self._done / self._total, 1.0) if self._total else 1.0
         left = max(self._total - self._done, 0) / self._rate if self._rate > 0 else 0.0
         drawn = "#" * round(BAR_WIDTH * share)
-        text = f"[{drawn:<{BAR_WIDTH}}] {share:4.0%} of {self._total / 1e9:.2f} GB"
+        unit = self._unit
+        total = f"{self._total / unit.size:,.{unit.digits}f} {unit.name}"
+        text = f"[{drawn:<{BAR_WIDTH}}] {share:4.0%} of {total}"
         if self._rate > 0 and share < 1:
-            text += f", {self._rate / 1e6:.1f} MB/s, {duration(left)} left"
+            text += f", {self._rate / unit.rate_size:.1f} {unit.rate_name}, {duration(left)} left"
         return text
 
 

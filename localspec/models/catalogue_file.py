@@ -14,12 +14,14 @@ from localspec.models import engines
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
 from localspec.sampling.table import PARAMETERS
+from localspec.vector_model import DOES, Kind
 
 HEADS = ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
 DRAFTERS = ("none", "model", "mtp-inside", *HEADS)
 NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?(MB|GB)")
+PREFIXED = ("query", "document")  # kinds of texts
 UNITS = {"MB": 10**6, "GB": 10**9}
 SAMPLING = tuple(parameter.key for parameter in PARAMETERS)
 
@@ -84,6 +86,8 @@ class CatalogueReader:
             self._shape(place, fields),
             self._take(place, fields, "checked", bool, False),
             self._take(place, fields, "reasons", bool, False),
+            self._kind(place, fields),
+            self._prefixes(place, fields),
         )
         self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
         return entry
@@ -150,6 +154,21 @@ class CatalogueReader:
         }
         self._nothing_else(place, table, SAMPLING)
         return sampling
+
+    def _kind(self, place: tuple[str, ...], fields: dict[str, object]) -> Kind:
+        kind: Kind = self._take(place, fields, "kind", str, "text")
+        if kind not in DOES:
+            self._refuse(place, "kind", f"is {kind!r}; known: {', '.join(DOES)}")
+        return kind
+
+    def _prefixes(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, str]:
+        place = (*place, "prefixes")
+        table = self._table(place, fields.pop("prefixes", {}))
+        prefixes: dict[str, str] = {
+            name: self._take(place, table, name, str) for name in PREFIXED if name in table
+        }
+        self._nothing_else(place, table, PREFIXED)
+        return prefixes
 
     def _shape(self, place: tuple[str, ...], fields: dict[str, object]) -> Shape | None:
         if "shape" not in fields:

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
-from localspec.backend import Backend, Build, Device
+from localspec.backend import Backend, Build, Device, VectorEngine
 from localspec.backend_spec import WORKERS, BackendSpec, Link, Workers
 from localspec.errors import BackendError, UsageError
 from localspec.system.fingerprint import installed
@@ -116,6 +116,17 @@ def backend(name: str) -> Backend:
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
         way = "; `localspec doctor --fix` builds it anew" if engine.builder else ""
         raise BackendError(f"the engine {name} cannot be used: {error}{way}") from error
+
+
+def vector_engine(name: str) -> VectorEngine:
+    """Import what an engine reads whole texts with; `UsageError` if it has nothing for that."""
+    if not spec(name).vectors:
+        able = ", ".join(engine.kind for engine in specs().values() if engine.vectors)
+        raise UsageError(
+            f"{name} has no embeddings and no reranking: give the same model as {able or 'a GGUF'}"
+        )
+    backend(name)  # which says what is missing
+    return cast(VectorEngine, import_module(spec(name).vectors))
 
 
 @dataclass(frozen=True, slots=True)

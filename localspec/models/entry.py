@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from localspec.models.sources import Source
+from localspec.vector_model import Kind
 
 EXPERTS = re.compile(r"(?P<all>[\d.]+)B, (?P<active>[\d.]+)B active")
 
@@ -62,6 +63,9 @@ class Entry:
     shape: Shape | None = None
     checked: bool = False  # its files have been resolved
     reasons: bool = False  # before it answers, unless told otherwise
+    kind: Kind = "text"  # what it does
+    # What goes before a text, by what the text is: "query" or "document".
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def active_share(self) -> float:

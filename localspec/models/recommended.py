@@ -1,6 +1,8 @@
-"""Sampling as recommended by a model's makers."""
+"""What a model's makers recommend, by its name in the catalogue."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from localspec.models import catalogue
 from localspec.sampling.parameters import Sampling
@@ -11,6 +13,12 @@ def parameters(name: str) -> str:
     """Read how many parameters a model has from its name, as its makers write it."""
     entry = catalogue.entries().get(name.partition(":")[0])
     return entry.parameters if entry else ""
+
+
+def prefixes(name: str) -> Mapping[str, str]:
+    """Look up what a named model wants before a text, by what the text is."""
+    entry = catalogue.entries().get(name.partition(":")[0])
+    return entry.prefixes if entry else {}
 
 
 def advised(name: str, otherwise: Sampling) -> Sampling:

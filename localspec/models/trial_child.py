@@ -20,7 +20,6 @@ import numpy as np
 from localspec.backend import (
     BATCH_MARGIN,
     CELLS,
-    Backend,
     Device,
     Footprint,
     Model,
@@ -31,17 +30,19 @@ from localspec.backend import (
     Row,
 )
 from localspec.errors import LocalSpecError, ModelFileError
-from localspec.models.engines import backend
+from localspec.models.engines import backend, vector_engine
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import LogitRows
+from localspec.vector_model import VectorModel
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
 # Tokens fed at once; from 33 on engines take other ways than before.
 LONG_PROMPT, SHORT_PROMPT = 33, 4
 TRIAL_TENTATIVE = 8
+BROKEN = "it computes numbers that are none: its weights are broken"
 WIDTHS = (2, 3, 5, 9, 17, 65)  # tokens fed at once; drivers choose their kernels by that
 # Every byte that UTF-8 text can have.
 ALL_BYTES = "".join(map(chr, [*range(0x800), *range(0x800, 0xD800, 0x800), 0xFFFD]))
@@ -52,7 +53,7 @@ class Trial:
     """One model file and its engine."""
 
     def __init__(self, engine: str, path: Path) -> None:
-        self._engine: Backend = backend(engine)
+        self._name, self._engine = engine, backend(engine)
         self._path = path
         self._closing = ExitStack()
         self._rehearsal: Rehearsal | None = None
@@ -66,11 +67,14 @@ class Trial:
     def run(self, options: Options, tell: Callable[[], None], *, driven: bool = False) -> None:
         """Load a model with a short context and use it in every way; report each step."""
         most = self.footprint().positions or CELLS
+        pooling = self.footprint().pooling
         self.close()
         driven = driven or uses_gpu(self._engine.probe(), options)
-        model = self._engine.load(
-            self._path, trial_options(options, min(trial_context(options, driven), most))
-        )
+        small = trial_options(options, min(trial_context(options, driven), most))
+        if pooling:
+            read(vector_engine(self._name).load_vectors(self._path, small), tell)
+            return
+        model = self._engine.load(self._path, small)
         try:
             if driven:
                 widen(model, tell)
@@ -147,10 +151,24 @@ def decode(model: Model) -> None:
             model.head.roll([Roll(Row(slot, few[:1]), 2, sampler, held + 3)])
 
 
+def read(model: VectorModel, tell: Callable[[], None]) -> None:
+    """Read texts of all widths that will be used, alone and several at once."""
+    text = np.arange(model.context, dtype=np.int32) % model.tokenizer.size
+    few = [text[: min(SHORT_PROMPT, model.batch // 2)]] * 2
+    batches = [few, *([text[:width]] for width in (*WIDTHS, model.context) if width <= len(text))]
+    try:
+        for batch in batches:
+            if not np.isfinite(model.read(batch)).all():
+                raise ModelFileError(BROKEN)
+            tell()
+    finally:
+        model.close()
+
+
 def forward(model: Model, rows: list[Row]) -> Sequence[LogitRows]:
     logits = model.forward(rows)
     if any(np.isnan(output).any() for outputs in logits for output in outputs):
-        raise ModelFileError("it computes numbers that are none: its weights are broken")
+        raise ModelFileError(BROKEN)
     return logits
 
 

@@ -17,7 +17,7 @@ from localspec.pairing.masked import Masked
 from localspec.pairing.pair import Pair
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
-from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.pair_files import PairFiles, require_text
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
 
@@ -71,6 +71,7 @@ def resolve_and_load(
 ) -> Iterator[LoadedPair]:
     """Load a pair by its files; without room, and unless one `insists`, leave the draft out."""
     with files.examine() as examined:
+        require_text(examined.target.footprint())
         resolved = resolve_pair(examined, options, limits, insists=insists)
     with load_models(resolved, insists=insists) as loaded:
         yield loaded

@@ -28,7 +28,7 @@ from localspec.runtime.cache_identity import identity
 from localspec.runtime.loaded_pair import LoadedPair, load_models
 from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.memory_relief import DraftModelRelief
-from localspec.runtime.pair_files import ExaminedPair, PairFiles
+from localspec.runtime.pair_files import ExaminedPair, PairFiles, require_text
 from localspec.runtime.phases import TellPhase, unheard
 from localspec.runtime.proposer_factory import ProposerFactory
 from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
@@ -104,6 +104,7 @@ def load_pair(
 ) -> Runtime:
     """Load a pair by its files; `note` says what fell since a version changed."""
     with files.examine(tell) as examined:
+        require_text(examined.target.footprint())
         resolved = resolve(examined, loading)
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from localspec.errors import UsageError
+from localspec.footprint import Footprint
 from localspec.models import trial
 from localspec.models.engines import AUTO
 from localspec.models.locate import ModelFiles, locate
@@ -15,6 +17,7 @@ from localspec.models.sources import place
 from localspec.models.trial import Examined
 from localspec.proposers.registry import DRAFT, HEAD
 from localspec.runtime.phases import Phase, TellPhase, unheard
+from localspec.vector_model import DOES
 
 
 class ExaminedPair(NamedTuple):
@@ -36,6 +39,15 @@ class ExaminedPair(NamedTuple):
         if self.drafter in ("", DRAFT):
             return None
         return (self.draft or self.target).files.path
+
+
+def require_text(footprint: Footprint) -> None:
+    """Refuse a model of whole texts where text is to be continued."""
+    if footprint.kind != "text":
+        raise UsageError(
+            f"{footprint.path.name} {DOES[footprint.kind]}, and continues none: `localspec serve` "
+            "and `localspec embed` are for it"
+        )
 
 
 @dataclass(frozen=True, slots=True)

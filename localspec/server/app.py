@@ -45,6 +45,7 @@ from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, logged_fault
 from localspec.server.safety import APP_ORIGINS, Guard, Manager, Rules
+from localspec.server.vectors.routes import vectors
 
 APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
 MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
@@ -125,6 +126,7 @@ def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None
     """Add the routes of every API; where two match, the first one answers."""
     for api in APIS:
         app.include_router(api.routes(handler))
+    app.include_router(vectors(handler))
     app.include_router(not_offered())  # before /v1/responses/{id}
     app.include_router(responses(handler, store))
 

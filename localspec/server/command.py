@@ -15,20 +15,27 @@ from pathlib import Path
 import click
 import uvicorn
 
-from localspec.backend import CONTEXT
-from localspec.commands.interactive_load import load_and_report, locate_or_pull
+from localspec.backend import CONTEXT, Footprint
+from localspec.commands.interactive_load import (
+    load_and_report,
+    load_vectors_and_report,
+    locate_or_pull,
+)
 from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
+from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import advised, parameters
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import Runtime
+from localspec.runtime.vector_loading import vector_options
+from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening
-from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.model_host import Load, ModelHost, ServedOffer
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
@@ -89,12 +96,10 @@ def print_end(reason: str) -> None:
 
 def named_models(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
     """Find the models that are named on the command line."""
-    pairs = [
-        PairFiles.for_target(path, draft, loading.backend, alone=loading.alone)
-        for path in [locate_or_pull(name, loading) for name in names]
-    ]
+    located = [locate_or_pull(name, loading) for name in names]
     loadings = [loading, *[without_adapters(loading)] * (len(names) - 1)]
-    return [offer_model(*model) for model in zip(names, pairs, loadings, strict=True)]
+    models = zip(names, located, loadings, strict=True)
+    return [offer_files(name, target, draft, own) for name, target, own in models]
 
 
 def without_adapters(loading: Loading) -> Loading:
@@ -182,14 +187,33 @@ def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[
 
 def offer_pulled_model(loading: Loading, name: str) -> ServedOffer:
     """Find a model that a client names."""
-    files = PairFiles.locate(name, None, loading.backend, alone=loading.alone)
-    return offer_model(name, files, loading)
+    return offer_files(name, locate(name, loading.backend), None, loading)
 
 
-def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
-    """Describe a model before it is loaded."""
-    target, path = files.target, files.target.path
-    footprint = backend(target.engine).inspect(path)
+def offer_files(name: str, target: ModelFiles, draft: str | None, loading: Loading) -> ServedOffer:
+    """Describe a model of any kind before it is loaded."""
+    footprint = backend(target.engine).inspect(target.path)
+    if footprint.kind != "text":
+        return offer_vectors(name, target, footprint, loading)
+    files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
+    return offer_model(name, files, footprint, loading)
+
+
+def offer_vectors(
+    name: str, files: ModelFiles, footprint: Footprint, loading: Loading
+) -> ServedOffer:
+    """Describe a model of whole texts before it is loaded."""
+
+    def load() -> VectorRuntime:
+        return load_vectors_and_report(name, files, loading, line_changes=False)
+
+    context = vector_options(loading.options, footprint).context or 0
+    offer = described(name, files, footprint, load)
+    return replace(offer, context=context)
+
+
+def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Loading) -> ServedOffer:
+    """Describe a model that continues text before it is loaded."""
 
     def load() -> Runtime:
         # Beside lines of a log, none may change.
@@ -199,24 +223,33 @@ def offer_model(name: str, files: PairFiles, loading: Loading) -> ServedOffer:
             click.echo(f"localspec: {note}", err=True)
         return runtime
 
+    offer = described(name, files.target, footprint, load)
+    engine, adapters = spec(files.target.engine), loading.options.adapters
+    return replace(
+        offer,
+        adapters=OfferedAdapters(offer.name, adapters if engine.scales_adapters else ()),
+        slots=loading.options.slots,
+        drafter=files.draft.path.name if files.draft else "",
+        context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
+    )
+
+
+def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) -> ServedOffer:
+    """Describe a model by its files."""
+    path = files.path
     offered = path.stem if path.exists() and Path(name).exists() else name
-    engine, adapters = spec(target.engine), loading.options.adapters
     return ServedOffer(
         name=offered,
         load=load,
-        vocabulary=partial(trial.vocabulary, target),
+        vocabulary=partial(trial.vocabulary, files),
         usual=advised(name, OPENAI_DEFAULTS),
-        slots=loading.options.slots,
-        path=str(target.path),
+        path=str(path),
         parameters=parameters(name),
         footprint=footprint,
-        engine=target.engine,
-        format=engine.format,
-        drafter=files.draft.path.name if files.draft else "",
-        context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
+        engine=files.engine,
+        format=spec(files.engine).format,
         created=int(path.stat().st_mtime),
         bytes=footprint.file_bytes,
         family=footprint.architecture,
         quantisation=footprint.quantisation,
-        adapters=OfferedAdapters(offered, adapters if engine.scales_adapters else ()),
     )

@@ -26,6 +26,7 @@ from localspec.server.replies.streaming import SSE, Answer, Streaming, while_lis
 from localspec.server.requests.leniency import safe
 from localspec.server.requests.prepared import Prepared
 from localspec.server.safety import Manager
+from localspec.vector_model import Kind
 
 T = TypeVar("T")
 PREFIX = "x-localspec-prefix"
@@ -81,13 +82,17 @@ class RequestHandler:
     strict: bool = False  # whether fields without effect are rejected
 
     async def report_ignored(
-        self, request: Request, body: Body, also_ignored: Sequence[str] = ()
+        self,
+        request: Request,
+        body: Body,
+        also_ignored: Sequence[str] = (),
+        kind: Kind = "text",
     ) -> None:
         """Report request fields that have no effect; reject them if the server is strict."""
         # Finding out whether a grammar covers a long schema takes half a second.
         ignored = await self.run(request, lambda: list(islice(body.ignored(), MAX_REPORTED)))
         self.note_ignored(request, ignored)
-        unknown = len(self.host.offers) > 1 and not self.host.knows(body.model)
+        unknown = self.host.is_unknown(body.model, kind)
         if fields := [*(["model"] if unknown else ()), *also_ignored]:
             self.ignored.note(request, fields)
 

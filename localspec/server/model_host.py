@@ -9,21 +9,24 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import Literal
+from typing import Literal, cast
 
 from localspec.backend import Footprint
 from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory, UnknownModel
 from localspec.runtime.runtime import Runtime
+from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import overloaded
+from localspec.server.kinds import Resident, nothing_for, wrong_kind
 from localspec.server.model_events import ModelEvents
 from localspec.server.model_facts import UNREAD, ModelFacts, facts
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
+from localspec.vector_model import Kind
 
-Load = Callable[[], Runtime]
+Load = Callable[[], Resident]
 State = Literal["unloaded", "loading", "loaded"]
 STATUS = "model_status"
 
@@ -55,13 +58,18 @@ class ServedOffer:
     def answers_to(self, name: str) -> bool:
         return name in self.aliases or name in self.adapters.names
 
+    @property
+    def kind(self) -> Kind:
+        """Return what it does."""
+        return self.footprint.kind if self.footprint else "text"
+
 
 @dataclass(slots=True, eq=False)
 class Served:
     """A model that is loaded, and its users."""
 
     offer: ServedOffer
-    runtime: Runtime
+    resident: Resident
     note: Callable[[Result], None]  # of each reply, on the models' thread
     bell: Bell  # by which that thread wakes the event loop
     users: int = 0  # requests that hold or wait for a slot
@@ -73,9 +81,21 @@ class Served:
         return self.offer.name
 
     @property
+    def runtime(self) -> Runtime:
+        """The model, which continues text: leases are of the kind that was asked for."""
+        assert self.offer.kind == "text"
+        return cast(Runtime, self.resident)
+
+    @property
+    def vectors(self) -> VectorRuntime:
+        """The model, which reads whole texts."""
+        assert self.offer.kind != "text"
+        return cast(VectorRuntime, self.resident)
+
+    @property
     def busy(self) -> int:
         """The number of slots in use."""
-        return min(self.users, self.runtime.slots)
+        return min(self.users, self.resident.slots)
 
     @property
     def waiting(self) -> int:
@@ -143,23 +163,43 @@ class ModelHost:
             self.failed.pop(name, None)
             self.events.publish(name, "model_remove")
 
-    def offer_answering(self, name: str) -> ServedOffer:
-        """Return the offer that answers for a name: the first, where it is unknown."""
-        return self.offer(name if self._strict or self.knows(name) else "")
+    def offer_answering(self, name: str, kind: Kind | None = "text") -> ServedOffer:
+        """Return the offer that answers for a name: the first of a kind, where it is unknown.
+
+        A model of another kind is refused; of no kind, any will do.
+        """
+        able = self.of_kind(kind)
+        named = self._find(name) if name else None
+        if named is None:
+            if kind and self.offers and not able:
+                raise nothing_for(kind)
+            return able[0] if able and not (name and self._strict) else self.offer(name)
+        if kind not in (None, named.kind):
+            raise wrong_kind(named.name, named.kind, kind, able[0].name if able else "")
+        return named
+
+    def of_kind(self, kind: Kind | None) -> list[ServedOffer]:
+        return [offer for offer in self.offers.values() if kind in (None, offer.kind)]
+
+    def is_unknown(self, name: str, kind: Kind) -> bool:
+        """Return whether another model than the named one answers, though there are several."""
+        return len(self.of_kind(kind)) > 1 and not self.knows(name)
 
     def offer_meant_by(self, name: str) -> ServedOffer:
         """Return the offer that a name means: the only one, whatever the name."""
         return self.offer("" if len(self.offers) == 1 and not self._strict else name)
 
     @asynccontextmanager
-    async def lease(self, name: str, places: int = 1) -> AsyncIterator[Served]:
-        """Hold a model, loaded if need be, until the request has ended."""
-        offer = self.offer_answering(name)
+    async def lease(
+        self, name: str, places: int = 1, kind: Kind | None = "text"
+    ) -> AsyncIterator[Served]:
+        """Hold a model of a kind, loaded if need be, until the request has ended."""
+        offer = self.offer_answering(name, kind)
         served = self.loaded.get(offer.name)
         if served is None:
             served = await self._loaded(offer)
         served.leaving = False
-        most = served.runtime.slots + self._waiting
+        most = served.resident.slots + self._waiting
         if served.users + places > most:
             raise overloaded(f"{served.users} requests are under way or wait; {most} may")
         served.users += places
@@ -232,7 +272,7 @@ class ModelHost:
                 await self._leave(served)
 
     async def preload(self, name: str) -> None:
-        async with self.lease(name):
+        async with self.lease(name, kind=None):
             pass
 
     @property
@@ -256,13 +296,13 @@ class ModelHost:
     async def _open(self, offer: ServedOffer) -> Served:
         while True:
             try:
-                runtime = await asyncio.to_thread(offer.load)
+                resident = await asyncio.to_thread(offer.load)
                 break
             except (DoesNotFit, OutOfMemory):
                 if not await self._make_room():
                     raise
         served = self.loaded[offer.name] = Served(
-            offer, runtime, partial(self._note, offer.name), self._bell
+            offer, resident, partial(self._note, offer.name), self._bell
         )
         return served
 
@@ -276,7 +316,7 @@ class ModelHost:
 
     async def _leave(self, served: Served) -> None:
         del self.loaded[served.name]
-        await asyncio.to_thread(served.runtime.close)
+        await asyncio.to_thread(served.resident.close)
         self.events.publish(served.name, STATUS, {"status": "unloaded", "exit_code": 0})
 
     async def tidy(self) -> None:
@@ -303,6 +343,6 @@ class ModelHost:
 
 def _facts(offer: ServedOffer, served: Served | None) -> ModelFacts:
     if served is not None:
-        return facts(served.runtime.tokenizer)
+        return facts(served.resident.tokenizer)
     with offer.vocabulary() as tokenizer:
         return facts(tokenizer)

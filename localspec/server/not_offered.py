@@ -10,15 +10,14 @@ from starlette.requests import Request
 
 from localspec.server import faults
 
-VECTORS = "models here continue text: a server of embeddings answers that"
+CLASSES = "models here continue text, turn texts into vectors or rank them"
 TEXT_ONLY = "models here read and write text only"
 STORED = "only responses are kept here: send what is needed with each request"
 BATCHES = "send the requests at once: they are answered together"
 FILES = "give localspec serve the file, or pull a model by name"
 
 INSTEAD: Mapping[str, str] = {
-    **dict.fromkeys(("/embedding", "/embeddings", "/api/embed", "/api/embeddings"), VECTORS),
-    **dict.fromkeys(("/rerank", "/reranking", "/score", "/pooling", "/classify"), VECTORS),
+    **dict.fromkeys(("/pooling", "/classify"), CLASSES),
     "/audio/{kind}": TEXT_ONLY,
     "/images/{kind}": TEXT_ONLY,
     "/moderations": "models here continue text, and judge none",

@@ -70,6 +70,7 @@ def check(claim: Claim, headers: Looks) -> OfferFinding:
     held = look.footprint
     line += f", {held.architecture}, {held.quantisation}, {held.vocabulary:,} tokens"
     wrong = (
+        *kinds(claim.entry, look),
         *shapes(claim.entry, look),
         *templates(claim.entry, look),
         *drafters(claim, look, headers),
@@ -86,6 +87,12 @@ def sizes(claim: Claim, part: PullPart) -> Iterator[str]:
     listed_bytes = claim.weights.bytes
     if part.files and abs(part.bytes - listed_bytes) > max(LEAST, ROUNDED * listed_bytes):
         yield f"has {part.bytes:,} bytes; the catalogue says {listed_bytes:,}"
+
+
+def kinds(entry: Entry, look: Look) -> Iterator[str]:
+    does = look.footprint.kind
+    if does != entry.kind:
+        yield f"is of the kind {does}; the catalogue says {entry.kind}"
 
 
 def shapes(entry: Entry, look: Look) -> Iterator[str]:
@@ -106,6 +113,8 @@ def shapes(entry: Entry, look: Look) -> Iterator[str]:
 def templates(entry: Entry, look: Look) -> Iterator[str]:
     """Require a template of a chat model, and that it writes what was asked."""
     template = look.footprint.chat_template
+    if entry.kind != "text":  # it may have one of the model that it was made from
+        return
     if not template:
         if not entry.good_at or not set(entry.good_at) <= WITHOUT_CHAT:
             yield "has no chat template"

@@ -8,6 +8,7 @@ from pathlib import Path
 from localspec.models.catalogue import entries
 from localspec.models.entry import Entry, Offer
 
+SMALL = 50_000_000  # bytes, below which tenths of a GB say nothing
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- models: written by scripts/catalogue/table.py -->\n", "<!-- end of models -->\n"
 
@@ -41,8 +42,11 @@ def lines(entries: dict[str, Entry]) -> Iterator[str]:
 def weights(offer: Offer | None) -> str:
     if offer is None:
         return ""
-    sizes = ((name, weights.bytes / 1e9) for name, weights in offer.weights.items())
-    return ", ".join(f"{name} {size:.1f} GB" for name, size in sizes)
+    return ", ".join(f"{name} {size(listed.bytes)}" for name, listed in offer.weights.items())
+
+
+def size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= SMALL else f"{count / 1e6:.0f} MB"
 
 
 if __name__ == "__main__":

@@ -196,8 +196,10 @@ def test_the_public_names_are_these():
         "Settings",
         "Stream",
         "ToolCall",
+        "VectorRuntime",
         "inspect",
         "load",
+        "load_vectors",
     ]
     assert all(hasattr(localspec, name) for name in localspec.__all__)
 

@@ -143,4 +143,21 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     ],
     "/detokenize": [{"tokens": [65, 66, 257]}],
     "/apply-template": CHATS,
+    "/v1/embeddings": [
+        {"model": "embedder", "input": ["here", [65, 66]], "encoding_format": "base64"}
+        | {"dimensions": 2, "input_type": "query", "user": "u"},
+        {"input": [65, 66], "truncate": "END", "truncate_prompt_tokens": 2},
+    ],
+    "/embeddings": [{"content": ["here", "there"], "embd_normalize": 2}],
+    "/api/embed": [
+        {"model": "embedder", "input": ["here"], "truncate": True, "options": {"num_ctx": 256}}
+        | {"keep_alive": "5m"}
+    ],
+    "/api/embeddings": [{"model": "embedder", "prompt": "here"}],
+    "/v1/rerank": [
+        {"model": "ranker", "query": "q", "documents": ["here", {"text": "there"}], "top_n": 1}
+        | {"return_documents": True, "truncation": True},
+        {"query": "q", "texts": ["here"], "return_text": True, "raw_scores": True},
+    ],
+    "/v1/score": [{"model": "ranker", "text_1": "q", "text_2": ["here", "there"]}],
 }

@@ -123,6 +123,7 @@ class Server:
     cache: Path | None = None  # a folder for what clients save
     adapters: Sequence[Adapter] = ()
     alphabet: Callable[[str], Bytes] = Bytes  # of a chat template
+    beside: Sequence[ServedOffer] = ()  # other models
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
@@ -162,7 +163,7 @@ class Server:
                 adapters=OfferedAdapters("scripted", self.adapters),
             )
         ]
-        self.app = application(offers, self.terms)
+        self.app = application([*offers, *self.beside], self.terms)
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
         cert, key = self.certificate or (None, None)

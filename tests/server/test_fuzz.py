@@ -25,6 +25,8 @@ from tests.server.requests import REQUESTS
 from tests.server.scripted import Server
 from tests.server.test_clients import given
 from tests.server.test_load import busy, until
+from tests.vectors.counting import Counting
+from tests.vectors.offers import offer
 
 BODIES, STREAMS = 4500, 500
 SECONDS = 10.0  # that any request may take
@@ -45,7 +47,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def small(cache: Path | None = None, **more: object) -> Server:
     library = ScriptedLibrary({"small": 1000})
     terms = Terms(docs=True, reply_seconds=SECONDS / 2, library=library, **more)
-    made = Server(terms=terms, cache=cache)
+    beside = [offer("embedder", Counting()), offer("ranker", Counting("rank"))]
+    made = Server(terms=terms, cache=cache, beside=beside)
     made.model.context = 512
     return made
 

@@ -6,10 +6,8 @@ import pytest
 
 HI = {"role": "user", "content": "hi"}
 REFUSED = {
-    "/v1/embeddings": "embeddings",
-    "/embedding": "embeddings",
-    "/api/embed": "embeddings",
-    "/v1/rerank": "embeddings",
+    "/pooling": "vectors",
+    "/v1/classify": "vectors",
     "/v1/audio/speech": "text only",
     "/v1/audio/transcriptions": "text only",
     "/v1/images/generations": "text only",

@@ -438,8 +438,6 @@ def test_what_is_not_here_says_so(client):
     for ask_for in (
         lambda: client.push("scripted"),
         lambda: client.create("scripted"),
-        lambda: client.embed("scripted", "text"),
-        lambda: client.embeddings("scripted", "text"),
     ):
         with pytest.raises(ollama.ResponseError, match="this server has no /api/") as told:
             ask_for()

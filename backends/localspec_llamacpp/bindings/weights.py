@@ -174,6 +174,17 @@ class ModelWeights:
         return int(lib.llama_model_n_embd(self.pointer))
 
     @property
+    def classes(self) -> int:
+        """Scores that a classifier gives a text; undefined for other models."""
+        return int(lib.llama_model_n_cls_out(self.pointer))
+
+    @property
+    def rerank_template(self) -> str | None:
+        """The text in which a reranker wants `{query}` and `{document}`, if it wants one."""
+        template: bytes | None = lib.llama_model_chat_template(self.pointer, b"rerank")
+        return template.decode("utf-8", "replace") if template else None
+
+    @property
     def mask(self) -> int | None:
         """The token that stands for one to be found."""
         return _token(lib.llama_vocab_mask(self.vocab))
@@ -198,6 +209,20 @@ class ModelWeights:
     @property
     def starts(self) -> bool:
         return bool(lib.llama_vocab_get_add_bos(self.vocab))
+
+    @property
+    def closing(self) -> tuple[int, ...]:
+        """The tokens that should end a text, if any should."""
+        adds = lib.llama_vocab_get_add_eos(self.vocab)
+        end = self.eos if self.eos is not None else _token(lib.llama_vocab_sep(self.vocab))
+        return (end,) if adds and end is not None else ()
+
+    @property
+    def separating(self) -> tuple[int, ...]:
+        """The tokens that should stand between two texts, besides the end of the first."""
+        separator = _token(lib.llama_vocab_sep(self.vocab))
+        adds = lib.llama_vocab_get_add_sep(self.vocab)
+        return (separator,) if adds and separator is not None else ()
 
     def ends(self) -> frozenset[int]:
         is_end, vocab = lib.llama_vocab_is_eog, self.vocab
@@ -227,13 +252,16 @@ class ModelWeights:
                 )
                 yield SpecialToken(text, bool(left), bool(right))
 
-    def tokenize(self, text: bytes, special: bool) -> Tokens:
-        """Tokenise at once, which takes long for a text of many special tokens."""
+    def tokenize(self, text: bytes, special: bool, marks: bool = False) -> Tokens:
+        """Tokenise at once, which takes long for a text of many special tokens.
+
+        `marks` adds the tokens that the vocabulary puts before and behind a text.
+        """
         limit = len(text) + 8
         while True:
             tokens = np.empty(limit, np.int32)
             place = tokens.ctypes.data_as(ctypes.POINTER(lib.llama_token))
-            size = lib.llama_tokenize(self.vocab, text, len(text), place, limit, False, special)
+            size = lib.llama_tokenize(self.vocab, text, len(text), place, limit, marks, special)
             if size >= 0:
                 return tokens[:size].copy()
             if size == -(1 << 31):

@@ -20,6 +20,7 @@ GUESSED = 1024  # added to a file type that a converter was not sure of
 TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
+POOLINGS = {1: "mean", 2: "cls", 3: "last", 4: "rank"}  # by llama.cpp's numbers
 OTHER_TYPES = {
     ADAPTER: "a LoRA adapter, not a model: give the model that it is for, and this as --adapter",
     "mmproj": "a vision projector, not a model: give the model it belongs to",
@@ -74,6 +75,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
         uneven=uneven(header.tensors),
+        pooling=POOLINGS.get(number("pooling_type"), ""),
         projector=projector(header.path),
     )
 

@@ -54,8 +54,16 @@ class AttachedServer:
         listed = self._wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
         models = [objects(model) for model in listed] if isinstance(listed, list) else []
         return {
-            name: model for model in models if isinstance(name := model.get("id"), str) and name
+            name: model
+            for model in models
+            if isinstance(name := model.get("id"), str) and name and writes_text(model)
         }
+
+
+def writes_text(model: Object) -> bool:
+    """Return whether a listed model can be talked to, as far as its server tells."""
+    outputs = objects(model.get("architecture")).get("output_modalities")
+    return not isinstance(outputs, list) or "text" in outputs
 
 
 def context_of(model: Object) -> int:

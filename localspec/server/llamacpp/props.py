@@ -17,13 +17,13 @@ Object = dict[str, object]
 
 def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
-    context = served.runtime.context if served else offer.context
+    context = served.resident.context if served else offer.context
     params = sampling_defaults(offer.usual) | {"lora": offer.adapters.listed()}
     drawn = {"n_ctx": context, "params": params}
     return {
         "default_generation_settings": drawn,
         "n_ctx": context,
-        "total_slots": served.runtime.slots if served else offer.slots,
+        "total_slots": served.resident.slots if served else offer.slots,
         "model_alias": offer.name,
         "model_path": offer.path,
         "model_ftype": offer.quantisation,
@@ -38,7 +38,7 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
         "eos_token": facts.eos,
         "build_info": f"localspec {version('localspec')}",
         "is_sleeping": served is None,
-        "devices": [device(pool) for pool in served.runtime.devices()] if served else [],
+        "devices": [device(pool) for pool in served.resident.devices()] if served else [],
     }
 
 
@@ -71,13 +71,13 @@ def template_capabilities(takes: Takes) -> Object:
 
 
 def slots_of(offer: ServedOffer, served: Served | None) -> list[Object]:
-    runtime, busy = (served.runtime, served.users) if served else (None, 0)
+    resident, busy = (served.resident, served.users) if served else (None, 0)
     return [
         {
             "id": at,
-            "n_ctx": runtime.context if runtime else offer.context,
+            "n_ctx": resident.context if resident else offer.context,
             "speculative": bool(offer.drafter),
             "is_processing": at < busy,
         }
-        for at in range(runtime.slots if runtime else offer.slots)
+        for at in range(resident.slots if resident else offer.slots)
     ]

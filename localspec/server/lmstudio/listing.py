@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
+from localspec.vector_model import Kind
 
 FORMATS = ("gguf", "mlx")  # that its clients know
 PUBLISHER = "localspec"
+TYPES: Mapping[Kind, str] = {"text": "llm", "embedding": "embeddings", "reranking": "reranking"}
+TYPES_V1: Mapping[Kind, str] = {**TYPES, "embedding": "embedding"}
 
 Object = dict[str, object]
 
@@ -16,7 +21,7 @@ def model_v0(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
     fields: Object = {
         "id": offer.name,
         "object": "model",
-        "type": "llm",
+        "type": TYPES[offer.kind],
         "publisher": PUBLISHER,
         "arch": offer.family,
         "compatibility_type": offer.format,
@@ -25,13 +30,13 @@ def model_v0(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         "max_context_length": trained_context(offer),
         "capabilities": ["tool_use"] if facts.calls else [],
     }
-    return fields | ({"loaded_context_length": served.runtime.context} if served else {})
+    return fields | ({"loaded_context_length": served.resident.context} if served else {})
 
 
 def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model as the paths of version 1 do."""
     return {
-        "type": "llm",
+        "type": TYPES_V1[offer.kind],
         "publisher": PUBLISHER,
         "key": offer.name,
         "display_name": offer.name,
@@ -52,7 +57,7 @@ def instance(served: Served) -> Object:
 
 
 def config(served: Served) -> Object:
-    return {"context_length": served.runtime.context}
+    return {"context_length": served.resident.context}
 
 
 def trained_context(offer: ServedOffer) -> int:

@@ -15,7 +15,7 @@ from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, stream_error
 from localspec.server.lmstudio.downloading import downloading
-from localspec.server.lmstudio.listing import config, model_v0, model_v1
+from localspec.server.lmstudio.listing import TYPES_V1, config, model_v0, model_v1
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import Served, ServedOffer
 from localspec.server.requests.reading import BoundedRoute
@@ -67,10 +67,11 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         """Load a model; the answer comes when it is loaded."""
         begun = time.perf_counter()
         await handler.downloads.look_for(body.model)
-        async with host.lease(body.model) as served:
+        async with host.lease(body.model, kind=None) as served:
             seconds = time.perf_counter() - begun
             names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
-            result: Object = {"type": "llm", "status": "loaded", "config": config(served), **names}
+            kind, told = TYPES_V1[served.offer.kind], config(served)
+            result: Object = {"type": kind, "status": "loaded", "config": told, **names}
             return result | {"load_time_seconds": seconds}
 
     @routes.post("/api/v1/models/unload", dependencies=allowed)

@@ -127,9 +127,9 @@ class Now:
         kept = GaugeMetricFamily("localspec_kept_bytes", about, labels=("model",))
         for served in list(self._host.loaded.values()):
             slots.add_metric((served.name, "busy"), served.busy)
-            slots.add_metric((served.name, "free"), served.runtime.slots - served.busy)
+            slots.add_metric((served.name, "free"), served.resident.slots - served.busy)
             queue.add_metric((served.name,), served.waiting)
-            kept.add_metric((served.name,), served.runtime.kept_bytes)
+            kept.add_metric((served.name,), served.resident.kept_bytes)
         yield slots
         yield queue
         yield kept
@@ -145,8 +145,8 @@ class Now:
 
     def _devices(self) -> Iterator[Metric]:
         """Report the devices that loaded models use, each once."""
-        runtimes = [served.runtime for served in list(self._host.loaded.values())]
-        pools = {pool.name: pool for runtime in runtimes for pool in runtime.devices()}
+        models = [served.resident for served in list(self._host.loaded.values())]
+        pools = {pool.name: pool for model in models for pool in model.devices()}
         about = "Memory of a device that models use"
         total = GaugeMetricFamily("localspec_device_bytes", about, labels=("device",))
         free = GaugeMetricFamily("localspec_device_free_bytes", "Of that, free", labels=("device",))

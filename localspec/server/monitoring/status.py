@@ -22,7 +22,7 @@ def status(host: ModelHost, metrics: Metrics) -> APIRouter:
         return {
             "status": "ok",
             "loaded": sorted(host.loaded),
-            "slots": sum(model.runtime.slots for model in served),
+            "slots": sum(model.resident.slots for model in served),
             "busy": sum(model.busy for model in served),
             "waiting": sum(model.waiting for model in served),
         }

@@ -27,14 +27,14 @@ def running(host: ModelHost) -> Object:
 
 
 def loaded(served: Served, idle_seconds: float | None) -> Object:
-    plan = served.runtime.known.plan
+    plan = served.resident.known.plan
     on_gpus = sum(plan.taken(pool) for pool in plan.machine.gpus) if plan else 0
     total = sum(item.bytes for item in plan.items) if plan else served.offer.bytes
     return description(served.offer) | {
         "size": total,
         "size_vram": on_gpus,
         "expires_at": expires(idle_seconds),
-        "context_length": served.runtime.context,
+        "context_length": served.resident.context,
     }
 
 
@@ -80,7 +80,7 @@ def modified(offer: ServedOffer) -> str:
 
 def model_details(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
     """Describe a model without loading it: editors ask this of all models."""
-    context = served.runtime.context if served else offer.context
+    context = served.resident.context if served else offer.context
     return {
         "modelfile": f"FROM {offer.path or offer.name}\n",
         "parameters": parameters(offer, context),
@@ -88,7 +88,7 @@ def model_details(offer: ServedOffer, served: Served | None, facts: ModelFacts) 
         "modified_at": modified(offer),
         "details": details(offer),
         "model_info": info(offer, context),
-        "capabilities": capabilities(facts),
+        "capabilities": capabilities(offer, facts),
     }
 
 
@@ -119,7 +119,9 @@ def info(offer: ServedOffer, context: int) -> Object:
     }
 
 
-def capabilities(facts: ModelFacts) -> list[str]:
+def capabilities(offer: ServedOffer, facts: ModelFacts) -> list[str]:
+    if offer.kind != "text":
+        return [offer.kind]
     able = {"tools": facts.calls, "insert": facts.fills_in, "thinking": facts.thinks}
     return ["completion", *(name for name, is_able in able.items() if is_able)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,9 @@ from localspec.server.replies.streaming import Answer
 from localspec.server.requests.chat_request import ChatRequest
 from localspec.server.requests.prompts import count
 from localspec.server.requests.reading import BoundedRoute
+from localspec.vector_model import Kind
 
+OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reranking": "scores"}
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
@@ -91,7 +93,7 @@ def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> di
     status: dict[str, object] = {"value": host.state(offer.name), "args": []}
     if offer.name in host.failed:
         status |= {"failed": True, "exit_code": 1}
-    context = served.runtime.context if served else offer.context
+    context = served.resident.context if served else offer.context
     return {
         "id": name,
         "object": "model",
@@ -106,7 +108,7 @@ def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> di
         "engine": offer.engine,
         "drafter": offer.drafter or None,
         "status": status,
-        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
+        "architecture": {"input_modalities": ["text"], "output_modalities": [OUTPUTS[offer.kind]]},
         "meta": meta(offer, context),
     }
 

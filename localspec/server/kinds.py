@@ -1,0 +1,39 @@
+"""Models of several kinds in one server: what all have, and the refusal of the wrong one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from localspec.memory.machine import Pool
+from localspec.runtime.runtime import LoadedFacts
+from localspec.server.faults import Refused, not_offered, refused
+from localspec.tokenizer import Tokenizer
+from localspec.vector_model import DOES, Kind
+
+
+class Resident(Protocol):
+    """A loaded model, whatever it does."""
+
+    tokenizer: Tokenizer
+    known: LoadedFacts
+    context: int
+    slots: int
+
+    @property
+    def kept_bytes(self) -> int: ...
+
+    def devices(self) -> list[Pool]: ...
+
+    def close(self) -> None: ...
+
+
+def wrong_kind(name: str, does: Kind, asked: Kind, other: str) -> Refused:
+    """Refuse a model that does something else, and name another that does what was asked for."""
+    way = f"ask for {other}" if other else f"no model is served that {DOES[asked]}"
+    text = f"{name} {DOES[does]}, and this is for a model that {DOES[asked]}: {way}"
+    return refused(text, "model")
+
+
+def nothing_for(asked: Kind) -> Refused:
+    """Refuse what no served model does."""
+    return not_offered(f"no model is served that {DOES[asked]}: give localspec serve one, too")

@@ -1,0 +1,82 @@
+"""Answers with vectors, written a vector at a time: in one call no other thread would run."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from localspec.interruption import check_patience
+from localspec.server.vectors.embedding_request import EmbeddingsRequest, OllamaEmbedRequest
+from localspec.server.vectors.reading import Rows, Write
+from localspec.tokens import Vectors
+
+DIGITS = 8  # behind the point, beyond which a number of 32 bits and of length one says nothing
+
+
+def openai_answer(body: EmbeddingsRequest) -> Write:
+    return partial(_openai, body)
+
+
+def _openai(body: EmbeddingsRequest, found: Rows) -> bytes:
+    vectors = body.vectors(found.rows)
+    written = in_base64(vectors) if body.encoding_format == "base64" else in_numbers(vectors)
+    data = ", ".join(
+        f'{{"object": "embedding", "index": {at}, "embedding": {vector}}}'
+        for at, vector in enumerate(written)
+    )
+    usage = {"prompt_tokens": found.token_count, "total_tokens": found.token_count}
+    rest = json.dumps({"model": found.model, "usage": usage})
+    return f'{{"object": "list", "data": [{data}], {rest[1:]}'.encode()
+
+
+def llamacpp_answer(body: EmbeddingsRequest) -> Write:
+    """Write a list of objects, each with a list of one vector, as llama.cpp's server does."""
+
+    def write(found: Rows) -> bytes:
+        vectors = in_numbers(body.vectors(found.rows))
+        parts = (f'{{"index": {at}, "embedding": [{v}]}}' for at, v in enumerate(vectors))
+        return f"[{', '.join(parts)}]".encode()
+
+    return write
+
+
+def ollama_answer(body: OllamaEmbedRequest, begun: float) -> Write:
+    def write(found: Rows) -> bytes:
+        vectors = ", ".join(in_numbers(body.vectors(found.rows)))
+        nanoseconds = int((time.perf_counter() - begun) * 1e9)
+        rest = json.dumps(
+            {
+                "model": body.model or found.model,
+                "total_duration": nanoseconds,
+                "load_duration": 0,
+                "prompt_eval_count": found.token_count,
+            }
+        )
+        return f'{{"embeddings": [{vectors}], {rest[1:]}'.encode()
+
+    return write
+
+
+def old_ollama_answer(body: OllamaEmbedRequest) -> Write:
+    def write(found: Rows) -> bytes:
+        [vector] = in_numbers(body.vectors(found.rows))
+        return f'{{"embedding": {vector}}}'.encode()
+
+    return write
+
+
+def in_base64(vectors: Vectors) -> Iterator[str]:
+    for vector in vectors.astype("<f4"):
+        check_patience()
+        yield f'"{b64encode(vector.tobytes()).decode()}"'
+
+
+def in_numbers(vectors: Vectors) -> Iterator[str]:
+    for vector in np.round(vectors.astype(np.float64), DIGITS):
+        check_patience()
+        yield json.dumps(vector.tolist())

@@ -1,0 +1,89 @@
+"""The way from a request to rows of numbers, for as long as its client listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localspec.runtime.vector_runtime import VectorRuntime
+from localspec.server.faults import refused
+from localspec.server.handler import RequestHandler
+from localspec.server.model_host import Served
+from localspec.server.replies.streaming import while_listening
+from localspec.tokens import Tokens, Vectors
+from localspec.vector_model import Kind
+
+MAX_TEXTS = 2_048  # of a request, as with OpenAI
+
+
+class VectorBody(Protocol):
+    """A request's body that has texts to read."""
+
+    @property
+    def model(self) -> str: ...
+
+    def ignored(self) -> Iterator[str]:
+        """Yield the paths of fields that have no effect."""
+
+    def tokens(self, runtime: VectorRuntime) -> Sequence[Tokens]:
+        """Tokenise the texts; slow, so not on the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a request's texts, and the number of tokens that were read for them."""
+
+    model: str
+    rows: Vectors
+    token_count: int
+
+
+Write = Callable[[Rows], bytes]  # writes an answer as JSON; slow, so not on the event loop
+
+
+async def answer(
+    handler: RequestHandler, request: Request, body: VectorBody, kind: Kind, write: Write
+) -> Response:
+    """Read the texts of a request, by a model of a kind, and write the answer."""
+    await handler.report_ignored(request, body, kind=kind)
+    async with handler.host.lease(body.model, kind=kind) as served:
+        texts = await handler.run(request, partial(body.tokens, served.vectors))
+        rows = await while_listening(request.receive, read(served, texts))
+    found = Rows(served.name, rows, sum(map(len, texts)))
+    content = await handler.run(request, partial(write, found))
+    return Response(content, media_type="application/json")
+
+
+async def read(served: Served, texts: Sequence[Tokens]) -> Vectors:
+    """Wait for the rows of texts; a client that leaves waits for no more of them."""
+    future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
+
+    def end(result: Vectors | Exception) -> None:
+        if future.done():
+            return
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    def done(result: Vectors | Exception) -> None:
+        served.bell.call(partial(end, result))
+
+    reading = served.vectors.submit(texts, done)
+    try:
+        return await future
+    finally:
+        reading.cancelled = True
+
+
+def require_few(count: int, field: str) -> None:
+    if not count:
+        raise refused(f"{field} is empty: give one text at least", field)
+    if count > MAX_TEXTS:
+        raise refused(f"{field} has {count:,} texts; a request may have {MAX_TEXTS:,}", field)

@@ -1,0 +1,1 @@
+"""Texts read into vectors or scores: batches of them, and what is made of the rows."""
