@@ -118,9 +118,13 @@ def test_a_document_is_cut_and_never_the_query(bert):
 
 @pytest.mark.parametrize("pooling", ["last", "rank"])
 def test_a_causal_text_is_read_in_pieces_as_it_would_be_whole(causal, pooling):
-    """Only the last token's row is looked at, so the others need no output."""
+    """Only the last token's row is looked at, so the others need no output.
+
+    Without flash attention, which rounds to 16 bits by the width of a batch.
+    """
+    exact = replace(OPTIONS, context=2048, flash_attention=False)
     path = causal[pooling]
-    model = loaded(path, context=2048)
+    model = load_vectors(path, exact)
     texts = [model.text("the code is " * count) for count in (1, 40, 2)]
     long = model.text("it was not on the other side " * 120)
     assert len(long) > BATCH
@@ -128,13 +132,13 @@ def test_a_causal_text_is_read_in_pieces_as_it_would_be_whole(causal, pooling):
     rows = np.concatenate([model.read(texts), model.read([long])])
     model.close()
     weights = ModelWeights(path, HOST)
-    shape = replace(pooled_shape(weights, replace(OPTIONS, context=2048)), in_pieces=False)
+    shape = replace(pooled_shape(weights, exact), in_pieces=False)
     whole = PooledContext(weights, shape)
     expected = np.concatenate([whole.read([text]) for text in (*texts, long)])
     whole.close()
     weights.close()
     assert rows.shape == (4, 2 if pooling == "rank" else WIDTH)
-    assert np.abs(normalised(rows) - normalised(expected)).max() < CLOSE
+    assert np.abs(normalised(rows) - normalised(expected)).max() < 1e-4
 
 
 def test_a_reranker_may_want_its_own_words_around_a_pair(causal, tmp_path):
