@@ -48,7 +48,7 @@ def load_vectors_and_report(
     """Load a model of whole texts that is here, as `load_and_report` does."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
         runtime = load_vector_files(name_or_path, files, loading, line)
-    report_concessions(runtime.known, loading.options.context)
+    report_concessions(runtime.known)  # the context may be meant for the model beside it
     return runtime
 
 

@@ -81,6 +81,11 @@ def test_texts_come_as_text_as_tokens_or_as_both(server, texts, rows):
     assert np.allclose([entry["embedding"] for entry in data], [unit(*row) for row in rows])
 
 
+def test_lm_studios_path_answers_as_openais(server):
+    found = server.client.post("/api/v0/embeddings", json={"input": "abc"}).json()
+    assert np.allclose(found["data"][0]["embedding"], unit(3, A))
+
+
 def test_base64_holds_numbers_of_32_bits(server):
     [entry] = embedded(server, input="abc", encoding_format="base64")["data"]
     numbers = np.frombuffer(base64.b64decode(entry["embedding"]), "<f4")
