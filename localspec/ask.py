@@ -44,6 +44,12 @@ class Ask(NamedTuple):
         """Whether the reply begins with this draft, read beside the last piece of its prompt."""
         return self.limit > 0 and self.beside > 0 and len(self.history) == self.prompt
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether there are tokens that must follow."""
+        forced = self.hints.forced
+        return forced is not None and len(forced(self.history[self.prompt :])) > 0
+
     def wants(self, by: str) -> bool:
         """Whether the proposer of that name may draft."""
         return self.hints.by is None or by in self.hints.by

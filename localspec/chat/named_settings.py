@@ -89,6 +89,13 @@ SETTINGS = (
         lambda settings: settings.max_tokens,
     ),
     NamedSetting(
+        "reasoning-budget",
+        "Most tokens of thought; 0: none, -1: no limit.",
+        lambda settings, text: replace(settings, reasoning_budget=integer(text)),
+        lambda settings: settings.reasoning_budget,
+        ("reasoning-budget-tokens", "thinking-budget"),
+    ),
+    NamedSetting(
         "stop",
         "A text that ends the answer.",
         lambda settings, text: replace(settings, stop=() if text == AUTO else (text,)),

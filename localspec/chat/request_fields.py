@@ -23,7 +23,12 @@ def request_fields(settings: Settings, *, ours: bool) -> dict[str, Json]:
         "response_format": response_format(settings),
         "localspec": {**drafting_fields(settings), "trace": True} if ours else None,
     }
-    numbers: dict[str, Json] = {"seed": settings.seed, "max_tokens": settings.max_tokens}
+    numbers: dict[str, Json] = {
+        "seed": settings.seed,
+        "max_tokens": settings.max_tokens,
+        "reasoning_budget_tokens": settings.reasoning_budget,  # as llama.cpp's server calls it
+        "reasoning_budget_message": settings.reasoning_budget_message,
+    }
     drawn, nothing = sampling_fields(settings.sampling), {} if ours else sampling_fields(GREEDY)
     return {
         **{name: value for name, value in drawn.items() if value != nothing.get(name)},

@@ -20,7 +20,7 @@ SOURCES: Mapping[str, str] = {
     "ngram": "words that occurred before",
     "suffix": "texts that occurred before",
     "prediction": "the text given as a prediction",
-    "forced": "what the JSON schema leaves no choice about",
+    "forced": "what a JSON schema or a budget for thought leaves no choice about",
     "mtp": "the model's own drafting head",
 }
 BARS = " ▁▂▃▄▅▆▇█"
@@ -37,6 +37,8 @@ def status(ended: Ended, more: Sequence[str] = ()) -> str:
         gain = figures.speedup if figures.drafted else None
         plain = f" ({gain:.1f}x plain)" if gain else ""
         parts.append(f"{figures.per_second:.1f} tokens/s{plain}")
+    if figures.thoughts_cut:
+        parts.append("thought cut")
     if ended.finish in ENDS:
         parts.append(ENDS[ended.finish])
     return " · ".join((*parts, *more))
@@ -55,6 +57,9 @@ def explain(figures: AnswerFigures, context: int) -> Iterator[tuple[str, str]]:
     if figures.drafted and figures.speedup:
         yield "with drafts", f"{figures.speedup:.2f} times as fast as without, by estimate"
     yield from drafting(figures)
+    if figures.thought:
+        cut = ", and cut: its budget was spent" if figures.thoughts_cut else ""
+        yield "thought", f"{counted(figures.thought, 'token')} of the answer{cut}"
     if figures.prompt:
         cached = f"; {figures.cached:,} were in the cache already" if figures.cached else ""
         yield "prompt", f"{counted(figures.prompt, 'token')}{cached}"

@@ -23,9 +23,7 @@ from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import UsageError
 
 if TYPE_CHECKING:
-    from localspec.engine.settings import Settings
     from localspec.engine.worker import Stream
-    from localspec.runtime.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +62,20 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     if loading.options.members == 1:
         start_supervised(context)
     with locate_and_load(model, options.draft, loading) as runtime:
-        stream = ask(runtime, text, reply_settings, raw=shown.raw)
+        stream = runtime.stream(text, reply_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream)
 
 
-def ask(runtime: Runtime, text: str, settings: Settings, *, raw: bool) -> Stream:
-    if raw or not runtime.tokenizer.chat_template:
-        return runtime.stream(text, settings, raw=True)
-    return runtime.stream(runtime.conversation([{"role": "user", "content": text}]), settings)
-
-
 def show(stream: Stream) -> None:
-    """Print a reply as it comes; its figures follow on a terminal's stderr."""
+    """Print thoughts and answer as they come; figures follow on a terminal's stderr."""
+    thinks = False
     for chunk in stream:
-        click.echo(chunk.text, nl=False)
+        between = "\n\n" if chunk.text and (thinks or chunk.reasoning) else ""
+        click.echo(chunk.reasoning + between + chunk.text, nl=False)
+        thinks = not chunk.text and (thinks or bool(chunk.reasoning))
         sys.stdout.flush()
     click.echo()
     for notice in stream.result.notices:

@@ -90,7 +90,7 @@ class Looks:
         """
         slot = ask.slot
         idle = self.rounds - self._busy.setdefault(slot, self.rounds)
-        if idle <= BUSY_ROUNDS or ask.hints.forced is not None:
+        if idle <= BUSY_ROUNDS or ask.sampler.constraint is not None or ask.is_forced:
             return self.rounds
         wait = WAIT if idle <= IDLE_ROUNDS else LONG_WAIT
         if watched:

@@ -26,7 +26,7 @@ def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
     """Whether each turn has no draft, and samples a token by the target's logits as they are."""
     for turn, draft in zip(turns, drafts, strict=True):
         g = turn.generation
-        if not turn.emits or len(draft.tokens) or g.sampler.adjusts or g.reports:
+        if not turn.emits or len(draft.tokens) or not g.sampler.untouched or g.reports:
             return False
     return True
 
@@ -34,7 +34,7 @@ def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
 def token_sampler(g: Generation) -> SampleToken:
     """Return a function that samples the next token of a text by logits."""
     sampler, history = g.sampler, g.history
-    if sampler.sampling.greedy and not sampler.adjusts:
+    if sampler.sampling.greedy and sampler.untouched:
         return best
     return lambda logits: settle(-1, None, sampler.distribution(logits), sampler.dice, history.size)
 
@@ -67,7 +67,8 @@ class PlainRounds:
         round meets the error again, and fails those that it concerns.
         """
         newest_alone = all(turn.feed == 1 for turn in turns)
-        most = most if newest_alone else 1
+        untouched = min(turn.generation.sampler.untouched for turn in turns)
+        most = min(most, untouched) if newest_alone else 1
         steps = Steps(turns, [self._quiet_for(turn) for turn in turns], most, hurried)
         try:
             if newest_alone and self._multi_step and self._target.head is None:

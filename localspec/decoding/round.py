@@ -77,7 +77,7 @@ def conclude(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outc
 
 def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Distributions:
     """Return the target's distribution after each number of draft tokens, computed on demand."""
-    if not g.sampler.adjusts:
+    if g.sampler.untouched > len(draft.tokens):
         sampling = g.sampler.sampling
         if sampling.greedy:
             best = best_of_rows(logits)

@@ -25,6 +25,7 @@ from localspec.dialects.reader import Reader
 from localspec.dialects.written import Written
 from localspec.errors import LocalSpecError
 from localspec.templates.message import Tool
+from localspec.thought.form import ThoughtMarks
 
 
 class Dialect(Protocol):
@@ -40,6 +41,9 @@ class Dialect(Protocol):
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         """Return a reader for one reply to a prompt with this end."""
+
+    def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks | None:
+        """Return how such a reply shows its thoughts; None if it has none."""
 
     def grammar(self, bounds: Bounds) -> str | None:
         """Return a grammar for llguidance; None if there is nothing to follow but the form."""

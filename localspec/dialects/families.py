@@ -94,7 +94,7 @@ def form_by_signs(template: str) -> Written:
 
 def thought_by_signs(template: str) -> Thought | None:
     if "</think>" in template:
-        return Thought("<think>", "</think>")
+        return Thought("<think>", "</think>", "\n</think>\n\n")
     return Thought("[THINK]", "[/THINK]") if "[THINK]" in template else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from localspec.dialects.bounds import Bounds
 from localspec.dialects.envelope import arguments
@@ -13,6 +14,7 @@ from localspec.dialects.parts import Parts
 from localspec.dialects.reader import Reader
 from localspec.dialects.tape import Reading, Tape
 from localspec.templates.message import Tool
+from localspec.thought.form import Place, ThoughtMarks
 
 START, CHANNEL, CONSTRAIN = "<|start|>", "<|channel|>", "<|constrain|>"
 MESSAGE, END, CALL, RETURN = "<|message|>", "<|end|>", "<|call|>", "<|return|>"
@@ -20,6 +22,12 @@ ENDS = (END, CALL, RETURN)
 TURN = f"{START}assistant"
 RECIPIENT = re.compile(r"\bto=(?:functions\.)?([^\s<]+)")
 ANALYSIS = re.compile(r"<\|channel\|>\s*analysis\b")
+NEXT = f"{END}{TURN}"  # ends a message, and begins another
+FINAL = f"{CHANNEL}final{MESSAGE}"
+MAX_HEADER = 256  # bytes of what stands before a message
+MESSAGE_MARK = re.compile(re.escape(MESSAGE.encode()))
+BODY_END = re.compile("|".join(map(re.escape, (*ENDS, START, CHANNEL))).encode())
+BEFORE_HEADER = re.compile("|".join(map(re.escape, (*ENDS, START))))
 
 
 class Harmony:
@@ -28,10 +36,14 @@ class Harmony:
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
         tape, parts = Tape(), Parts()
-        header, message, _ = prompt_end.rpartition(TURN)[2].partition(MESSAGE)
-        if TURN in prompt_end:
-            tape.feed((header + message).strip())
+        tape.feed(_begun(prompt_end))
         return Reader(tape, parts, _reply(tape, parts, bool(offered_tools(tools))))
+
+    def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks:
+        """After a thought comes the answer or, if there are tools, perhaps a call."""
+        start = _place(Place(), _begun(prompt_end).encode())
+        closing = NEXT if offered_tools(tools) else NEXT + FINAL
+        return ThoughtMarks(ChannelThoughts(start), closing, "analysis")
 
     def grammar(self, bounds: Bounds) -> str | None:
         if bounds.form is None and not bounds.offered:
@@ -48,6 +60,39 @@ class Harmony:
             )
         preamble = _message_rule(lark, "commentary")
         return lark.source(f"({thinking} | {preamble})* {choice([*calls, f'{final} TEXT'])}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelThoughts:
+    """Follows the messages of a reply, of which those on the channel of analysis are thoughts."""
+
+    start: Place
+
+    def read(self, place: Place, piece: bytes) -> Place:
+        return _place(place, piece)
+
+
+def _place(place: Place, piece: bytes) -> Place:
+    thinks, text = place.thinks, place.tail + piece
+    while mark := (BODY_END if thinks else MESSAGE_MARK).search(text):
+        if thinks:
+            thinks, text = False, text[mark.start() :]  # the mark may begin a header
+        else:
+            header = BEFORE_HEADER.split(text[: mark.end()].decode("utf-8", "replace"))[-1]
+            thinks, text = _thinks(header), text[mark.end() :]
+    chooses = not thinks and text.endswith(CHANNEL.encode())
+    return Place(thinks, text[-MAX_HEADER:], chooses=chooses)
+
+
+def _thinks(header: str) -> bool:
+    """Whether a message with this header is a thought; one to somebody is a call."""
+    return bool(ANALYSIS.search(header)) and not RECIPIENT.search(header)
+
+
+def _begun(prompt_end: str) -> str:
+    """Return what a prompt has begun of the reply."""
+    header, message, _ = prompt_end.rpartition(TURN)[2].partition(MESSAGE)
+    return (header + message).strip() if TURN in prompt_end else ""
 
 
 def _message_rule(lark: Lark, channel: str) -> str:
@@ -93,14 +138,12 @@ def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:
 
 def _body(tape: Tape, parts: Parts, header: str, may_call: bool) -> Reading[str]:
     """Read the body of a message; return the mark that begins the next one, if there is one."""
-    recipient = RECIPIENT.search(header)
-    if recipient:
+    if recipient := RECIPIENT.search(header):
         yield from tape.blank()
         called = may_call and (yield from arguments(tape, parts, recipient[1]))
         parts.say(tape.written())
         if called and not parts.complete:
             return (yield from tape.until((), parts.say))
-    thinks = ANALYSIS.search(header) and not recipient
-    say = parts.think if thinks else parts.say
+    say = parts.think if _thinks(header) else parts.say
     mark = yield from tape.until((*ENDS, START, CHANNEL), say)
     return "" if mark in ENDS else mark

@@ -30,13 +30,19 @@ def thought_of(probe: Probe) -> Thought | None:
         opening = _begun(probe, before) or last
         closing = re.match(rf"\s*(({MARK.pattern})([^<>\[\]]*({MARK.pattern})){{{count}}})", after)
         if shown and opening and closing and CONTENT not in before:
-            header = _header(after[closing.end() :], probe.prompt)
-            return _short(Thought(opening, closing[1] + header))
+            close = closing[1] + _header(after[closing.end() :], probe.prompt)
+            return _short(Thought(opening, close, _with_blanks(close, after)))
     return _in_words(probe)
 
 
 def _short(thought: Thought) -> Thought | None:
     return thought if len(thought.open + thought.close) < MAX_THOUGHT else None
+
+
+def _with_blanks(close: str, after: str) -> str:
+    """Return a closing mark with the blanks before it, and the ends of lines that follow it."""
+    before, _, rest = after.partition(close)
+    return before + close + rest[: len(rest) - len(rest.lstrip("\r\n"))]
 
 
 def _in_words(probe: Probe) -> Thought | None:
@@ -48,7 +54,8 @@ def _in_words(probe: Probe) -> Thought | None:
     if before == probe.prompt and last and not last[0].isalnum():  # a prompt begins it
         opening = last[0]
     whole = shown and opening and closing.strip() and CONTENT not in before
-    return _short(Thought(opening, closing.strip())) if whole else None
+    close = closing.strip()
+    return _short(Thought(opening, close, _with_blanks(close, after))) if whole else None
 
 
 def _begun(probe: Probe, before: str) -> str:

@@ -17,6 +17,7 @@ from localspec.dialects.written import Written
 from localspec.dialects.written_grammar import Bare, CallGrammar
 from localspec.errors import UsageError
 from localspec.templates.message import Tool
+from localspec.thought.form import ThoughtMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class Marked:
         tape, parts = Tape(), Parts()
         tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
         return Reader(tape, parts, self._read_reply(tape, parts, offered_tools(tools), prompt_end))
+
+    def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks | None:
+        if self.thought is None:
+            return None
+        may_call = bool(offered_tools(tools))
+        calls = self.form.openings if may_call else ()
+        breaks = ending_content(self.form) if may_call else ()
+        closing = self.thought.end or self.thought.close
+        return ThoughtMarks(self.thought.form(prompt_end, calls, breaks), closing)
 
     def _read_reply(
         self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.dialects.lark import Lark
-from localspec.dialects.parts import Parts
+from localspec.dialects.parts import BLANKS, Parts
 from localspec.dialects.segments import marks
 from localspec.dialects.tape import Reading, Tape
+from localspec.thought.form import Place
+
+BLANK_BYTES = BLANKS.encode()
+MAX_REACH = 512  # bytes of the end of a text in which a mark may have begun
+OVER = Place(over=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Thought:
 
     open: str
     close: str
+    end: str = ""  # the closing mark with the blanks around it, where these are known
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -43,6 +49,54 @@ class Thought:
             tape.back(mark)
         tape.begin()
 
+    def form(self, prompt_end: str, calls: Sequence[str], breaks: Sequence[str]) -> FirstThought:
+        """Return the form by which tokens are followed as `read` reads them.
+
+        `calls` are the marks of calls, which may take the place of a thought that a prompt opens.
+        """
+        return FirstThought(
+            self.open.encode(),
+            tuple(mark.encode() for mark in (self.close, *breaks)),
+            tuple(mark.encode() for mark in calls),
+            Place(thinks=self.opened_by(prompt_end), begins=True),
+        )
+
     def opening(self, lark: Lark) -> str:
         """An expression for how a reply begins to reason."""
         return lark.after_blanks(self.open)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstThought:
+    """Follows the one thought of a reply, which begins with it."""
+
+    open: bytes
+    ends: tuple[bytes, ...]
+    calls: tuple[bytes, ...]
+    start: Place
+
+    def read(self, place: Place, piece: bytes) -> Place:
+        text = place.tail + piece
+        if place.begins:
+            text = text.lstrip(BLANK_BYTES)
+            first = self.calls if place.thinks else (self.open,)
+            if any(len(text) < len(mark) and mark.startswith(text) for mark in first):
+                return place._replace(tail=text)
+            if text.startswith(first) == place.thinks:
+                return OVER
+            text = text if place.thinks else text[len(self.open) :]
+        elif not place.thinks:
+            return OVER
+        if any(mark in text for mark in self.ends):
+            return OVER
+        return Place(thinks=True, tail=text[-MAX_REACH:], held=self._held(text))
+
+    def _held(self, text: bytes) -> int:
+        """Count the last bytes that may be the beginning of an end."""
+        most = min(len(text), max(map(len, self.ends)) - 1)
+        lengths = (
+            length
+            for length in range(most, 0, -1)
+            if any(mark.startswith(text[-length:]) for mark in self.ends)
+        )
+        return next(lengths, 0)

@@ -121,10 +121,15 @@ class Engine:
         # that was sampled with its own random number would bias the output, so drafts are then
         # sampled with the target's random numbers.
         shares_dice = self._costs is not None
-        ban = self._bans.ban(settings.banned_strings)
-        spell = request.written(self.target.tokenizer)
         sampler = Sampler(
-            settings.sampling, seed, prompt, constraint, ban, shares_dice=shares_dice, spell=spell
+            settings.sampling,
+            seed,
+            prompt,
+            constraint,
+            self._bans.ban(settings.banned_strings),
+            thought=request.thought_budget(self.target, settings),
+            shares_dice=shares_dice,
+            spell=request.written(self.target.tokenizer),
         )
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))

@@ -19,11 +19,15 @@ class Usage:
     prompt_tokens: of the prompt
     cached_tokens: of the prompt, taken from the prefix cache
     completion_tokens: of the reply
+    reasoning_tokens: of these, in a chat, the thoughts before the answer
+    thoughts_cut: thoughts that were ended because their budget was spent
     """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int = 0
+    thoughts_cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)

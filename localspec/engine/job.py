@@ -11,6 +11,7 @@ from localspec.decoding.turn import Outcome
 from localspec.engine.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.engine.settings import Settings
 from localspec.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
+from localspec.thought.count import ThoughtCount
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -103,6 +104,11 @@ class Job:
     texts: list[str] = field(default_factory=list)
     logprobs: list[EmittedLogprob] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    _thought: ThoughtCount | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        thoughts = self.settings.thoughts
+        self._thought = ThoughtCount(thoughts.form, self.generation.spell) if thoughts else None
 
     @property
     def read(self) -> float:
@@ -115,6 +121,8 @@ class Job:
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
         self.clock.note(now, outcome.emitted)
         self.ledger.note(outcome)
+        if self._thought:
+            self._thought.add(tokens)
         lengths = tuple(g.text.take_lengths())
         self._send(
             Chunk(
@@ -150,7 +158,7 @@ class Job:
                 tokens=emitted,
                 finish_reason=reason,
                 seed=self.seed,
-                usage=Usage(g.prompt_tokens, self.reused, len(emitted)),
+                usage=self._usage(len(emitted)),
                 timings=self.clock.report(now),
                 speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
@@ -158,6 +166,10 @@ class Job:
                 notices=(*self.notices, *self._not_drafted(speculation)),
             )
         )
+
+    def _usage(self, emitted: int) -> Usage:
+        g, thought = self.generation, self._thought.tokens if self._thought else 0
+        return Usage(g.prompt_tokens, self.reused, emitted, thought, g.sampler.thoughts_cut)
 
     def _not_drafted(self, speculation: Speculation) -> Iterator[str]:
         """Tell who asked for proposers by name that they did not draft."""

@@ -11,6 +11,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import PromptTooLong, UsageError
 from localspec.proposer import Hints
 from localspec.sampling.sampler import Sampler
+from localspec.thought.budget import ThoughtBudget
 from localspec.tokenizer import LONG_TOKEN, Tokenizer
 from localspec.tokens import History, Tokens
 
@@ -46,12 +47,20 @@ def ends(model: Model, settings: Settings) -> frozenset[int]:
     return settings.ends if settings.ignore_end else settings.ends | model.tokenizer.ends
 
 
+def thought_budget(model: Model, settings: Settings) -> ThoughtBudget | None:
+    """Follow the thoughts of a reply by their budget, if it has one."""
+    thoughts, budget = settings.thoughts, settings.reasoning_budget
+    if thoughts is None or not thoughts.closing or budget is None or budget < 0:
+        return None
+    return ThoughtBudget(thoughts, budget, spelling(model.tokenizer, settings.marks))
+
+
 def generation(
     model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
 ) -> Generation:
     """Begin a generation by its settings; `depth` is for those that leave it open."""
     limit = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
-    forced = sampler.constraint.forced if sampler.constraint else None
+    forced = sampler.forced if sampler.forces else None
     # As much as a reply could have: all of a longer one would take its time.
     prediction = model.tokenizer.encode(settings.prediction[: model.context * LONG_TOKEN])
     return Generation(

@@ -10,11 +10,13 @@ from localspec.adapter import check_scale
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.thought.form import Thoughts
 
 MAX_LOGPROBS = 100  # most alternatives reported per token
 MAX_BANNED = 1024  # banned strings; lists that people share have up to 500
 MAX_BANNED_BYTES = 256  # of one of them
 MAX_BANNED_TOTAL = 1 << 15  # bytes of all: each begins in several ways, which takes time to find
+MAX_MESSAGE = 1024  # characters of a text that ends a thought
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class Settings:
     banned_strings: texts that the reply may not have, whether in small letters or in capitals
     adapters: the scale of each of the model's adapters, by number, and of the others 0; None: their
         own
+    reasoning_budget: of a chat: most tokens of thought; None or -1: no limit; 0: no thought
+    reasoning_budget_message: a text that ends a thought whose budget is spent
+    thoughts: of a chat: how the reply shows its thoughts
     """
 
     max_tokens: int | None = None
@@ -54,6 +59,9 @@ class Settings:
     banned_strings: tuple[str, ...] = ()
     sampled_logprobs: bool = False
     adapters: Mapping[int, float] | None = None
+    reasoning_budget: int | None = None
+    reasoning_budget_message: str | None = None
+    thoughts: Thoughts | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -69,16 +77,30 @@ class Settings:
             raise UsageError(f"depth is {self.depth}; it must be at least 0")
         check_banned(self.banned_strings)
         check_adapters(self.adapters)
+        self._check_reasoning()
+
+    def _check_reasoning(self) -> None:
+        budget, message = self.reasoning_budget, self.reasoning_budget_message or ""
+        if budget is not None and budget < -1:
+            raise UsageError(f"reasoning_budget is {budget}; it must be at least -1, no limit")
+        if len(message) > MAX_MESSAGE:
+            raise UsageError(
+                f"reasoning_budget_message has {len(message):,} characters; it may have "
+                f"{MAX_MESSAGE:,}: shorten it"
+            )
 
     def _check_kinds(self) -> None:
         """Refuse values of other kinds by name: types are not enforced on callers."""
         whole = {"max_tokens": self.max_tokens, "seed": self.seed}
         whole |= {"logprobs": self.logprobs, "depth": self.depth}
+        whole |= {"reasoning_budget": self.reasoning_budget}
         for name, number in whole.items():
             check_kind(name, number, (int, NoneType), "a whole number, or None")
         check_kind("sampling", self.sampling, Sampling, "a Sampling, as Sampling(temperature=0.7)")
         check_kind("grammar", self.grammar, (Grammar, NoneType), "a Grammar, or None")
         check_kind("prediction", self.prediction, str, "a text")
+        message = self.reasoning_budget_message
+        check_kind("reasoning_budget_message", message, (str, NoneType), "a text, or None")
         listed = {"stop": self.stop, "proposers": self.proposers or ()}
         for name, texts in {**listed, "banned_strings": self.banned_strings}.items():
             check_kind(name, texts, tuple, "a tuple of texts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from localspec.errors import UsageError
@@ -12,7 +12,7 @@ from localspec.grammar.compile_child import DEEPER_BYTES, limits, on_stack
 from localspec.grammar.compile_trial import fault, is_quick
 from localspec.grammar.constraint import Constraint
 from localspec.grammar.grammar import LAYOUT, Grammar
-from localspec.tokenizer import Tokenizer
+from localspec.tokenizer import Tokenizer, encode_within
 
 if TYPE_CHECKING:
     import llguidance
@@ -99,18 +99,11 @@ class GrammarTokens:
     def __call__(self, text: bytes) -> list[int]:
         """Tokenise the beginning of a text, as the model would within a reply."""
         beginning = text.decode()[:MAX_FORCED_CHARACTERS]
+        if (tokens := encode_within(self._tokenizer, beginning)) is not None:
+            return tokens
         spelling = beginning.encode()
-        for lead in ("", "\n"):  # some tokenizers begin every text with a space
-            tokens: list[int] = self._tokenizer.encode(lead + beginning).tolist()
-            while len(spelled := self._spelled(tokens)) > len(spelling):
-                del tokens[0]
-            if spelled == spelling:
-                return tokens
         letters = [spelling[at : at + 1] for at in range(len(spelling))]
         return [self._letters[letter] for letter in letters if letter in self._letters]
-
-    def _spelled(self, tokens: Sequence[int]) -> bytes:
-        return b"".join(map(self._tokenizer.token_bytes, tokens))
 
 
 def _source(grammar: Grammar) -> str:

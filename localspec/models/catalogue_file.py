@@ -88,6 +88,8 @@ class CatalogueReader:
             self._take(place, fields, "reasons", bool, False),
             self._kind(place, fields),
             self._prefixes(place, fields),
+            self._take(place, fields, "reasoning-budget", int, -1),
+            self._take(place, fields, "reasoning-budget-message", str, ""),
         )
         self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
         return entry

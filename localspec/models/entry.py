@@ -66,6 +66,8 @@ class Entry:
     kind: Kind = "text"  # what it does
     # What goes before a text, by what the text is: "query" or "document".
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    reasoning_budget: int = -1  # tokens of thought, where nobody chose another; -1: no limit
+    reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
 
     @property
     def active_share(self) -> float:

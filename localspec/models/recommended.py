@@ -1,8 +1,9 @@
-"""What a model's makers recommend, by its name in the catalogue."""
+"""What is recommended for a model, by its name in the catalogue."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from localspec.models import catalogue
 from localspec.sampling.parameters import Sampling
@@ -19,6 +20,23 @@ def prefixes(name: str) -> Mapping[str, str]:
     """Look up what a named model wants before a text, by what the text is."""
     entry = catalogue.entries().get(name.partition(":")[0])
     return entry.prefixes if entry else {}
+
+
+class ThoughtDefaults(NamedTuple):
+    """A budget for thought, and the text that ends a thought; None where nobody chose."""
+
+    budget: int | None = None
+    message: str | None = None
+
+
+def thought_defaults(name: str, chosen: ThoughtDefaults) -> ThoughtDefaults:
+    """Look up what is not chosen in the catalogue."""
+    entry, (budget, message) = catalogue.entries().get(name.partition(":")[0]), chosen
+    if entry and budget is None and entry.reasoning_budget >= 0:
+        budget = entry.reasoning_budget
+    if entry and message is None:
+        message = entry.reasoning_budget_message or None
+    return ThoughtDefaults(budget, message)
 
 
 def advised(name: str, otherwise: Sampling) -> Sampling:

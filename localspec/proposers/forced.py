@@ -1,4 +1,4 @@
-"""Drafts the tokens that a grammar forces."""
+"""Drafts the tokens that must follow: those a grammar forces, and those that end a thought."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ class ForcedProposer:
         pass
 
     def quiet(self, ask: Ask) -> Quiet:
-        return NOT_QUIET if ask.hints.forced else ALWAYS_QUIET
+        forced = ask.hints.forced
+        if forced is None:
+            return ALWAYS_QUIET
+        if ask.sampler.constraint:
+            return NOT_QUIET
+        return Quiet(0, lambda text: len(forced(text[ask.prompt :])) > 0)
 
     def _draft(self, ask: Ask) -> Draft:
         if ask.hints.forced is None or not ask.limit:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from localspec.decoding.growing_text import sendable
 from localspec.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.dialects.offered_tools import offered_tools
 from localspec.dialects.schemas import repair_tool
@@ -14,6 +15,9 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.templates.message import Json, Message, Tool
+from localspec.templates.thinking import BUDGET, SWITCH
+from localspec.thought.form import Thoughts
+from localspec.tokenizer import Tokenizer, encode_within
 
 if TYPE_CHECKING:
     from localspec.runtime.runtime import Runtime
@@ -92,18 +96,66 @@ class PreparedPrompt:
 
 def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:
     """Render and tokenise a conversation; may take seconds for a long one."""
-    tools = conversation.offered
-    text = runtime.render(
-        conversation.messages, tools, conversation.extra, continued=conversation.begun
-    )
+    if settings.reasoning_budget is None and conversation.extra.get(SWITCH) is False:
+        settings = replace(settings, reasoning_budget=0)
+    text = rendered(runtime, conversation, settings)
     ending = text[-MAX_ENDING:]
     marks = map(runtime.control_token, runtime.dialect.marks)
     settings = replace(
         settings,
         marks=frozenset(mark for mark in marks if mark is not None),
         grammar=grammar(runtime, conversation, ending),
+        thoughts=thoughts(runtime, conversation, settings, ending),
     )
     return PreparedPrompt(runtime.read(text), settings, runtime, conversation, ending)
+
+
+def rendered(runtime: Runtime, conversation: Conversation, settings: Settings) -> str:
+    """Render a conversation; a template that reads them hears of budgets for thought."""
+    extra = dict(conversation.extra)
+    if settings.reasoning_budget == 0:
+        extra.setdefault(SWITCH, False)
+    elif (settings.reasoning_budget or 0) > 0:
+        extra.setdefault(BUDGET, settings.reasoning_budget)
+    return runtime.render(
+        conversation.messages, conversation.offered, extra, continued=conversation.begun
+    )
+
+
+def thoughts(
+    runtime: Runtime, conversation: Conversation, settings: Settings, ending: str
+) -> Thoughts | None:
+    """Return how the reply shows its thoughts, and the tokens that end one.
+
+    A grammar of the client's own leaves no room for a thought, so none is ended there.
+    """
+    marks, form = runtime.dialect.thoughts(conversation.may_call, ending), conversation.format
+    own_grammar = form and not conversation.must_call and form.kind in ("lark", "regex")
+    if marks is None:
+        return None
+    if own_grammar or not has_budget(settings):
+        return Thoughts(marks.form)
+    tokenizer, message = runtime.tokenizer, ""
+    if settings.reasoning_budget:  # a thought that has not begun needs no last words
+        message = sendable(settings.reasoning_budget_message or "")
+    closing = (*encoded(tokenizer, message), *encoded(tokenizer, marks.closing, special=True))
+    return Thoughts(marks.form, closing, tuple(beginnings(tokenizer, marks.word)))
+
+
+def has_budget(settings: Settings) -> bool:
+    return settings.reasoning_budget is not None and settings.reasoning_budget >= 0
+
+
+def encoded(tokenizer: Tokenizer, text: str, *, special: bool = False) -> list[int]:
+    """Tokenise a text as it stands within a reply, or else as it would stand alone."""
+    within = encode_within(tokenizer, text, special=special)
+    return tokenizer.encode(text, special=special).tolist() if within is None else within
+
+
+def beginnings(tokenizer: Tokenizer, word: str) -> set[int]:
+    """Find the tokens by which a word may begin."""
+    spellings = (encode_within(tokenizer, word[:end]) for end in range(1, len(word) + 1))
+    return {tokens[0] for tokens in spellings if tokens is not None and len(tokens) == 1}
 
 
 def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:

@@ -47,7 +47,9 @@ class ReplyOptions(TypedDict, total=False):
     grammar: a `Grammar` that the reply follows
     tools: of a chat, in OpenAI's form
     tool_choice: "auto", "none", "required", or the name of a tool that has to be called
-    thinking: whether to reason before the answer, where the chat template has a switch
+    thinking: of a chat: whether to reason before the answer; False ends a thought as it begins
+    reasoning_budget: of a chat: most tokens of thought; 0 is no thought, -1 no limit
+    reasoning_budget_message: a text that ends a thought whose budget is spent
     """
 
     temperature: float
@@ -90,9 +92,11 @@ class ReplyOptions(TypedDict, total=False):
     tools: Sequence[Tool]
     tool_choice: str
     thinking: bool
+    reasoning_budget: int | None
+    reasoning_budget_message: str | None
 
 
-OF_CHATS = ("tools", "tool_choice", "thinking")
+OF_CHATS = ("tools", "tool_choice", "thinking", "reasoning_budget", "reasoning_budget_message")
 NAMES = tuple(ReplyOptions.__annotations__)
 OF_SETTINGS = {field.name for field in fields(Settings)} & set(NAMES)
 

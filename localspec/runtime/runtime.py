@@ -34,6 +34,7 @@ from localspec.runtime.reply_options import (
 from localspec.runtime.reply_reading import ReplyReading
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool, text_of
+from localspec.templates.thinking import EFFORT
 from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
 
@@ -218,6 +219,12 @@ class Runtime:
             is_control = len(tokens) == 1 and not self.tokenizer.token_bytes(tokens[0])
             self._control_tokens[text] = tokens[0] if is_control else None
         return self._control_tokens[text]
+
+    @cached_property
+    def knows_efforts(self) -> bool:
+        """Whether the chat template writes another prompt for another effort of reasoning."""
+        asked: Message = {"role": "user", "content": "?"}
+        return len({self.render([asked], extra={EFFORT: level}) for level in ("low", "high")}) > 1
 
     @cached_property
     def longest_token(self) -> int:

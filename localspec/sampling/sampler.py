@@ -13,13 +13,15 @@ from localspec.sampling.chain import Chain
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.dry import Spell
 from localspec.sampling.parameters import Sampling
-from localspec.tokens import Logits, Tokens
+from localspec.thought.budget import ThoughtBudget
+from localspec.tokens import NONE, Logits, Tokens
 
 # The uses of a random number. Every use at every position has its own, so that no choice disturbs
 # another: a text does not depend on the draft length or the proposer.
 TARGET, ACCEPT, DRAFT = range(3)
 LANES = 3
 NO_LIMIT = 1 << 20
+LONGEST_DRAFT = 512  # tokens
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -65,6 +67,7 @@ class Sampler:
         constraint: Constraint | None = None,
         ban: Ban | None = None,
         *,
+        thought: ThoughtBudget | None = None,
         shares_dice: bool = False,
         spell: Spell = unspelled,
     ) -> None:
@@ -75,9 +78,9 @@ class Sampler:
         self._shifts = bool(sampling.steps.shifts) or bool(sampling.bias)
         self._ban = ban
         masks = constraint is not None or ban is not None
-        # Whether a distribution needs more than the logits, and whether an engine can foresee it.
-        self.adjusts = self._shifts or masks or not sampling.steps.pure
-        self.is_foreseen = not self.adjusts and sampling.steps.simple
+        self._adjusts = self._shifts or masks or not sampling.steps.pure
+        self._thought = thought  # None: there is no budget, or no thought any more
+        self.thoughts_cut = 0  # thoughts that were ended by their budget
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
@@ -89,6 +92,40 @@ class Sampler:
             self.constraint.emit(tokens)
         if self._ban:
             self._ban.emit(tokens)
+        if self._thought:
+            self._thought.emit(tokens)
+            self.thoughts_cut = self._thought.cuts
+            if self._thought.over:
+                self._thought = None
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether distributions may need more than the logits."""
+        return self._adjusts or self._thought is not None
+
+    @property
+    def untouched(self) -> int:
+        """Count the next tokens, at least, whose distributions need no more than the logits."""
+        if self._adjusts:
+            return 0
+        return self._thought.slack if self._thought else NO_LIMIT
+
+    @property
+    def is_foreseen(self) -> bool:
+        """Whether an engine can foresee the next distributions, for as long as a draft may be."""
+        return self.untouched > LONGEST_DRAFT and self.sampling.steps.simple
+
+    @property
+    def forces(self) -> bool:
+        """Whether there may be tokens that must follow."""
+        return self.constraint is not None or self._thought is not None
+
+    def forced(self, reply: Tokens) -> Tokens:
+        """Return the tokens that must follow, if this is the reply."""
+        closing = self._thought.forced(reply) if self._thought else NONE
+        if len(closing) or not self.constraint:
+            return closing
+        return self.constraint.forced(reply)
 
     @property
     def affordable(self) -> int:
@@ -108,7 +145,14 @@ class Sampler:
         return self.chain.distribution(logits, drafted, judges=True)
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
-        """Mask the logits: -inf for tokens that its grammar or a ban forbids after `drafted`."""
+        """Mask the logits: -inf for tokens that its grammar or a ban forbids after `drafted`.
+
+        The end of a thought follows whatever else is asked for: grammars let thoughts end anywhere.
+        """
+        if self._thought:
+            if (token := self._thought.certain(drafted)) is not None:
+                return only(token, logits)
+            logits = self._thought.masked(logits, drafted)
         if self.constraint:
             logits = self.constraint.masked(logits, drafted)
         return self._ban.masked(logits, drafted) if self._ban else logits
@@ -123,3 +167,10 @@ class Sampler:
             logits = logits.copy()
             logits[self._bias_ids] += self._bias
         return logits
+
+
+def only(token: int, logits: Logits) -> Logits:
+    """Mask all logits but that of one token."""
+    masked = np.full_like(logits, -np.inf)
+    masked[token] = 0.0
+    return masked

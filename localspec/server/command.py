@@ -25,7 +25,7 @@ from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.recommended import advised, parameters
+from localspec.models.recommended import ThoughtDefaults, advised, parameters, thought_defaults
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import Runtime
@@ -75,9 +75,10 @@ def serve(
         life = (
             ONE_LIFE if loading.options.members > 1 else lives(print_end, grace=GRACE_SECONDS + 1)
         )
-        offers = with_aliases(named_models(names, draft, loading), options.alias)
+        thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
+        offers = with_aliases(named_models(names, draft, loading, thought), options.alias)
         pulled = without_adapters(loading)
-        library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled))
+        library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         terms = replace(terms, library=library)
         asyncio.run(run_server(offers, terms, options, listener, life))
 
@@ -94,12 +95,27 @@ def print_end(reason: str) -> None:
     click.echo(f"localspec: {reason}", err=True)
 
 
-def named_models(names: Sequence[str], draft: str | None, loading: Loading) -> list[ServedOffer]:
+def named_models(
+    names: Sequence[str], draft: str | None, loading: Loading, thought: ThoughtDefaults
+) -> list[ServedOffer]:
     """Find the models that are named on the command line."""
     located = [locate_or_pull(name, loading) for name in names]
     loadings = [loading, *[without_adapters(loading)] * (len(names) - 1)]
     models = zip(names, located, loadings, strict=True)
-    return [offer_files(name, target, draft, own) for name, target, own in models]
+    return [
+        with_thought(offer_files(name, target, draft, own), name, thought)
+        for name, target, own in models
+    ]
+
+
+def with_thought(offer: ServedOffer, name: str, chosen: ThoughtDefaults) -> ServedOffer:
+    """Give a model its budget for thought: the one chosen, or the catalogue's."""
+    budget, message = thought_defaults(name, chosen)
+    return replace(
+        offer,
+        reasoning_budget=-1 if budget is None else budget,
+        reasoning_budget_message=message or "",
+    )
 
 
 def without_adapters(loading: Loading) -> Loading:
@@ -185,9 +201,10 @@ def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[
     return list(by_name.values())
 
 
-def offer_pulled_model(loading: Loading, name: str) -> ServedOffer:
+def offer_pulled_model(loading: Loading, thought: ThoughtDefaults, name: str) -> ServedOffer:
     """Find a model that a client names."""
-    return offer_files(name, locate(name, loading.backend), None, loading)
+    offer = offer_files(name, locate(name, loading.backend), None, loading)
+    return with_thought(offer, name, thought)
 
 
 def offer_files(name: str, target: ModelFiles, draft: str | None, loading: Loading) -> ServedOffer:

@@ -53,6 +53,8 @@ class ServedOffer:
     path: str = ""
     parameters: str = ""  # how many, as its makers write it
     footprint: Footprint | None = None  # what the headers of its files say
+    reasoning_budget: int = -1  # tokens of thought, where a request leaves that open; -1: no limit
+    reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
     adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
 
     def answers_to(self, name: str) -> bool:

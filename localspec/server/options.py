@@ -19,6 +19,7 @@ from localspec.commands.options.declare import (
     option,
     repeated,
 )
+from localspec.commands.options.reply import budget_message_option, budget_option
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.errors import UsageError
@@ -99,6 +100,8 @@ class ServingOptions:
         "N",
         default=STORED,
     )
+    reasoning_budget: int | None = budget_option()
+    reasoning_budget_message: str | None = budget_message_option()
     manage: bool | None = option(
         click.BOOL,
         "Right of clients to load, unload, download and delete models.",

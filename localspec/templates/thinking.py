@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from localspec.templates.message import Json
 
-SWITCH, EFFORT = "enable_thinking", "reasoning_effort"
+SWITCH, EFFORT, BUDGET = "enable_thinking", "reasoning_effort", "thinking_budget"
 EFFORTS = ("reasoning_effort", "thinking_effort", "reasoning_strength")
 LEVELS = ("none", "no_think", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -30,7 +30,7 @@ def _switches(on: bool) -> dict[str, Json]:
     switches: dict[str, Json] = {"thinking": on, "skip_thinking": not on}
     switches |= {"thinking_mode": "enabled" if on else "disabled"}
     switches |= {"thinking_option": "on" if on else "off"}
-    return switches if on else {**switches, "thinking_budget": 0}
+    return switches if on else {**switches, BUDGET: 0}
 
 
 def _nearest(effort: str) -> list[str]:

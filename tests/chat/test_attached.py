@@ -111,6 +111,8 @@ def timeless(ended: Ended) -> Ended:
         ([said("Speak.", "system"), said("long")], PLAIN),
         ([said("Hi!"), said("You said: Hi!", "assistant"), said("How are you?")], PLAIN),
         ([said("why?")], PLAIN),
+        ([said("why?")], replace(PLAIN, reasoning_budget=6)),
+        ([said("why?")], replace(PLAIN, reasoning_budget=2, reasoning_budget_message=" Now.")),
         ([said("one")], replace(PLAIN, grammar=Grammar("json_schema", json.dumps(SCHEMA)))),
         ([said("long")], replace(PLAIN, prediction=SAID * 6)),
         ([said("long")], replace(PLAIN, prediction="the line " * 30, proposers=("prediction",))),

@@ -55,6 +55,16 @@ def test_of_what_is_not_known_nothing_is_said(finish, tokens, said):
     assert status(Ended(finish, AnswerFigures(tokens))) == said
 
 
+def test_a_thought_that_was_cut_is_told_of():
+    figures = AnswerFigures(tokens=9, thought=4, thoughts_cut=1)
+    assert status(Ended("stop", figures)) == "9 tokens · thought cut"
+    spent = "4 tokens of the answer, and cut: its budget was spent"
+    assert dict(explain(figures, 0))["thought"] == spent
+    assert (
+        dict(explain(AnswerFigures(tokens=9, thought=1), 0))["thought"] == "1 token of the answer"
+    )
+
+
 def test_an_answer_without_drafts_is_not_compared_with_itself():
     figures = AnswerFigures(tokens=5, per_second=2.0, speedup=1.0)
     assert status(Ended("stop", figures)) == "5 tokens · 2.0 tokens/s"

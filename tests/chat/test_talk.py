@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -293,6 +294,28 @@ def test_a_setting_that_is_not_default_is_told_under_answers_and_with_another_mo
     assert talk.session.wishes == {}
     assert shown(talk).endswith("0 tokens · /why\n\n")
     assert talk.speaker.thought is None
+
+
+def test_a_thought_has_as_many_tokens_as_are_asked_for():
+    talk = talk_with()
+    for line, think, budget in (
+        ("/think 1200", True, 1200),
+        ("/think off", False, None),
+        ("/think 0", False, 0),
+        ("/think auto", None, None),
+    ):
+        heed(talk, line)
+        assert (talk.think, talk.settings.reasoning_budget) == (think, budget)
+    assert "thinks for 1,200 tokens at most before it answers" in shown(talk)
+    heed(talk, "/set reasoning-budget=-2")
+    assert "reasoning_budget is -2; it must be at least -1" in shown(talk)
+
+
+def test_thinking_that_is_switched_on_has_no_budget_of_nothing():
+    speaker = Saying()
+    talk = talk_at(Only(speaker, replace(DEFAULT, reasoning_budget=0)), speaker)
+    heed(talk, "/think on")
+    assert talk.settings.reasoning_budget == -1
 
 
 def test_a_model_that_cannot_think_is_told_of():

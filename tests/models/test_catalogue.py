@@ -19,6 +19,7 @@ from localspec.models.catalogue_file import read
 from localspec.models.engines import specs
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.locate import ModelFiles, locate
+from localspec.models.recommended import ThoughtDefaults, thought_defaults
 from localspec.models.sources import Address, Hub, LocalFiles, Package, source
 from localspec.pulling import resolve
 from localspec.pulling.estimate import fitting, rough_plan
@@ -159,6 +160,18 @@ def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
     path.write_text(GOOD.replace("one:q4_0", "one:q3"))
     with pytest.raises(UsageError, match="one drafts with one:q3; one has: q8_0, q4_0"):
         entries()
+
+
+def test_a_budget_for_thought_is_the_catalogues_where_nobody_chose(monkeypatch, write):
+    budget = 'reasoning-budget = 2048\nreasoning-budget-message = " Enough."\ncontext'
+    path = write(GOOD.replace("context", budget))
+    monkeypatch.setattr(catalogue, "own", lambda: path)
+    nothing, chosen = ThoughtDefaults(), ThoughtDefaults(0, "")
+    assert thought_defaults("one:q4_0", nothing) == (2048, " Enough.")
+    assert thought_defaults("one", chosen) == chosen
+    assert thought_defaults("one", ThoughtDefaults(-1)) == (-1, " Enough.")
+    assert thought_defaults("smollm2-135m", nothing) == nothing
+    assert thought_defaults("other", nothing) == nothing
 
 
 @pytest.mark.parametrize("machine", ["8 GB laptop", "32 GB box", "18 GB Mac", "64 GB Mac",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints
+from localspec.proposer import ALWAYS_QUIET, Ask, Hints
 from localspec.proposers.forced import ForcedProposer
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -53,8 +53,10 @@ def test_each_ask_has_its_own_function():
     assert [draft.tokens.tolist() for draft in ForcedProposer().propose(asks)] == [[3], [5]]
 
 
-def test_it_is_quiet_where_nothing_can_be_forced():
+def test_it_is_quiet_where_nothing_is_forced():
     proposer, history = ForcedProposer(), tokens_of([1])
     assert proposer.quiet(Ask(0, history, 4, SAMPLER)) is ALWAYS_QUIET
-    bound = Ask(0, history, 4, SAMPLER, hints=Hints(forced=lambda reply: NONE))
-    assert proposer.quiet(bound) is NOT_QUIET
+    hints = Hints(forced=lambda reply: tokens_of([5]) if reply.tolist() == [3] else NONE)
+    quiet = proposer.quiet(Ask(0, history, 4, SAMPLER, 1, hints))
+    assert not quiet.is_over(1, tokens_of([1, 2]))
+    assert quiet.is_over(1, tokens_of([1, 3]))

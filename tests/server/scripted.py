@@ -50,22 +50,23 @@ You may call: {{ tools | tojson }} by <tool_call>{"name": , "arguments": }</tool
 class Bytes(Alphabet):
     """Every byte is a token, and so is every mark."""
 
-    def __init__(self, template: str = TEMPLATE) -> None:
-        pieces = [bytes([byte]) for byte in range(256)] + [b""] * len(MARKS)
+    def __init__(self, template: str = TEMPLATE, more: Sequence[str] = ()) -> None:
+        self.marks = tuple(dict.fromkeys((*MARKS, *more)))
+        pieces = [bytes([byte]) for byte in range(256)] + [b""] * len(self.marks)
         super().__init__(pieces, ends=(END,))
         self.chat_template = template
 
     def token_text(self, token: int) -> str:
-        return MARKS[token - 256] if token >= 256 else bytes([token]).decode("latin-1")
+        return self.marks[token - 256] if token >= 256 else bytes([token]).decode("latin-1")
 
     def encode(self, text: str, *, special: bool = False):
         text = text.encode("utf-8", "replace").decode()  # without halves of characters
         tokens: list[int] = []
         while text:
-            marks = {at: mark for mark in MARKS if special and (at := text.find(mark)) >= 0}
+            marks = {at: mark for mark in self.marks if special and (at := text.find(mark)) >= 0}
             if not marks:
                 break
-            tokens += [*text[: min(marks)].encode(), 256 + MARKS.index(marks[min(marks)])]
+            tokens += [*text[: min(marks)].encode(), 256 + self.marks.index(marks[min(marks)])]
             text = text[min(marks) + len(marks[min(marks)]) :]
         return np.array([*tokens, *text.encode()], np.int32)
 

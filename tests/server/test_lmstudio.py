@@ -70,7 +70,7 @@ def test_a_text_is_answered_whole_and_streamed(thinker):
     output = [{"type": "reasoning", "content": "Hm."}, {"type": "message", "content": "So."}]
     assert whole["output"] == output
     assert whole["model_instance_id"] == "scripted"
-    assert whole["stats"]["reasoning_output_tokens"] == len("Hm.")
+    assert whole["stats"]["reasoning_output_tokens"] == len("\nHm.\n")
     assert whole["stats"]["input_tokens"] > 0
     stream = thinker.client.post("/api/v1/chat", json={**given, "input": "why?", "stream": True})
     events = [json.loads(line[6:]) for line in stream.text.splitlines() if line[:5] == "data:"]

@@ -118,7 +118,7 @@ def test_thoughts_are_a_block_of_their_own(client):
     thought, said = reply.content
     assert (thought.type, thought.thinking) == ("thinking", "Let me see.")
     assert said.text == "Because."
-    assert reply.usage.output_tokens_details.thinking_tokens == 11
+    assert reply.usage.output_tokens_details.thinking_tokens == len("\nLet me see.\n")
 
 
 def test_thoughts_that_are_not_to_be_shown_come_back_sealed(client):

@@ -186,8 +186,11 @@ def test_thinking_is_apart_from_the_answer(thinker):
         pieces = list(ask(client, "why?", think="low", stream=True))
         assert "".join(piece.message.thinking or "" for piece in pieces) == "Let me see."
         assert "".join(piece.message.content for piece in pieces) == "Because."
-        reply = client.generate(model="scripted", prompt="why?", think=False)
+        reply = client.generate(model="scripted", prompt="why?", think=True)
         assert (reply.thinking, reply.response) == ("Let me see.", "Because.")
+        reply = client.generate(model="scripted", prompt="why?", think=False)
+        assert not reply.thinking
+        assert reply.response.endswith("Because.")
 
 
 def test_a_template_is_told_whether_to_think(thinker):

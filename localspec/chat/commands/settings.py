@@ -10,6 +10,8 @@ from localspec.chat.talk import Talk
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 
+BUDGET = "reasoning-budget"
+
 
 def model(talk: Talk, name: str) -> None:
     if name:
@@ -76,16 +78,23 @@ def plain(talk: Talk, text: str) -> None:
 
 
 def think(talk: Talk, text: str) -> None:
+    """Choose whether the model thinks before it answers, and for how many tokens at most."""
+    is_budget, budget = text.isdecimal(), named_settings.DEFAULT
     if text == named_settings.AUTO:
-        talk.think = None
-        talk.screen.faint("the model thinks before it answers as its makers meant it to")
-        return
-    think = switched(text, talk.think is not False)
-    if talk.speaker.thinks is False:
-        raise UsageError(f"{talk.speaker.name} knows no thinking before an answer")
-    talk.think = think
-    state = "the model thinks" if think else "the model does not think"
-    talk.screen.faint(f"{state} before it answers, if its chat template has that choice")
+        talk.think, state = None, "thinks before it answers as its makers meant it to"
+    else:
+        think = int(text) > 0 if is_budget else switched(text, talk.think is not False)
+        if talk.speaker.thinks is False:
+            raise UsageError(f"{talk.speaker.name} knows no thinking before an answer")
+        talk.think, state = think, "thinks" if think else "does not think"
+        most = f" for {int(text):,} tokens at most" if is_budget and think else ""
+        state += f"{most} before it answers, if its chat template has that choice"
+        if is_budget:
+            budget = text
+        elif think and talk.usual.reasoning_budget == 0:
+            budget = "-1"
+    talk.session.wishes = named_settings.with_change(talk.session.wishes, BUDGET, budget)
+    talk.screen.faint(f"the model {state}")
 
 
 def json_(talk: Talk, text: str) -> None:

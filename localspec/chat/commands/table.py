@@ -71,7 +71,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             setting_names,
         ),
         "/think": Command(
-            "[on|off|auto]", "think before answering, or not", settings.think, thinking
+            "[on|off|N|auto]", "think before answering, N tokens at most", settings.think, thinking
         ),
         "/plain": Command("[on|off]", "answer without drafts", settings.plain, switches),
         "/json": Command("SCHEMA|off", "answer in JSON by a schema", settings.json_, None),

@@ -94,6 +94,8 @@ def ended(result: Result) -> Ended:
         tokens=used.completion_tokens,
         prompt=used.prompt_tokens,
         cached=used.cached_tokens,
+        thought=used.reasoning_tokens,
+        thoughts_cut=used.thoughts_cut,
         first_seconds=took.first_token,
         per_second=took.tokens_per_second,
         speedup=speculation.speedup,

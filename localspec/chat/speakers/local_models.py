@@ -11,7 +11,7 @@ from localspec.commands.interactive_load import load_and_report, locate_or_pull
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.recommended import advised
+from localspec.models.recommended import ThoughtDefaults, advised, thought_defaults
 from localspec.proposers.registry import DRAFT
 from localspec.pulling.at_hand import at_hand
 from localspec.runtime.loading import Loading
@@ -56,7 +56,10 @@ class LocalModels:
         return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
-        return with_sampling(name, self.settings, self.set_by_user, Sampling())
+        settings = with_sampling(name, self.settings, self.set_by_user, Sampling())
+        chosen = ThoughtDefaults(settings.reasoning_budget, settings.reasoning_budget_message)
+        budget, message = thought_defaults(name, chosen)
+        return replace(settings, reasoning_budget=budget, reasoning_budget_message=message)
 
 
 def with_sampling(

@@ -39,6 +39,8 @@ class AnswerFigures:
     tokens: int = 0
     prompt: int = 0
     cached: int = 0  # of the prompt
+    thought: int = 0  # of the answer
+    thoughts_cut: int = 0  # because their budget was spent
     first_seconds: float | None = None
     per_second: float | None = None
     speedup: float | None = None  # over plain decoding, as estimated

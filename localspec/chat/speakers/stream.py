@@ -97,6 +97,8 @@ class StreamTally:
             tokens=tokens,
             prompt=count(used, "prompt_tokens") or self.prompt,
             cached=count(objects(used.get("prompt_tokens_details")), "cached_tokens"),
+            thought=count(objects(used.get("completion_tokens_details")), "reasoning_tokens"),
+            thoughts_cut=count(timings, "thoughts_cut"),
             first_seconds=self.first - self.begun if self.first else None,
             per_second=number(timings, "predicted_per_second") or measured or None,
             speedup=number(timings, "speedup") or None,

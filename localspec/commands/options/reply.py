@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import IO
 
+import click
+
 from localspec.commands.options.declare import (
     INTEGER,
     NUMBER,
@@ -40,6 +42,19 @@ MEMBERS = {parameter.names[0]: declared(parameter) for parameter in PARAMETERS}
 SAMPLERS, BREAKERS = LISTS
 
 
+def budget_option() -> int | None:
+    """Declare the option of a budget for thought."""
+    return option(
+        click.IntRange(-1),
+        "Most tokens of thought in a chat; 0: no thought, -1: no limit.",
+        otherwise="the catalogue's, else no limit",
+    )
+
+
+def budget_message_option() -> str | None:
+    return option(TEXT, "Text that ends a thought whose budget is spent.", "TEXT")
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
     max_tokens: int | None = option(
@@ -62,6 +77,8 @@ class ReplyOptions:
     )
     stop: tuple[str, ...] = repeated(TEXT, "Text that ends the reply. May repeat.", "TEXT")
     ban: tuple[str, ...] = repeated(TEXT, "Text that the reply may not have. May repeat.", "TEXT")
+    reasoning_budget: int | None = budget_option()
+    reasoning_budget_message: str | None = budget_message_option()
     prediction: IO[str] | None = option(
         OPENED, "File to draft from, which the reply may repeat, e.g. one to be edited."
     )
@@ -84,6 +101,8 @@ def settings(options: ReplyOptions, logprobs: int | None = None) -> Settings:
         banned_strings=options.ban,
         depth=0 if options.plain else None,
         prediction=_text(options.prediction),
+        reasoning_budget=options.reasoning_budget,
+        reasoning_budget_message=options.reasoning_budget_message,
     )
 
 

@@ -19,6 +19,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "seed",
         "stop",
         "ban",
+        "reasoning_budget",
+        "reasoning_budget_message",
         "repetition_penalty",
         "presence_penalty",
         "frequency_penalty",

@@ -73,7 +73,6 @@ class MessagesAnswer:
 
     async def closing(self) -> Bodies:
         events = [body for change in self.blocks.end() for body in self._events(change)]
-        await self.blocks.count()
         return [
             *events,
             event("message_delta", {"delta": self._stop(), "usage": self._usage()}),
@@ -163,7 +162,7 @@ class MessagesAnswer:
             "cache_read_input_tokens": used.cached_tokens,
             "cache_creation_input_tokens": 0,
             "output_tokens": 0 if self.says_nothing else used.completion_tokens,
-            "output_tokens_details": {"thinking_tokens": self.blocks.thoughts},
+            "output_tokens_details": {"thinking_tokens": used.reasoning_tokens},
         }
 
 

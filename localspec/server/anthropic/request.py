@@ -16,13 +16,13 @@ from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import ANTHROPIC, Bounds
+from localspec.server.requests.thinking import Thinking, ThoughtFields
 from localspec.server.requests.tools import Name
 from localspec.server.requests.validators import OTHER, as_type, by_type, default_type
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
 KINDS = {"required": "any", "validated": "auto"}
-THINKS = {"enabled": True, "disabled": False}  # of other types the chat template decides
 
 
 class AnthropicTool(RequestPart):
@@ -64,8 +64,7 @@ class AnthropicToolChoice(RequestPart):
         return {**value, "type": KINDS.get(kind, kind) if isinstance(kind, str) else "auto"}
 
 
-class AnthropicThinking(RequestPart):
-    type: str = ""
+class AnthropicThinking(Thinking):
     display: str | None = None  # "omitted": thoughts are not shown
 
 
@@ -78,7 +77,7 @@ class Output(RequestPart):
     format: OutputFormat | None = None
 
 
-class CountRequest(TextRequest):
+class CountRequest(ThoughtFields, TextRequest):
     bounds: ClassVar[Bounds] = ANTHROPIC
     messages: list[AnthropicMessage] = Field(min_length=1)
     system: Texts = Field(default_factory=list)
@@ -87,6 +86,11 @@ class CountRequest(TextRequest):
     thinking: Annotated[AnthropicThinking | None, BeforeValidator(as_type)] = None
     output_config: Output = Output()
     output_format: OutputFormat | None = None  # as it was called once
+
+    @property
+    def own_budget(self) -> int | None:
+        budget = super().own_budget
+        return self.thinking.budget if self.thinking and budget is None else budget
 
     def conversation(self) -> Conversation:
         choice = self.tool_choice or AnthropicToolChoice(type="auto")
@@ -115,12 +119,12 @@ class CountRequest(TextRequest):
         """Pass on the choice about thinking; without one, the chat template decides."""
         effort, thinking = self.output_config.effort, self.thinking
         variables: dict[str, JsonValue] = {} if effort is None else {"reasoning_effort": effort}
-        if thinking and thinking.type in THINKS:
-            variables["enable_thinking"] = THINKS[thinking.type]
+        if thinking and thinking.enabled is not None:
+            variables["enable_thinking"] = thinking.enabled
         return variables
 
     def prepare(self, served: Served) -> list[Prepared]:
-        settings = self.base_settings(served, None)
+        settings = self.with_own_budget(self.base_settings(served, None))
         return [prepare_conversation(served, self.conversation(), settings)]
 
 
@@ -137,5 +141,5 @@ class MessagesRequest(CountRequest):
     def prepare(self, served: Served) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
         limit = None if self.max_tokens is None else max(self.max_tokens, 1)
-        settings = self.base_settings(served, limit, stop)
+        settings = self.with_own_budget(self.base_settings(served, limit, stop))
         return [prepare_conversation(served, self.conversation(), settings)]

@@ -16,10 +16,10 @@ from localspec.server.model_host import Served
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
-from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import MaxTokens, TextRequest
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
+from localspec.server.requests.thinking import ThoughtFields, reasoning
 from localspec.server.requests.validators import OTHER, by_type, check_readable
 from localspec.templates.message import Message
 
@@ -46,7 +46,7 @@ def as_inputs(value: object) -> object:
     return [{"type": "text", "content": value}] if isinstance(value, str) else value
 
 
-class LmStudioChatRequest(TextRequest):
+class LmStudioChatRequest(ThoughtFields, TextRequest):
     input: Annotated[list[Input], BeforeValidator(as_inputs)]
     system_prompt: str = ""
     stream: bool = False
@@ -80,11 +80,8 @@ class LmStudioChatRequest(TextRequest):
         messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
         effort = EFFORTS.get(self.reasoning or "", self.reasoning)
         conversation = Conversation(messages, extra=reasoning(effort))
-        return [
-            prepare_conversation(
-                served, conversation, self.base_settings(served, self.max_output_tokens)
-            )
-        ]
+        settings = self.with_own_budget(self.base_settings(served, self.max_output_tokens))
+        return [prepare_conversation(served, conversation, settings)]
 
 
 def event(kind: str, data: Mapping[str, object]) -> bytes:
@@ -122,7 +119,6 @@ class LmStudioAnswer:
 
     async def closing(self) -> Bodies:
         events = [body for change in self.blocks.end() for body in change_events(change)]
-        await self.blocks.count()
         return [*events, event("chat.end", {"result": self._result()})]
 
     def _result(self) -> Mapping[str, object]:
@@ -134,7 +130,7 @@ class LmStudioAnswer:
             "stats": {
                 "input_tokens": used.prompt_tokens,
                 "total_output_tokens": used.completion_tokens,
-                "reasoning_output_tokens": self.blocks.thoughts,
+                "reasoning_output_tokens": used.reasoning_tokens,
                 "tokens_per_second": timings.tokens_per_second or 0.0,
                 "time_to_first_token_seconds": timings.first_token or timings.total,
             },

@@ -55,6 +55,8 @@ class Metrics:
         self._cached = counter("prompt_tokens_cached", "Of those, not read again")
         self._hits = counter("prefix_hits", "Prompts whose beginning was held already")
         self._tokens = counter("tokens", "Tokens of replies by their source", "source")
+        self._thought = counter("reasoning_tokens", "Tokens of thoughts in replies")
+        self._cut = counter("thoughts_cut", "Thoughts that were ended by their budget")
         self._rounds = counter("rounds", "Passes of a target model that brought tokens")
         self._drafted = counter("drafted", "Drafted tokens", "proposer", "position")
         self._accepted = counter("accepted", "Of those, the right ones", "proposer", "position")
@@ -74,6 +76,8 @@ class Metrics:
         self._prompt.labels(model).inc(used.prompt_tokens)
         self._cached.labels(model).inc(used.cached_tokens)
         self._hits.labels(model).inc(bool(used.cached_tokens))
+        self._thought.labels(model).inc(used.reasoning_tokens)
+        self._cut.labels(model).inc(used.thoughts_cut)
         self._rounds.labels(model).inc(speculation.rounds)
         for source, count in speculation.tokens_by_source.items():
             self._tokens.labels(model, source).inc(count)

@@ -18,7 +18,6 @@ from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.ollama.options import OllamaOptions
 from localspec.server.requests.chat_messages import Parts, Role, texts_of
-from localspec.server.requests.chat_request import reasoning
 from localspec.server.requests.fields import Id, Logprobs, Object
 from localspec.server.requests.forms import grammar_of_schema, is_loose
 from localspec.server.requests.leniency import RequestPart
@@ -28,6 +27,7 @@ from localspec.server.requests.prepared import (
     prepare_text,
     with_infill_ends,
 )
+from localspec.server.requests.thinking import ThoughtFields, reasoning
 from localspec.server.requests.tools import ToolsField, function_tools
 from localspec.server.requests.validators import as_object
 from localspec.templates.fill_in_middle import middle
@@ -51,7 +51,7 @@ def as_form(value: object) -> object:
     return FORMS[kind] if isinstance(kind, str) and kind in FORMS else form
 
 
-class OllamaRequest(RequestPart):
+class OllamaRequest(ThoughtFields):
     model: str = Field(min_length=1)
     stream: bool = True
     format: Annotated[Literal["", "json"] | Object | None, BeforeValidator(as_form)] = None
@@ -87,7 +87,8 @@ class OllamaRequest(RequestPart):
         return replace(settings, logprobs=self.top_logprobs) if self.logprobs else settings
 
     def prepared_conversation(self, served: Served, conversation: Conversation) -> list[Prepared]:
-        return [prepare_conversation(served, conversation, self.settings(served))]
+        settings = self.with_own_budget(self.settings(served))
+        return [prepare_conversation(served, conversation, settings)]
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()

@@ -89,7 +89,6 @@ class ResponsesAnswer:
 
     async def closing(self) -> Bodies:
         events = [body for change in self.blocks.end() for body in self._events(change)]
-        await self.blocks.count()
         response = self._final_response()
         await self.keep(response)
         end = self.events.event(f"response.{response['status']}", {"response": response})
@@ -188,6 +187,6 @@ class ResponsesAnswer:
             "input_tokens": used.prompt_tokens,
             "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": used.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": self.blocks.thoughts},
+            "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
             "total_tokens": used.prompt_tokens + used.completion_tokens,
         }

@@ -22,12 +22,12 @@ from localspec.server.openai.responses_input import (
     tools_in,
 )
 from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
-from localspec.server.requests.chat_request import Reasoning, as_effort, reasoning
 from localspec.server.requests.fields import Logprobs, MaxTokens, Object, StreamOptions, TextRequest
 from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import OPENAI, Bounds
+from localspec.server.requests.thinking import Reasoning, ThoughtFields, as_effort, reasoning
 from localspec.server.requests.tools import ALLOWED, tool_name
 from localspec.server.requests.validators import as_listed, as_type
 from localspec.templates.message import Message
@@ -120,7 +120,7 @@ class Text(RequestPart):
     format: Annotated[ResponseFormat, BeforeValidator(as_flat)] = Field(default_factory=plain_text)
 
 
-class ResponsesRequest(TextRequest):
+class ResponsesRequest(ThoughtFields, TextRequest):
     bounds: ClassVar[Bounds] = OPENAI
     input: Items
     instructions: str | Items | None = None
@@ -195,7 +195,8 @@ class ResponsesRequest(TextRequest):
 
     def engine_settings(self, served: Served) -> Settings:
         logprobs = (self.top_logprobs or 0) if self.wants(LOGPROBS) else None
-        return self.base_settings(served, self.max_output_tokens, logprobs=logprobs)
+        settings = self.base_settings(served, self.max_output_tokens, logprobs=logprobs)
+        return self.with_own_budget(settings)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -55,7 +54,6 @@ class Blocks:
 
     def __init__(self, choices: Choices) -> None:
         self.all: list[Block] = []
-        self.thoughts = 0  # tokens of what was thought, known at the end
         self._choices = choices
         self._logprobs: list[EmittedLogprob] = []  # of tokens that did not show in a text yet
 
@@ -71,13 +69,6 @@ class Blocks:
                         pass
         for _ in self.end():
             pass
-        await self.count()
-
-    async def count(self) -> None:
-        """Count the tokens of its thoughts, once all of it has come."""
-        if thought := self.reply.reasoning:
-            tokenizer = self._choices.served.runtime.tokenizer
-            self.thoughts = len(await asyncio.to_thread(tokenizer.encode, thought))
 
     def changes(self, step: Step) -> Iterator[Change]:
         """Yield the changes of a step."""

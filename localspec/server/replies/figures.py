@@ -24,6 +24,7 @@ def usage(choices: Choices) -> dict[str, object]:
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": sum(used.cached_tokens for used in prompts)},
         "completion_tokens_details": {
+            "reasoning_tokens": sum(result.usage.reasoning_tokens for result in results),
             "accepted_prediction_tokens": accepted,
             "rejected_prediction_tokens": sum(guesses.drafted for guesses in predicted) - accepted,
         },
@@ -60,6 +61,7 @@ def timings(result: Result) -> dict[str, object]:
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,
+        "thoughts_cut": used.thoughts_cut,
         "tokens_by_source": dict(speculation.tokens_by_source),
         "guesses": {by: list(guesses) for by, guesses in speculation.positions.items()},
     }

@@ -8,14 +8,22 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.engine.settings import Settings
-from localspec.runtime.prompting import Conversation
+from localspec.runtime.prompting import Conversation, rendered
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
 from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import ChatMessage
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
-from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
+from localspec.server.requests.thinking import (
+    Reasoning,
+    Thinking,
+    ThoughtFields,
+    as_effort,
+    as_word,
+    reasoning,
+    with_budget,
+)
 from localspec.server.requests.tools import (
     Function,
     ToolChoice,
@@ -25,51 +33,16 @@ from localspec.server.requests.tools import (
 )
 from localspec.server.requests.validators import as_listed, as_object, as_type
 
-THINKS = {"enabled": True, "disabled": False}
-
 
 class Traced(Drafting):
     trace: bool = False  # whether a stream names the proposer of each character
-
-
-def as_effort(value: object) -> object:
-    """Read an effort, or a switch, that is one word."""
-    if isinstance(value, bool):
-        return {"enabled": value}
-    switches = {"on": {"enabled": True}, "off": {"enabled": False}}
-    return switches.get(value, {"effort": value}) if isinstance(value, str) else value
-
-
-def as_word(value: object) -> object:
-    """Read an effort that is a switch, or stands in an object."""
-    if isinstance(value, dict):
-        value = value.get("effort")
-    return (None if value else "none") if isinstance(value, bool) else value
 
 
 def as_switch(value: object) -> object:
     return bool(value) if isinstance(value, int) else value
 
 
-class Reasoning(RequestPart):
-    """The reasoning field of OpenRouter and /v1/responses."""
-
-    effort: str | None = None
-    enabled: bool | None = None
-
-
-class Thinking(RequestPart):
-    """The thinking field of Anthropic, DeepSeek and GLM."""
-
-    type: str = ""
-
-    @property
-    def enabled(self) -> bool | None:
-        """Return whether to think; None leaves it to the chat template."""
-        return THINKS.get(self.type)
-
-
-class ChatRequest(OpenAiRequest):
+class ChatRequest(ThoughtFields, OpenAiRequest):
     """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
     messages: list[ChatMessage] = Field(min_length=1)
@@ -91,6 +64,11 @@ class ChatRequest(OpenAiRequest):
     modalities: Annotated[list[str] | None, BeforeValidator(as_listed)] = None
     functions: list[Function] | None = None  # as tools were given once
     function_call: ToolChoiceField = ToolChoice()
+
+    @property
+    def own_budget(self) -> int | None:
+        budgets = (super().own_budget, self.thinking.budget, self.reasoning.max_tokens)
+        return next((budget for budget in budgets if budget is not None), None)
 
     @model_validator(mode="before")
     @classmethod
@@ -131,7 +109,8 @@ class ChatRequest(OpenAiRequest):
     def rendered(self, served: Served) -> str:
         """Render the conversation by the model's template."""
         asked = self.conversation()
-        return served.runtime.render(asked.messages, asked.offered, asked.extra)
+        settings = with_budget(served, asked.extra, self.engine_settings(served))
+        return rendered(served.runtime, asked, settings)
 
     @property
     def alternatives(self) -> int | None:
@@ -140,7 +119,8 @@ class ChatRequest(OpenAiRequest):
         return likeliest if self.logprobs or self.n_probs else None
 
     def engine_settings(self, served: Served) -> Settings:
-        return self.settings_with(served, self.token_limit, self.alternatives)
+        settings = self.settings_with(served, self.token_limit, self.alternatives)
+        return self.with_own_budget(settings)
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -153,10 +133,3 @@ class ChatRequest(OpenAiRequest):
             yield from ("return_progress",) if self.return_progress else ()
         others = (kind for kind in self.modalities or () if kind != "text")
         yield from (f"modalities.{kind}" for kind in others)
-
-
-def reasoning(effort: str | None) -> dict[str, JsonValue]:
-    """Return variables for chat templates: gpt-oss reads the effort, others only a switch."""
-    if effort is None:
-        return {}
-    return {"reasoning_effort": effort, "enable_thinking": effort not in ("none", "minimal")}

@@ -44,7 +44,7 @@ HARMLESS = frozenset(
         *("parsed", "parsed_arguments", "signature", "phase", "caller", "finish_reason"),
         # Calls follow their schemas in any case, and stream as they come.
         *("strict", "eager_input_streaming", "defer_loading", "input_examples", "output_schema"),
-        *("allowed_callers", "async", "budget_tokens", "context_management", "diagnostics"),
+        *("allowed_callers", "async", "context_management", "diagnostics"),
     }
 )
 

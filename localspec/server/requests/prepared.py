@@ -10,6 +10,7 @@ from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation, prompt
 from localspec.server.faults import refused
 from localspec.server.model_host import Served
+from localspec.server.requests.thinking import with_budget
 
 
 class Verbatim:
@@ -38,6 +39,7 @@ def prepare_conversation(
 ) -> Prepared:
     """Render and tokenise a conversation, with its grammar; slow, so not on the event loop."""
     check_choice(conversation)
+    settings = with_budget(served, conversation.extra, settings)
     prepared = prompt(served.runtime, conversation, settings)
     return Prepared(prepared.tokens, prepared.settings, served, prepared.reader)
 
