@@ -27,6 +27,7 @@ from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
+from localspec.server.listening import bind
 from localspec.server.model_host import ServedOffer
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.testing import Alphabet, ScriptedModel
@@ -165,8 +166,7 @@ class Server:
             )
         ]
         self.app = application([*offers, *self.beside], self.terms)
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
+        listener = bind("127.0.0.1", 0)
         cert, key = self.certificate or (None, None)
         self.address = f"{'https' if cert else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
