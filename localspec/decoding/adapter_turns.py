@@ -8,7 +8,7 @@ from localspec.adapter import Scales
 from localspec.decoding.generation import Generation
 
 # Seconds of a turn, but for the round that ends it. An engine lays its graph out anew for other
-# adapters, which takes some milliseconds.
+# adapters: llama.cpp takes 3 to 4 ms for that, beside 16 ms for a token of Qwen2.5-Coder-0.5B.
 TURN_SECONDS = 0.05
 
 
