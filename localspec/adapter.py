@@ -63,10 +63,10 @@ def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
     """Refuse scales of adapters that are not there."""
     for number, _ in scales:
         if not 0 <= number < len(adapters):
-            there = "this model was loaded without any that a request can scale: --adapter FILE"
+            hint = "this model was loaded without any that a request can scale: --adapter FILE"
             if adapters:
-                there = f"adapters are 0 to {len(adapters) - 1}"
-            raise UsageError(f"there is no adapter {number}; {there}")
+                hint = f"adapters are 0 to {len(adapters) - 1}"
+            raise UsageError(f"there is no adapter {number}; {hint}")
 
 
 def check_scale(name: str, scale: object) -> None:

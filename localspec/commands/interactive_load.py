@@ -92,18 +92,18 @@ def agrees_to_pull(why: str, name: str, loading: Loading) -> bool:
     return click.confirm("Pull it now?", err=True)
 
 
-def report_concessions(known: LoadedFacts, context: int | None = None) -> None:
+def report_concessions(facts: LoadedFacts, context: int | None = None) -> None:
     """Report concessions, advice, a context beyond training, and vocabularies that differ."""
-    plan, target = known.plan, known.target
+    plan, target = facts.plan, facts.target
     for concession in plan.concessions if plan else ():
         click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
-    for sentence in known.advice:
+    for sentence in facts.advice:
         click.echo(f"localspec: {sentence}", err=True)
     if plan and target:
         note = beyond_training(plan.options, target.footprint.context, context)
         if note:
             click.echo(f"localspec: {note}", err=True)
-    pairing = known.pairing
+    pairing = facts.pairing
     if pairing and pairing.difference:
         click.echo(
             f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "

@@ -39,11 +39,11 @@ def load_vector_files(
         alone = ExaminedPair(examined, None)
         resolved = resolve_pair(alone, options, loading.limits, insists=False)
 
-    def told(share: float) -> None:
+    def tell_share(share: float) -> None:
         tell(Phase("reading", files.path.name, share))
 
     tell(Phase("reading", files.path.name))
-    model = engine.load_vectors(files.path, resolved.plan.options, told)
+    model = engine.load_vectors(files.path, resolved.plan.options, tell_share)
     facts = LoadedFacts(plan=resolved.plan, target=resolved.target)
     return VectorRuntime(model, facts, prefixes(name))
 

@@ -54,15 +54,15 @@ def next_batch(
 ) -> list[tuple[Reading, int]]:
     """Take a text of each request in turn, as many as fit in a batch; the first always does."""
     batch: list[tuple[Reading, int]] = []
-    room = most_tokens
+    left = most_tokens
     while waiting and len(batch) < most_texts:
         reading = waiting[0]
         if not reading.waits:
             waiting.popleft()
             continue
-        if batch and len(reading.next) > room:
+        if batch and len(reading.next) > left:
             break
-        room -= len(reading.next)
+        left -= len(reading.next)
         batch.append((reading, reading.taken))
         reading.taken += 1
         waiting.rotate(-1)

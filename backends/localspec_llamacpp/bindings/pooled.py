@@ -132,16 +132,16 @@ class PooledContext:
 def pieces(texts: Sequence[Tokens], width: int) -> list[list[Part]]:
     """Divide all tokens but the last of each text among batches of a width."""
     batches: list[list[Part]] = [[]]
-    room = width
+    left = width
     for at, text in enumerate(texts):
         start, end = 0, len(text) - 1
         while start < end:
-            if not room:
+            if not left:
                 batches.append([])
-                room = width
-            stop = min(end, start + room)
+                left = width
+            stop = min(end, start + left)
             batches[-1].append(Part(at, start, text[start:stop], 0))
-            room -= stop - start
+            left -= stop - start
             start = stop
     return [batch for batch in batches if batch]
 

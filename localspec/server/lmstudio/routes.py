@@ -70,8 +70,8 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         async with host.lease(body.model, kind=None) as served:
             seconds = time.perf_counter() - begun
             names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
-            kind, told = TYPES_V1[served.offer.kind], config(served)
-            result: Object = {"type": kind, "status": "loaded", "config": told, **names}
+            kind, settings = TYPES_V1[served.offer.kind], config(served)
+            result: Object = {"type": kind, "status": "loaded", "config": settings, **names}
             return result | {"load_time_seconds": seconds}
 
     @routes.post("/api/v1/models/unload", dependencies=allowed)

@@ -32,8 +32,8 @@ class CutFields(RequestPart):
         if isinstance(self.truncate, str):
             word = self.truncate.lower()
             if word not in WORDS:
-                known = ", ".join(map(str.upper, WORDS))
-                raise refused(f"truncate is {self.truncate[:40]!r}; known: {known}", "truncate")
+                words = ", ".join(map(str.upper, WORDS))
+                raise refused(f"truncate is {self.truncate[:40]!r}; known: {words}", "truncate")
             return WORDS[word]
         chosen = [way for way in (self.truncate, self.truncation) if way is not None]
         return chosen[0] if chosen else self.cut_by_default

@@ -22,23 +22,23 @@ def openai_answer(body: EmbeddingsRequest) -> Write:
     return partial(_openai, body)
 
 
-def _openai(body: EmbeddingsRequest, found: Rows) -> bytes:
-    vectors = body.vectors(found.rows)
+def _openai(body: EmbeddingsRequest, result: Rows) -> bytes:
+    vectors = body.vectors(result.rows)
     written = in_base64(vectors) if body.encoding_format == "base64" else in_numbers(vectors)
     data = ", ".join(
         f'{{"object": "embedding", "index": {at}, "embedding": {vector}}}'
         for at, vector in enumerate(written)
     )
-    usage = {"prompt_tokens": found.token_count, "total_tokens": found.token_count}
-    rest = json.dumps({"model": found.model, "usage": usage})
-    return f'{{"object": "list", "data": [{data}], {rest[1:]}'.encode()
+    usage = {"prompt_tokens": result.token_count, "total_tokens": result.token_count}
+    details = json.dumps({"model": result.model, "usage": usage})
+    return f'{{"object": "list", "data": [{data}], {details[1:]}'.encode()
 
 
 def llamacpp_answer(body: EmbeddingsRequest) -> Write:
     """Write a list of objects, each with a list of one vector, as llama.cpp's server does."""
 
-    def write(found: Rows) -> bytes:
-        vectors = in_numbers(body.vectors(found.rows))
+    def write(result: Rows) -> bytes:
+        vectors = in_numbers(body.vectors(result.rows))
         parts = (f'{{"index": {at}, "embedding": [{v}]}}' for at, v in enumerate(vectors))
         return f"[{', '.join(parts)}]".encode()
 
@@ -46,25 +46,25 @@ def llamacpp_answer(body: EmbeddingsRequest) -> Write:
 
 
 def ollama_answer(body: OllamaEmbedRequest, begun: float) -> Write:
-    def write(found: Rows) -> bytes:
-        vectors = ", ".join(in_numbers(body.vectors(found.rows)))
+    def write(result: Rows) -> bytes:
+        vectors = ", ".join(in_numbers(body.vectors(result.rows)))
         nanoseconds = int((time.perf_counter() - begun) * 1e9)
-        rest = json.dumps(
+        details = json.dumps(
             {
-                "model": body.model or found.model,
+                "model": body.model or result.model,
                 "total_duration": nanoseconds,
                 "load_duration": 0,
-                "prompt_eval_count": found.token_count,
+                "prompt_eval_count": result.token_count,
             }
         )
-        return f'{{"embeddings": [{vectors}], {rest[1:]}'.encode()
+        return f'{{"embeddings": [{vectors}], {details[1:]}'.encode()
 
     return write
 
 
 def old_ollama_answer(body: OllamaEmbedRequest) -> Write:
-    def write(found: Rows) -> bytes:
-        [vector] = in_numbers(body.vectors(found.rows))
+    def write(result: Rows) -> bytes:
+        [vector] = in_numbers(body.vectors(result.rows))
         return f'{{"embedding": {vector}}}'.encode()
 
     return write

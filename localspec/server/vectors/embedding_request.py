@@ -119,15 +119,15 @@ class OllamaEmbeddingsRequest(OllamaEmbedRequest):
         return rows
 
 
-def texts_of(given: One | list[One]) -> list[One]:
+def texts_of(value: One | list[One]) -> list[One]:
     """List texts, each as text or as tokens; a list that has a number is one text."""
-    if isinstance(given, str):
-        return [given]
-    return [pieces(given)] if is_one(given) else [one for one in given if not isinstance(one, int)]
+    if isinstance(value, str):
+        return [value]
+    return [pieces(value)] if is_one(value) else [one for one in value if not isinstance(one, int)]
 
 
-def pieces(given: Sequence[One | int]) -> list[int | str]:
-    return [piece for piece in given if not isinstance(piece, list)]
+def pieces(value: Sequence[One | int]) -> list[int | str]:
+    return [piece for piece in value if not isinstance(piece, list)]
 
 
 def as_text(one: One, runtime: VectorRuntime) -> str | list[int]:

@@ -60,17 +60,17 @@ class RerankRequest(CutFields):
             for at, document in enumerate(self.listed)
         ]
 
-    def write(self, found: Rows) -> bytes:
+    def write(self, result: Rows) -> bytes:
         """Write the documents, the best first, in the form in which they were asked for."""
-        values = scores(found.rows, raw=self.raw_scores).astype(float)
+        values = scores(result.rows, raw=self.raw_scores).astype(float)
         order = sorted(range(len(values)), key=lambda at: -values[at])
         most = self.top_n if self.top_n is not None else self.top_k
         results = [self._result(at, float(values[at])) for at in order[:most]]
         if not self.documents:
             return json.dumps(results).encode()
-        usage = {"prompt_tokens": found.token_count, "total_tokens": found.token_count}
+        usage = {"prompt_tokens": result.token_count, "total_tokens": result.token_count}
         answer: Object = {"id": f"rerank-{secrets.token_hex(12)}", "object": "list"}
-        answer |= {"model": found.model, "usage": usage, "results": results}
+        answer |= {"model": result.model, "usage": usage, "results": results}
         return json.dumps(answer).encode()
 
     def _result(self, at: int, score: float) -> Object:
@@ -113,12 +113,12 @@ class ScoreRequest(CutFields):
             for at, (one, other) in enumerate(self.pairs)
         ]
 
-    def write(self, found: Rows) -> bytes:
+    def write(self, result: Rows) -> bytes:
         data = [
             {"index": at, "object": "score", "score": float(score)}
-            for at, score in enumerate(scores(found.rows))
+            for at, score in enumerate(scores(result.rows))
         ]
-        usage = {"prompt_tokens": found.token_count, "total_tokens": found.token_count}
+        usage = {"prompt_tokens": result.token_count, "total_tokens": result.token_count}
         answer: Object = {"id": f"score-{secrets.token_hex(12)}", "object": "list"}
-        answer |= {"created": int(time.time()), "model": found.model}
+        answer |= {"created": int(time.time()), "model": result.model}
         return json.dumps(answer | {"data": data, "usage": usage}).encode()

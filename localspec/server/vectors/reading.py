@@ -55,8 +55,8 @@ async def answer(
     async with handler.host.lease(body.model, kind=kind) as served:
         texts = await handler.run(request, partial(body.tokens, served.vectors))
         rows = await while_listening(request.receive, read(served, texts))
-    found = Rows(served.name, rows, sum(map(len, texts)))
-    content = await handler.run(request, partial(write, found))
+    result = Rows(served.name, rows, sum(map(len, texts)))
+    content = await handler.run(request, partial(write, result))
     return Response(content, media_type="application/json")
 
 
