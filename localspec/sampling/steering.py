@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -48,7 +48,8 @@ class Mirostat:
     def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
         probs = left.probs
         if self.version == 1:
-            kept = left.keep(np.sort(top(left.logits, most_likely(probs, state))))
+            ranked = probs[top(left.logits, ZIPF_TOKENS)]
+            kept = left.keep(np.sort(top(left.logits, tokens_within(ranked, len(probs), state))))
         else:
             places = probs >= math.exp2(-min(max(state, 0.0), MAX_SURPRISE))
             places[probs.argmax()] = True
@@ -60,11 +61,12 @@ class Mirostat:
         return state - self.eta * (-math.log2(probability) - self.tau)
 
 
-def most_likely(probs: Floats, limit: float) -> int:
-    """Return how many tokens to keep for this limit, if probabilities fall as by Zipf's law."""
-    size = len(probs)
-    ranked = probs[top(probs, ZIPF_TOKENS)].astype(np.float64)
-    ranked = ranked[ranked > 0]
+def tokens_within(ranked: Floats, size: int, limit: float) -> int:
+    """Return how many tokens are within a limit, if probabilities fall as by Zipf's law.
+
+    How fast they fall is estimated by the most likely ones.
+    """
+    ranked = ranked[ranked > 0].astype(np.float64)
     if len(ranked) < 2:
         return 1
     ranks = np.arange(1, len(ranked))
@@ -107,27 +109,26 @@ def steering_of(sampling: Sampling) -> Steering | None:
     return None
 
 
-class Asked(NamedTuple):
-    """What was asked for after some draft tokens."""
-
-    state: float
-    measured: Distribution
-
-
 class Course:
     """The state of a steering along one text, and after each token of a draft that is verified."""
 
     def __init__(self, steering: Steering) -> None:
         self._steering = steering
-        self._asked: list[Asked] = []  # after 0, 1, 2 and so on draft tokens
-        self.state = steering.start
+        self._states = [steering.start]  # after 0, 1, 2 and so on draft tokens
+        self._measured: Distribution | None = None  # by which the newest of them goes on
+
+    @property
+    def state(self) -> float:
+        """The state behind the text, without any draft."""
+        return self._states[0]
 
     def choose(self, left: Candidates, drafted: Sequence[int]) -> Distribution:
         """Return the target's distribution after `drafted`, of which each was asked for in turn."""
         count = len(drafted)
-        state = self._after(self._asked[count - 1], drafted[-1]) if count else self.state
-        drawn, measured = self._steering.choose(left, state)
-        self._asked[count:] = [Asked(state, measured)]
+        if count == len(self._states):
+            self._states.append(self._after(drafted[-1]))
+        del self._states[count + 1 :]
+        drawn, self._measured = self._steering.choose(left, self._states[count])
         return drawn
 
     def guess(self, left: Candidates) -> Distribution:
@@ -135,11 +136,14 @@ class Course:
         return self._steering.choose(left, self.state)[0]
 
     def emit(self, tokens: Sequence[int]) -> None:
-        """Note tokens of the text: the state goes on behind the last of them."""
-        if tokens and len(tokens) <= len(self._asked):
-            self.state = self._after(self._asked[len(tokens) - 1], tokens[-1])
-        self._asked.clear()
+        """Note tokens of the text: drafted ones, the last of which may have been replaced."""
+        count = len(tokens)
+        if count == len(self._states):
+            self._states.append(self._after(tokens[-1]))
+        self._states, self._measured = [self._states[min(count, len(self._states) - 1)]], None
 
-    def _after(self, asked: Asked, token: int) -> float:
-        probability = asked.measured.prob(token)
-        return self._steering.after(asked.state, probability) if probability else asked.state
+    def _after(self, token: int) -> float:
+        """Return the state after one more token."""
+        state = self._states[-1]
+        probability = self._measured.prob(token) if self._measured else 0.0
+        return self._steering.after(state, probability) if probability else state
