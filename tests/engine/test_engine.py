@@ -325,11 +325,12 @@ def test_log_probabilities_are_those_of_the_raw_logits_with_and_without_speculat
 
 
 @pytest.mark.parametrize("name", ["silent", "ngram", "twin", "stranger", "best"])
-@pytest.mark.parametrize("sampling", [Sampling(0.9, top_k=3, presence=0.5), Sampling()], ids=str)
-def test_log_probabilities_as_tokens_were_drawn_are_those_of_the_sampler(name, sampling):
-    settings = Settings(
-        30, sampling, 3, logprobs=5, sampled_logprobs=True, banned_strings=("ab", "dd")
-    )
+@pytest.mark.parametrize(
+    ("sampling", "banned"),
+    [(Sampling(0.9, top_k=3, presence=0.5), ("ab", "dd")), (Sampling(0.9), ()), (Sampling(), ())],
+)
+def test_log_probabilities_as_tokens_were_drawn_are_those_of_the_sampler(name, sampling, banned):
+    settings = Settings(30, sampling, 3, logprobs=7, sampled_logprobs=True, banned_strings=banned)
     [result] = replies(scripted(), PROPOSERS[name](), [Want([1, 2], settings)])
     assert [emitted.token for emitted in result.logprobs] == list(result.tokens)
     sampler = (

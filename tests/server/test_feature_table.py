@@ -38,6 +38,10 @@ TESTS = {
         "grammar/test_constraint.py",
         "greedy_text_under_a_grammar_is_the_plain_one",
     ),
+    "LoRA adapters, GGUF": (
+        "backends/test_llamacpp_adapters.py",
+        "texts_with_adapters_and_drafts_are_what_they_are_alone",
+    ),
     "several requests at once": (
         "decoding/test_exactness.py",
         "a_sequence_does_not_depend_on_its_neighbours",

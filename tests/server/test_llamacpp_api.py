@@ -419,6 +419,12 @@ def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder
     assert "completion_probabilities" not in complete(coder, n_predict=3)
 
 
+def test_strings_and_tokens_are_banned_in_a_middle_too(coder):
+    assert "return" in infill(coder)["content"]
+    assert "return" not in infill(coder, banned_strings=["RETURN"])["content"]
+    assert "r" not in infill(coder, logit_bias=[["r", False]])["content"]
+
+
 def test_ignore_eos_forbids_the_tokens_that_end_a_text(server):
     """As llama.cpp's server does. In OpenAI's API the text goes on behind them, as in vLLM's."""
     asked = {"prompt": "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n", "temperature": 0}
