@@ -118,8 +118,8 @@ class LoadingOptions:
     )
     adapter: tuple[Adapter, ...] = repeated(
         AdapterFile(),
-        "LoRA adapter for the model, and its scale (default: 1): a GGUF file, or a folder for MLX. "
-        "May repeat.",
+        "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
+        "is named. May repeat.",
         "FILE[:SCALE]",
     )
     verbose: bool = flag("Log of the engine on standard error.")
