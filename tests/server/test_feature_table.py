@@ -30,6 +30,10 @@ TESTS = {
         "decoding/test_samplers_exact.py",
         "a_seeded_text_is_the_plain_text_alone_and_beside_others",
     ),
+    "[budget for thought](#a-budget-for-thought)": (
+        "thought/test_budget.py",
+        "a_seeded_text_with_a_budget_is_the_plain_one",
+    ),
     "banned strings": (
         "sampling/test_banned.py",
         "greedy_text_without_banned_strings_is_the_plain_one",
