@@ -88,7 +88,7 @@ def nested(rng: random.Random) -> object:
     return made
 
 
-def change(rng: random.Random, body: dict[str, object]) -> None:
+def change(rng: random.Random, body: dict[str, object] | list[object]) -> None:
     """Make one thing in it wrong, or at least odd."""
     found = places(body)
     if not found:
@@ -109,7 +109,7 @@ def change(rng: random.Random, body: dict[str, object]) -> None:
         case 5:
             other, where = rng.choice(found)
             node[key] = deepcopy(other[where])
-        case 6:
+        case 6 if isinstance(body, dict):
             name = rng.choice(list(FIELDS))
             body[name] = deepcopy(rng.choice(FIELDS[name]))
         case _:

@@ -74,7 +74,7 @@ PATCH = {"type": "custom", "name": "patch"} | {
     "format": {"type": "grammar", "syntax": "lark", "definition": LINES}
 }
 
-REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
+REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     "/v1/chat/completions": CHATS,
     "/v1/chat/completions/input_tokens": CHATS,
     "/v1/completions": [
@@ -135,6 +135,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object]]] = {
     "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
     "/api/v1/models/unload": [{"instance_id": "other"}],
     "/slots/{id}": [{"filename": "x"}],
+    "/lora-adapters": [[{"id": 0, "scale": 0.5}]],
     "/models/load": [{"model": "scripted"}],
     "/models/unload": [{"model": "other"}],
     "/tokenize": [

@@ -20,7 +20,7 @@ class Letters:
     chat_template = infill = None
 
     def encode(self, text, *, special=False):
-        return tokens_of(list(text.encode()))
+        return tokens_of(list(text.encode("utf-8", "replace")))
 
     def token_bytes(self, token):
         return bytes([token])
