@@ -151,7 +151,7 @@ def ran(monkeypatch):
 
 def test_an_idle_slot_is_not_run_along_where_that_costs_more_or_is_impossible(ran):
     one = tokens_of([7])
-    with closing(engines.target("llama", slots=4, context=256, shared=False, batch=32)) as model:
+    with closing(engines.target("llama", slots=4, context=256, shared=False, batch=17)) as model:
 
         def hold(slot, count):
             model.truncate(slot, 0)
