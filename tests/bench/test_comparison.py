@@ -225,10 +225,15 @@ def test_the_command_prints_tables_and_writes_everything_it_measured(peer, tmp_p
     assert len(told["settings"][1]["volleys"]) == 2
 
 
+def listening(processes):
+    """Choose those that have begun to serve."""
+    return [process for process in processes if process.net_connections()]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a script is no program there")
 def test_an_interrupt_ends_the_servers_that_were_started(peer):
     with peers(peer, "--per-category", "50", "--rounds", "50") as process:
-        children = waited_for(lambda: psutil.Process(process.pid).children(), 2)
+        children = waited_for(lambda: listening(psutil.Process(process.pid).children()), 2)
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 1
