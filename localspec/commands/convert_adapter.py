@@ -8,33 +8,22 @@ from pathlib import Path
 import click
 
 from localspec.backend_spec import PublishedAdapter
-from localspec.commands.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
+from localspec.commands.new_file import NewFileOptions, require_published
+from localspec.commands.options.declare import EXISTING, option, options, read
 from localspec.errors import UsageError
 from localspec.memory.machine import size
 from localspec.models.engines import specs
 
-CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertAdapterOptions:
+class ConvertAdapterOptions(NewFileOptions):
     base: Path | None = option(
         EXISTING,
         "Folder of the model that it is for.",
         "FOLDER",
         otherwise="the one that it names, from Hugging Face",
-    )
-    out: Path | None = option(
-        WRITABLE, "File to write.", otherwise="FOLDER.gguf in the current folder"
-    )
-    type: str = option(
-        TEXT, "Type of the weights: f32, f16, bf16, q8_0; auto: as they are.", default="auto"
-    )
-    python: str = option(
-        TEXT,
-        "Python that has torch and transformers.",
-        default="",
-        otherwise="one is set up",
     )
 
 
@@ -51,11 +40,8 @@ def convert_adapter(context: click.Context, folder: Path) -> None:
     options = read(context, ConvertAdapterOptions)
     if not (folder / ADAPTER_CONFIG).is_file():
         raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
-    if options.base and not (options.base / CONFIG).is_file():
-        raise UsageError(f"{options.base} has no {CONFIG}: give the folder as it was published")
-    out = options.out or Path(f"{folder.resolve().name}.gguf")
-    if out.exists():
-        raise UsageError(f"{out} is there already: name another with --out")
+    require_published(options.base)
+    out = options.new_file(folder)
     convert = next((s.convert_adapter for s in specs().values() if s.convert_adapter), None)
     if convert is None:
         raise UsageError("no engine here converts adapters: llama.cpp does")

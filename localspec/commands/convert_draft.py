@@ -8,30 +8,17 @@ from pathlib import Path
 import click
 
 from localspec.backend_spec import PublishedHead
-from localspec.commands.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
+from localspec.commands.new_file import NewFileOptions, require_published
+from localspec.commands.options.declare import EXISTING, option, options, read
 from localspec.errors import UsageError
 from localspec.memory.machine import size
 from localspec.models.engines import specs
 
-CONFIG = "config.json"
-
 
 @dataclass(frozen=True, slots=True)
-class ConvertOptions:
+class ConvertOptions(NewFileOptions):
     target: Path | None = option(
         EXISTING, "Folder of the model that the head drafts for.", "FOLDER"
-    )
-    out: Path | None = option(
-        WRITABLE, "File to write.", otherwise="FOLDER.gguf in the current folder"
-    )
-    type: str = option(
-        TEXT, "Type of the weights: f32, f16, bf16, q8_0; auto: as they are.", default="auto"
-    )
-    python: str = option(
-        TEXT,
-        "Python that has torch and transformers.",
-        default="",
-        otherwise="one is set up",
     )
 
 
@@ -47,12 +34,8 @@ def convert_draft(context: click.Context, folder: Path) -> None:
     model's own weights are written. llama.cpp's converter does it, in an environment of its own.
     """
     options = read(context, ConvertOptions)
-    for place in filter(None, (folder, options.target)):
-        if not (place / CONFIG).is_file():
-            raise UsageError(f"{place} has no {CONFIG}: give the folder as it was published")
-    out = options.out or Path(f"{folder.resolve().name}.gguf")
-    if out.exists():
-        raise UsageError(f"{out} is there already: name another with --out")
+    require_published(folder, options.target)
+    out = options.new_file(folder)
     convert = next((spec.convert for spec in specs().values() if spec.convert), None)
     if convert is None:
         raise UsageError("no engine here converts heads: llama.cpp does")
