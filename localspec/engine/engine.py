@@ -32,7 +32,7 @@ from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer, RoundCost, notes_of
 from localspec.sampling.banned import Bans
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Masks, Sampler
 from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
@@ -125,9 +125,11 @@ class Engine:
             settings.sampling,
             seed,
             prompt,
-            constraint,
-            self._bans.ban(settings.banned_strings),
-            thought=request.thought_budget(self.target, settings),
+            Masks(
+                constraint,
+                self._bans.ban(settings.banned_strings),
+                request.thought_budget(self.target, settings),
+            ),
             shares_dice=shares_dice,
             spell=request.written(self.target.tokenizer),
         )

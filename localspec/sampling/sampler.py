@@ -56,6 +56,18 @@ def unspelled(_: int) -> bytes:
     return b""
 
 
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What forbids tokens of one reply: a grammar, banned strings, a budget for thought."""
+
+    constraint: Constraint | None = None
+    ban: Ban | None = None
+    thought: ThoughtBudget | None = None
+
+
+NO_MASKS = Masks()
+
+
 class Sampler:
     """The parameters, random numbers and masks of one sequence, and the tokens it has so far."""
 
@@ -64,22 +76,20 @@ class Sampler:
         sampling: Sampling,
         seed: int,
         prompt: Tokens,
-        constraint: Constraint | None = None,
-        ban: Ban | None = None,
+        masks: Masks = NO_MASKS,
         *,
-        thought: ThoughtBudget | None = None,
         shares_dice: bool = False,
         spell: Spell = unspelled,
     ) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
-        self.constraint = constraint
+        self.constraint = masks.constraint
         self.chain = Chain(sampling, prompt, spell, self.dice.coin)
         self._shifts = bool(sampling.steps.shifts) or bool(sampling.bias)
-        self._ban = ban
-        masks = constraint is not None or ban is not None
-        self._adjusts = self._shifts or masks or not sampling.steps.pure
-        self._thought = thought  # None: there is no budget, or no thought any more
+        self._ban = masks.ban
+        forbids = self.constraint is not None or self._ban is not None
+        self._adjusts = self._shifts or forbids or not sampling.steps.pure
+        self._thought = masks.thought  # None: there is no budget, or no thought any more
         self.thoughts_cut = 0  # thoughts that were ended by their budget
         self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)

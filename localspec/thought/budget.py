@@ -12,7 +12,7 @@ from localspec.tokens import NONE, Logits, Tokens, tokens_of
 
 
 class State(NamedTuple):
-    """What the budget depends on, after some tokens of a reply."""
+    """Holds what the budget depends on, after some tokens of a reply."""
 
     course: ThoughtCourse
     written: int = 0  # tokens of the text that ends a thought, where that is under way
