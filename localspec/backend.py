@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from numpy.typing import NDArray
 
     from localspec.draft import Draft
+    from localspec.media import Sight
     from localspec.sampling.sampler import Sampler
     from localspec.tokenizer import Tokenizer
     from localspec.tokens import LogitRows, Logits, Tokens
@@ -136,6 +137,7 @@ class Options:
     adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
     head: the file of a drafting head to load, too: this one or one beside it
+    projector: the file that turns pictures or sounds into embeddings, to load, too
     drafting: the model will be asked to roll rather than to verify
     verbose: let the engine write its log to stderr
     """
@@ -156,6 +158,7 @@ class Options:
     adapters: tuple[Adapter, ...] = ()
     bit_exact: bool = False
     head: Path | None = None
+    projector: Path | None = None
     drafting: bool = False
     verbose: bool = False
 
@@ -172,8 +175,9 @@ class Options:
     def from_json(cls, data: Mapping[str, Any]) -> Options:
         """Read what `asdict` wrote as JSON."""
         adapters = tuple(Adapter(Path(a["path"]), a["scale"]) for a in data["adapters"])
-        head = data["head"] and Path(data["head"])
-        return cls(**{**data, "split": tuple(data["split"]), "adapters": adapters, "head": head})
+        files = {name: data[name] and Path(data[name]) for name in ("head", "projector")}
+        split = tuple(data["split"])
+        return cls(**{**data, "split": split, "adapters": adapters, **files})
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:
@@ -221,6 +225,7 @@ class Model(Protocol):
     batch: int
     tentative: int
     head: Head | None  # if it was loaded with one
+    sight: Sight | None  # if it was loaded with a projector
 
     def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.

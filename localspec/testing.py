@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from localspec.backend import Head, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.errors import ContextFull
+from localspec.media import Sight
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Infill, Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
@@ -85,6 +86,7 @@ class ScriptedModel:
     batch = 64
     tentative = 16
     head: Head | None = None
+    sight: Sight | None = None
 
     def __init__(
         self, logits: Script, tokenizer: Alphabet = LETTERS, *, recurrent: bool = False

@@ -11,6 +11,7 @@ from localspec.adapter import Scales, usual_scales
 from localspec.backend import Choose, Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError
+from localspec.media import Sight
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import Logits
@@ -39,6 +40,7 @@ class LlamaModel:
         head: LlamaHead | None = None,
     ) -> None:
         self.head: Head | None = head
+        self.sight: Sight | None = None
         self._head: LlamaHead | FreedHead | None = head
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary

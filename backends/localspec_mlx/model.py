@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from localspec.backend import Head, Options, Roll, Row, Saved, check
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError
+from localspec.media import Sight
 from localspec.roll import RolledRow, roll_by_forward
 from localspec.sampling.sampler import TARGET
 from localspec.tokenizer import Tokenizer
@@ -60,6 +61,7 @@ class MlxModel:
         if head:
             self._head = MlxHead(head, options, runner.slots, self.host, self._stream)
         self.head: Head | None = self._head
+        self.sight: Sight | None = None
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from localspec.backend import Head, Model, Roll, Row, Saved
 from localspec.draft import Draft
+from localspec.media import Sight
 from localspec.roll import RolledRow
 from localspec.tokens import LogitRows
 
@@ -26,6 +27,7 @@ class Masked:
         self.slots, self.context, self.pool = model.slots, model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
         self.head: Head | None = None
+        self.sight: Sight | None = None
         self._model = model
         self._mask = mask
         self._held = [0] * model.slots

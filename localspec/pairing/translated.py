@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from localspec.backend import Head, Model, Roll, Row, Saved
 from localspec.draft import Draft
 from localspec.errors import ContextFull
+from localspec.media import Sight
 from localspec.pairing.vocabulary import Match
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Tokenizer
@@ -37,6 +38,7 @@ class Translated:
         self.vocabulary = width
         self.slots, self.context, self.pool = model.slots, model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
+        self.sight: Sight | None = None
         self.head: Head | None = None  # its drafts would be of the draft model's tokens
         self._model = model
         self._match = match

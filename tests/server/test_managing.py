@@ -65,6 +65,7 @@ def test_a_model_is_loaded_and_unloaded_when_a_client_says_so(fresh):
         for _ in range(2):  # what is so already is no error
             assert fresh.client.post(path, json={"model": "scripted"}).json()["success"]
             until(lambda ends=ends: state(fresh) == ends)
+    until(lambda: fresh.unloads)  # the model is closed last
     assert len(fresh.unloads) == 1
     assert fresh.ask("here") == "You said: here"
     assert state(fresh) == "loaded"
@@ -81,14 +82,15 @@ def test_a_model_is_unloaded_once_its_requests_have_ended(fresh):
         *_, last, done = (line for line in lines if line)
         assert '"finish_reason": "stop"' in last
         assert done == "data: [DONE]"
-    until(lambda: state(fresh) == "unloaded")
-    assert fresh.unloads
+    until(lambda: fresh.unloads)  # the model is closed last
+    assert state(fresh) == "unloaded"
 
 
 def test_a_model_may_be_unloaded_while_it_is_loaded(fresh):
     fresh.client.post("/models/load", json={"model": "scripted"})
     fresh.client.post("/models/unload", json={"model": "scripted"})
     assert state(fresh) == "unloaded"
+    until(lambda: fresh.unloads)
     assert len(fresh.unloads) == 1
 
 
