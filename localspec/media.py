@@ -84,4 +84,3 @@ class Sight(Protocol):
 
         Any thread may ask. `UsageError` where the file is none that this model takes.
         """
-

@@ -31,6 +31,7 @@ class Watched:
         self.batch = model.batch
         self.tentative = model.tentative
         self.head = model.head
+        self.sight = model.sight
         self.latest = Forward(0, 0.0)
         self._model = model
         self._clock = clock

@@ -53,6 +53,7 @@ class Recorder:
         self.context, self.pool = model.context, model.pool
         self.batch, self.tentative = model.batch, model.tentative
         self.head = model.head
+        self.sight = model.sight
         self.steps = [RecordedForward()]
         self._model = model
 

@@ -6,16 +6,16 @@ with its input.
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
+from runpy import run_path
 from typing import NoReturn
 
 import jinja2
@@ -25,6 +25,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+LIMITS = run_path(str(Path(__file__).parents[1] / "confined" / "limits.py"))
+limited: Callable[[float], AbstractContextManager[None]] = LIMITS["limited"]
 MAX_CHARACTERS = 1 << 23  # characters of a rendered conversation
 MAX_ERROR_CHARACTERS = 500  # characters of what a template says of itself
 
@@ -163,23 +165,6 @@ def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
 
 def _words(error: Exception) -> str:
     return " ".join(str(error).split())[:MAX_ERROR_CHARACTERS] or type(error).__name__
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """End this process after so many seconds of work; on a busy machine they last longer.
-
-    A timer needs no interpreter: not even one long power, or a dead program, stops it.
-    """
-    if sys.platform == "win32":  # has a clock of the wall only
-        with open(os.devnull, "w") as nowhere:
-            faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
-            yield
-            faulthandler.cancel_dump_traceback_later()
-    else:
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        yield
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main(seconds: float) -> None:

@@ -8,25 +8,15 @@ all, on every system, for 0.5 ms a render.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import weakref
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-import psutil
-
+from localspec.confined.process import ConfinedProcess, Unanswered
 from localspec.errors import UsageError
-from localspec.interruption import Interrupted, is_given_up
 
-LOOK_SECONDS = 0.02  # in which a process may take some 100 MB more
-# By its path: importing the package would take five times as long as all that it needs.
-COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("render_process.py")))
-
-Process = subprocess.Popen[bytes]
+SCRIPT = Path(__file__).with_name("render_process.py")
 
 
 @dataclass(slots=True)
@@ -37,15 +27,11 @@ class Meter:
 
 
 class Renderer:
-    """Starts its process when first asked, and again when one was lost. Any thread may ask."""
+    """Any thread may ask it."""
 
     def __init__(self, seconds: float = 5.0, memory_bytes: int = 1 << 29) -> None:
         self.seconds = seconds
-        self._memory_bytes = memory_bytes
-        self._thread = ThreadPoolExecutor(1, "templates")
-        self._process: Process | None = None
-        self._open = ExitStack()
-        weakref.finalize(self, self._open.close)
+        self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes)
 
     def ask(
         self, template: str, variables: Mapping[str, object] | None, meter: Meter | None = None
@@ -55,56 +41,22 @@ class Renderer:
             request = json.dumps({"template": template, "variables": variables})
         except RecursionError:
             raise UsageError("the messages or tools are nested too deeply") from None
-        answer = self._thread.submit(self._answer, request.encode())
-        while True:
-            try:
-                reply, seconds = answer.result(LOOK_SECONDS)
-            except TimeoutError:
-                self._look()
-                if is_given_up():
-                    answer.cancel()  # unless it has begun, which its own limits end
-                    raise Interrupted from None
-                continue
-            if meter:
-                meter.seconds += seconds
-            return reply
-
-    def _answer(self, request: bytes) -> tuple[dict[str, str], float]:
-        """Return the reply, and the seconds of work that it took."""
         try:
-            process = self._started()
-        except OSError as error:
-            return {"failed": f"no process could be started for it: {error}"}, 0.0
-        assert process.stdin is not None
-        assert process.stdout is not None
-        reply = b""
-        with suppress(OSError):
-            process.stdin.write(request + b"\n")
-            process.stdin.flush()
-            reply = process.stdout.readline()
-        if reply.endswith(b"\n"):
-            answer, seconds = json.loads(reply)
-            return answer, seconds
-        self._open.close()
-        most = f"{self.seconds:g} seconds and {self._memory_bytes >> 20} MiB"
-        return {"failed": f"it did not come to an end within {most}"}, self.seconds
+            reply, seconds = self._process.ask([request.encode(), b"\n"], read_reply)
+        except Unanswered as error:
+            reply, seconds = {"failed": str(error)}, error.seconds
+        if meter:
+            meter.seconds += seconds
+        return reply
 
-    def _started(self) -> Process:
-        process = self._process
-        if process is None or process.poll() is not None:
-            self._open.close()
-            command, pipe = [*COMMAND, str(self.seconds)], subprocess.PIPE
-            process = self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
-            self._open.enter_context(suppress(OSError))  # what was not written is lost
-            self._open.enter_context(process)
-            self._open.callback(process.kill)
-        return process
 
-    def _look(self) -> None:
-        process = self._process
-        with suppress(psutil.Error):
-            if process and psutil.Process(process.pid).memory_info().rss > self._memory_bytes:
-                process.kill()
+def read_reply(stream: IO[bytes]) -> tuple[dict[str, str], float]:
+    """Return the reply, and the seconds of work that it took."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    reply, seconds = json.loads(line)
+    return reply, seconds
 
 
 SHARED = Renderer()

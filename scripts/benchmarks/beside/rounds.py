@@ -15,6 +15,7 @@ from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
+from localspec.media import Sight
 from localspec.proposer import Ask, Proposer, RoundCost
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
@@ -47,6 +48,7 @@ class ReadyModel:
 
     slots, context, pool, batch, tentative = 1, 1 << 20, 1 << 20, 512, 4
     head: Head | None = None
+    sight: Sight | None = None
 
     def __init__(self) -> None:
         self.tokenizer: Tokenizer = Alphabet([b"word "] * VOCABULARY)

@@ -1,0 +1,1 @@
+"""Work on what strangers wrote, in processes of limited time and memory."""

@@ -1,0 +1,103 @@
+"""The process that decodes pictures: files in, pixels out.
+
+A request is a kind, the number of bytes and the file; an answer is a line of JSON, and after the
+size of a picture its pixels: red, green, blue, row by row. The process is run by its path, imports
+nothing of LocalSpec, and ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from io import BytesIO
+from pathlib import Path
+from runpy import run_path
+
+from PIL import Image, UnidentifiedImageError
+
+LIMITS = run_path(str(Path(__file__).parents[1] / "confined" / "limits.py"))
+limited: Callable[[float], AbstractContextManager[None]] = LIMITS["limited"]
+MAX_ERROR_CHARACTERS = 200  # characters of what is wrong with a file
+ORIENTATION = 0x0112  # tag of how a camera was held
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def decoded(kind: str, data: bytes) -> Image.Image:
+    """Decode the first frame: upright, in red, green and blue."""
+    with Image.open(BytesIO(data), formats=(kind,)) as image:
+        image.load()
+        return coloured(upright(image))
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """Turn a picture as its metadata say, as far as these can be read."""
+    turn = None
+    with suppress(Exception):  # whatever a stranger's metadata bring about
+        turn = TURNS.get(image.getexif()[ORIENTATION])
+    return image if turn is None else image.transpose(turn)
+
+
+def coloured(image: Image.Image) -> Image.Image:
+    """Convert a picture to red, green and blue; what is transparent lies on white."""
+    if image.mode.startswith("I"):  # 16 bits of grey, of which a conversion would cut the upper
+        return image.convert("I").point(lambda value: value * (1 / 256)).convert("L").convert("RGB")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    layer = image.convert("RGBA")
+    white = Image.new("RGB", layer.size, "white")
+    white.paste(layer, mask=layer.getchannel("A"))
+    return white
+
+
+def answer(kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
+    """Return the size and the pixels, or only why the picture is "refused"."""
+    try:
+        image = decoded(kind, data)
+        return {"width": image.width, "height": image.height}, image.tobytes()
+    except UnidentifiedImageError:
+        return {"refused": "it is broken or cut off"}, b""
+    except MemoryError:
+        return {"refused": "it needs more memory than a picture may have"}, b""
+    except Exception as error:  # whatever a stranger's file brings about
+        words = " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
+        return {"refused": words or type(error).__name__}, b""
+
+
+def confine(memory_bytes: int) -> None:
+    """Limit the memory of this process, where the system can."""
+    if sys.platform == "linux":  # elsewhere the program looks how much is taken
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+def main(seconds: float, memory_bytes: int, max_pixels: int) -> None:
+    """Answer until there are no more requests; one that takes too long ends the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the program to say what that ends
+    confine(memory_bytes)
+    Image.MAX_IMAGE_PIXELS = max_pixels
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    while request := sys.stdin.buffer.readline():
+        kind, length = request.split()
+        data = sys.stdin.buffer.read(int(length))
+        with limited(seconds):
+            reply, pixels = answer(kind.decode(), data)
+            sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n" + pixels)
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
