@@ -82,11 +82,14 @@ class Needs:
     tied: bool = False  # the output is a copy of embeddings, made only there
     host: int = 0  # working memory of the host beside a GPU
     head: int = 0  # a drafting head in a file of its own; lies where the output does
+    # What turns pictures into embeddings, with what it computes in; lies on the first GPU that has
+    # layers, or on the host.
+    projector: int = 0
     devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine can tell
 
     @property
     def total(self) -> int:
-        return self.weights + self.kept + self.working + self.head
+        return self.weights + self.kept + self.working + self.head + self.projector
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Needs:

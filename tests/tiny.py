@@ -374,6 +374,10 @@ FOR_HEADS: Mapping[str, Architecture] = {
         {**WITH_HEADS["qwen35-mtp"].metadata, "attention.recurrent_layers": [1, 1, 0, 0]},
     ),
 }
+# A language model whose positions have axes, of which pictures use three; see `tests.tiny_vision`.
+WITH_AXES: Mapping[str, Architecture] = {
+    "qwen3vl": Architecture(_three(_qwen3), {**ATTENTION, "rope.dimension_sections": [6, 5, 5, 0]}),
+}
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
 CANDIDATES, SPREAD = 4, 16  # of DFlash 2: for each token; numbers that share a convolution
 MARKOV = 8  # rank of DSpark's table of what follows what
@@ -485,7 +489,8 @@ def write_vocabulary(path: Path, architecture: str = "llama", layout: Layout = "
 
 
 def _shape(architecture: str) -> Architecture:
-    return {**ARCHITECTURES, **MIXTURES, **WITH_HEADS, **FOR_HEADS, **BESIDE}[architecture]
+    every = {**ARCHITECTURES, **MIXTURES, **WITH_HEADS, **FOR_HEADS, **WITH_AXES, **BESIDE}
+    return every[architecture]
 
 
 def _loudness(words: Vocabulary, head: Head) -> Array:

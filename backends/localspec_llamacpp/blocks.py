@@ -70,7 +70,7 @@ class HeadMemory(Protocol):
 
     def save(self, sequence: int, most: int) -> Data | None: ...
 
-    def restore(self, sequence: int, data: Data) -> int: ...
+    def restore(self, sequence: int, data: Data, length: int) -> bool: ...
 
 
 class Blocks(Protocol):
@@ -205,8 +205,8 @@ class NoMemory:
     def save(self, sequence: int, most: int) -> Data | None:
         return NO_DATA
 
-    def restore(self, sequence: int, data: Data) -> int:
-        return 0
+    def restore(self, sequence: int, data: Data, length: int) -> bool:
+        return not len(data)
 
 
 def run(context: Context, parts: Sequence[Part]) -> tuple[Logits, Hidden]:

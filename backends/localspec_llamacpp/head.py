@@ -27,6 +27,8 @@ from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 from localspec_llamacpp.buffered_rows import BufferedRows
 
+STRANGE = np.int32(-(1 << 31))  # in place of pictures, whose numbers are of one process
+
 
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
@@ -186,7 +188,8 @@ class LlamaHead:
         if own is None:
             return joined(trunk)
         _, states = text.unread()
-        whole = joined(trunk, own, text.tokens, states)
+        tokens = np.where(text.tokens < 0, STRANGE, text.tokens)
+        whole = joined(trunk, own, tokens, states)
         return whole if len(whole) <= most else None
 
     def restore(self, slot: int, data: Data) -> Data:
@@ -197,7 +200,7 @@ class LlamaHead:
             own, tokens, rows = saved
             states = rows.view(np.float32).reshape(-1, self._blocks.width)
             text.resume(tokens.view(np.int32).copy(), states, len(states))
-            if len(own) and self._memory.restore(slot, own) != text.read:
+            if len(own) and not self._memory.restore(slot, own, text.read):
                 text.give_up()
         else:
             text.give_up()

@@ -28,12 +28,16 @@ from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.projector import Projector
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers.footprint import inspect
+from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
+from localspec_llamacpp.sight import LlamaSight
+from localspec_llamacpp.sight_opening import open_projector, wide_enough
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 BIT_EXACT = "f16,bf16"  # keys and values
@@ -48,8 +52,12 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     LOG.verbose = options.verbose
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
     weights = ModelWeights(path, place, head=options.head == path, tell=tell)
+    projector: Projector | None = None
     try:
         check_kind(weights, footprint)
+        if options.projector:
+            projector = open_projector(weights, options, place, options.threads or physical_cores())
+            options = wide_enough(options, projector.widest)
         weights.load_adapters(options.adapters)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
@@ -57,8 +65,11 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
         if options.head:
             head = head_of(plan_head(weights, form, options, place), context, options)
         remote.end_silence()
-        return LlamaModel(weights, context, tokenizer, options, head)
+        sight = LlamaSight(projector, options.batch) if projector else None
+        return LlamaModel(weights, context, tokenizer, options, head, sight)
     except BaseException:
+        if projector:
+            projector.close()
         weights.close()
         raise
 
@@ -134,6 +145,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
         kv_type=kv_type(options, quantisation),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
+        pictured=options.projector is not None,
     )
 
 
@@ -245,6 +257,8 @@ def check(footprint: Footprint, options: Options) -> None:
         within("context", options.context, 1, footprint.positions)
     if options.head:
         check_head(footprint, options.head)
+    if options.projector:
+        read(options.projector)
     kinds = options.kv_type.split(",")
     if options.kv_type != "auto" and (len(kinds) > 2 or not set(kinds) <= KV_TYPES.keys()):
         names = ", ".join(("auto", *KV_TYPES))

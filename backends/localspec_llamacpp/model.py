@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.head import FreedHead, LlamaHead
+from localspec_llamacpp.mixed_rows import is_mixed, parts
 from localspec_llamacpp.order import exchanges
+from localspec_llamacpp.sight import LlamaSight
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
@@ -38,9 +41,11 @@ class LlamaModel:
         tokenizer: GgufTokenizer,
         options: Options,
         head: LlamaHead | None = None,
+        sight: LlamaSight | None = None,
     ) -> None:
         self.head: Head | None = head
-        self.sight: Sight | None = None
+        self.sight: Sight | None = sight
+        self._sight = sight
         self._head: LlamaHead | FreedHead | None = head
         self.tokenizer: Tokenizer = tokenizer
         self.vocabulary = weights.vocabulary
@@ -67,6 +72,8 @@ class LlamaModel:
         if self._closed:
             raise BackendError("this model was closed; load it again")
         check(self, rows, [self._lengths[row.slot] for row in rows])
+        if self._sight is not None and any(map(is_mixed, rows)):
+            return self._forward_mixed(rows, self._sight)
         fillers = self._gather({row.slot: len(row.tokens) for row in rows})
         held = [self._lengths[slot] for slot in fillers]
         every, ids = [*rows, *(Row(slot, ANY) for slot in fillers)], self._context.ids
@@ -79,6 +86,44 @@ class LlamaModel:
         finally:
             self._take_back(fillers, held)
         return [logits[row.slot] for row in rows]
+
+    def _forward_mixed(self, rows: Sequence[Row], sight: LlamaSight) -> list[Logits]:
+        """Read pictures and the texts before them, piece by piece, then the last texts at once."""
+        logits_of: dict[int, list[Logits]] = {row.slot: [] for row in rows}
+        last = list[Row]()
+        for row in rows:
+            *ahead, end = parts(row)
+            if is_mixed(end):
+                ahead.append(end)
+            else:
+                last.append(end)
+            for part in ahead:
+                read = self._look(part, sight) if is_mixed(part) else self.forward([part])[0]
+                logits_of[row.slot].append(read.copy())
+        for row, logits in zip(last, self.forward(last) if last else (), strict=True):
+            logits_of[row.slot].append(logits)
+        return [np.concatenate(logits_of[row.slot]) for row in rows]
+
+    def _look(self, row: Row, sight: LlamaSight) -> Logits:
+        """Read a picture, or as much of it as the row has."""
+        run = sight.run(int(row.tokens[0]))
+        assert not run.whole or len(row.tokens) == run.name.length
+        embeddings, logits = sight.embeddings(run), list[Logits]()
+        for at in range(0, len(row.tokens), self.batch):
+            tokens = row.tokens[at : at + self.batch]
+            left = len(row.tokens) - at - len(tokens)
+            outputs = max(0, min(row.outputs - left, len(tokens)))
+            offset = run.first - int(tokens[0])
+            hidden = embeddings[offset : offset + len(tokens)]
+            part = Part(row.slot, self._lengths[row.slot], tokens, outputs, hidden)
+            piece = row._replace(tokens=tokens, outputs=outputs)
+            try:
+                read = self._decode([piece], partial(self._context.look, part, run.piece, offset))
+            except BackendError:
+                self._repair(row.slot)
+                raise
+            logits.append(read.copy())
+        return np.concatenate(logits)
 
     def _gather(self, widths: Mapping[int, int]) -> Sequence[int]:
         """Bring slots together if they are apart; return idle ones that are to be run with them.
@@ -113,7 +158,12 @@ class LlamaModel:
         places = [ids[slot] for slot in singles]
         between = range(min(places) + 1, max(places))
         idle = [slot for slot in range(self.slots) if slot not in widths and ids[slot] in between]
-        fillers = [slot for slot in idle if lengths[slot] < self.context]
+        fillers = [
+            slot
+            for slot in idle
+            if lengths[slot] < self.context
+            and self._context.places.edge(slot, lengths[slot]) == lengths[slot]
+        ]
         fits = sum(widths.values()) + len(fillers) <= self.batch
         cheap = sum(lengths[slot] for slot in fillers) <= sum(lengths[slot] for slot in singles)
         return fillers if fits and cheap else []
@@ -174,10 +224,15 @@ class LlamaModel:
         long = [row for row in rows if len(row.tokens) >= least]
         return [batch for batch in (short, long) if batch]
 
-    def _decode(self, rows: Sequence[Row]) -> Logits:
+    def _decode(self, rows: Sequence[Row], look: Callable[[], Logits] | None = None) -> Logits:
+        """Append rows in one batch: tokens, or part of a picture."""
         self._undo.mark(rows, self._lengths)
-        logits = self._context.decode(
-            [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
+        logits = (
+            look()
+            if look
+            else self._context.decode(
+                [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
+            )
         )
         if isinstance(self._head, LlamaHead):
             positions = [self._lengths[row.slot] for row in rows]
@@ -222,8 +277,11 @@ class LlamaModel:
             self._take_back(fillers, held[count:])
 
     def _repair(self, slot: int) -> None:
-        """Drop what the slot may have taken in of a batch that failed."""
-        if not self._context.remove(slot, self._lengths[slot]):
+        """Drop what the slot may have taken in of a batch that failed, and a cut picture."""
+        length = self._lengths[slot]
+        if self._context.places.edge(slot, length) < length:
+            self._truncate(slot, length)
+        elif not self._context.remove(slot, length):
             self._clear(slot)
 
     def truncate(self, slot: int, length: int) -> int:
@@ -233,6 +291,7 @@ class LlamaModel:
 
     def _truncate(self, slot: int, length: int) -> int:
         enough = self._head.enough(slot, length) if self._head else length
+        enough = self._context.places.edge(slot, enough)
         kept = self._undo.back(slot, enough) if enough > 0 else 0
         if kept:
             self._lengths[slot] = kept
@@ -251,6 +310,7 @@ class LlamaModel:
 
     def copy(self, source: int, target: int, length: int) -> int:
         self._clear(target)
+        length = self._context.places.edge(source, length)
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
             if self._head:
@@ -269,7 +329,7 @@ class LlamaModel:
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         self._clear(slot)
         trunk = self._head.restore(slot, data) if self._head else data
-        if self._context.restore(slot, trunk) == length:
+        if self._context.restore(slot, trunk, length):
             self._lengths[slot] = length
         else:
             self._clear(slot)
@@ -293,6 +353,8 @@ class LlamaModel:
             if self._head:
                 self._head.close()
             self._context.close()
+            if self._sight:
+                self._sight.close()
             self._weights.close()
 
 

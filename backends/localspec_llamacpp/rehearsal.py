@@ -20,7 +20,15 @@ from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.layout import LaidOut, account, kept
-from localspec_llamacpp.loading import check, check_kind, placement, set_up, shape
+from localspec_llamacpp.loading import (
+    check,
+    check_kind,
+    physical_cores,
+    placement,
+    set_up,
+    shape,
+)
+from localspec_llamacpp.sight_opening import open_projector, wide_enough, working_bytes
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
 
@@ -48,6 +56,7 @@ class LlamaRehearsal:
         check(self._headers, Options())
         self._path = path
         self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
+        self._projectors: dict[tuple[Path, LayerPlacement], tuple[int, int]] = {}
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -79,13 +88,28 @@ class LlamaRehearsal:
         )
         if self._headers.pooling:
             return pooled_needs(model, options)
+        widest, seeing = self._projected(model.weights, options)
+        options = wide_enough(options, widest)
         LOG.take_sizes()
         LOG.take_caches()
         context = self._context(model.weights, options)
         try:
-            return self._counted(model, context, options)
+            needs = self._counted(model, context, options)
         finally:
             context.close()
+        return replace(needs, projector=needs.projector + seeing)
+
+    def _projected(self, weights: ModelWeights, options: Options) -> tuple[int, int]:
+        """Load a projector; return the batch that it needs, and the bytes that it computes in."""
+        if not options.projector:
+            return 0, 0
+        key = options.projector, placement(options)
+        if key not in self._projectors:
+            LOG.take_sizes()
+            projector = open_projector(weights, options, key[1], physical_cores())
+            self._projectors[key] = projector.widest, working_bytes(LOG.take_sizes())
+            projector.close()
+        return self._projectors[key]
 
     def _counted(self, model: LaidOut, trunk: Context, options: Options) -> Needs:
         """Count what was laid out, and what a head would take beside it."""

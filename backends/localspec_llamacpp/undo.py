@@ -58,7 +58,7 @@ class AttentionUndo:
         pass
 
     def back(self, slot: int, length: int) -> int:
-        needed = max(0, length - self._window)
+        needed = max(0, self._context.places.position(slot, length) - self._window)
         if self._window and self._context.oldest(slot) > needed:
             return 0
         return length if self._context.remove(slot, length) else 0

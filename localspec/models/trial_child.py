@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -30,11 +31,12 @@ from localspec.backend import (
     Row,
 )
 from localspec.errors import LocalSpecError, ModelFileError
+from localspec.media import Medium, Run, Sight
 from localspec.models.engines import backend, vector_engine
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import LogitRows
+from localspec.tokens import LogitRows, Tokens
 from localspec.vector_model import VectorModel
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
@@ -79,6 +81,9 @@ class Trial:
             if driven:
                 widen(model, tell)
             decode(model)
+            if model.sight and "image" in model.sight.kinds:
+                tell()
+                look(model, model.sight)
         finally:
             model.close()
 
@@ -100,7 +105,7 @@ def uses_gpu(devices: Sequence[Device], options: Options) -> bool:
 
 def trial_context(options: Options, driven: bool) -> int:
     """Choose the context to try a model in: on a GPU the widest batch is tried as well."""
-    return TRIAL_CONTEXT + options.batch if driven else TRIAL_CONTEXT
+    return TRIAL_CONTEXT + options.batch if driven or options.projector else TRIAL_CONTEXT
 
 
 def trial_options(options: Options, context: int) -> Options:
@@ -149,6 +154,26 @@ def decode(model: Model) -> None:
         if model.head:
             sampler = Sampler(GREEDY, 0, text)
             model.head.roll([Roll(Row(slot, few[:1]), 2, sampler, held + 3)])
+
+
+def look(model: Model, sight: Sight) -> None:
+    """Read what stands for a small picture, each piece in an empty slot if it has room there."""
+    for piece in sight.pieces(Medium("image", small_picture())):
+        tokens = piece if isinstance(piece, np.ndarray) else numbers(piece)
+        if 0 < len(tokens) <= model.context:
+            model.truncate(0, 0)
+            forward(model, [Row(0, tokens)])
+
+
+def numbers(run: Run) -> Tokens:
+    return np.arange(run.first, run.first - run.name.length, -1, dtype=np.int32)
+
+
+def small_picture(side: int = 64) -> bytes:
+    """Return a BMP file of a square that goes from dark to bright."""
+    pixels = np.linspace(0, 255, 3 * side * side).astype(np.uint8).tobytes()
+    head = struct.pack("<IiiHHIIiiII", 40, side, side, 1, 24, 0, len(pixels), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + head + pixels
 
 
 def read(model: VectorModel, tell: Callable[[], None]) -> None:

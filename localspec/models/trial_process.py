@@ -106,8 +106,7 @@ class TrialProcess:
         except OSError:  # it died before it could be asked
             reply = None
         if reply is None:
-            adapters = [adapter.path.name for adapter in options.adapters] if options else []
-            files = " with ".join((self._path.name, *adapters))
+            files = " with ".join((self._path.name, *(path.name for path in beside(options))))
             raise ModelFileError(f"{files} cannot be used: {self._death()}")
         return reply
 
@@ -157,6 +156,14 @@ class TrialProcess:
             self._process.kill()
             self._process.wait()
         self._log.close()
+
+
+def beside(options: Options | None) -> list[Path]:
+    """List the files that a model is loaded with."""
+    if options is None:
+        return []
+    projector = [options.projector] if options.projector else []
+    return [*projector, *(adapter.path for adapter in options.adapters)]
 
 
 def busy(process: psutil.Process) -> float:

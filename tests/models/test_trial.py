@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from localspec.backend import Options
@@ -13,7 +15,9 @@ from localspec.errors import ModelFileError
 from localspec.models import trial, trial_process, trial_record
 from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import WAITS, TrialProcess, last_words
-from tests import engines
+from tests import engines, tiny_vision
+from tests.backends import gguf_copies
+from tests.tiny import WIDTH
 
 ROOM = 1 << 34
 OPTIONS = Options(context=4096, threads=1)
@@ -117,6 +121,28 @@ def test_what_its_engine_refuses_is_told(tmp_path):
     broken.write_bytes(b"GGUF" + bytes(400))
     with pytest.raises(ModelFileError, match=r"broken\.gguf is big endian"):
         passes(ModelFiles("llamacpp", broken))
+
+
+def test_a_projector_is_tried_with_its_model(tmp_path):
+    model, projector = tiny_vision.write_sighted(tmp_path, "llama")
+    passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=projector))
+
+
+def test_a_projector_that_ends_its_engine_is_named(tmp_path):
+    model, projector = tiny_vision.write_sighted(tmp_path, "llama")
+    crooked = {"v.blk.0.attn_q.weight": gguf_copies.numbers(32, 24)}
+    broken = gguf_copies.copied(projector, tmp_path / "mmproj-broken.gguf", tensors=crooked)
+    fault = r"llama\.gguf with mmproj-broken\.gguf cannot be used: it ends its engine \(SIGABRT\)"
+    with pytest.raises(ModelFileError, match=fault):
+        passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=broken))
+
+
+def test_a_projector_that_computes_no_numbers_is_refused(tmp_path):
+    model, projector = tiny_vision.write_sighted(tmp_path, "llama")
+    none = {"mm.model.mlp.3.bias": np.full(WIDTH, np.nan, np.float32)}
+    broken = gguf_copies.copied(projector, tmp_path / "mmproj-broken.gguf", tensors=none)
+    with pytest.raises(ModelFileError, match="numbers that are none"):
+        passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=broken))
 
 
 def test_where_there_is_no_room_nothing_is_decided():

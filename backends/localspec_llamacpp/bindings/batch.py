@@ -65,6 +65,8 @@ class LlamaBatch:
                 self._lay(start, end, part, ids[part.sequence])
             if part.hidden is not None:
                 self._hidden[start:end] = part.hidden
+                tokens = self._tokens[start:end]  # pictures are known by their states alone
+                np.maximum(tokens, 0, out=tokens)
             outputs += part.outputs
         self.struct.n_tokens = end
         return outputs
@@ -86,20 +88,30 @@ class LlamaBatch:
 
 
 class StatesBatch:
-    """A batch of hidden states without tokens, for one to be filled and run at once."""
+    """A batch of states or embeddings without tokens, for one to be filled and run at once."""
 
-    def __init__(self, parts: Sequence[Part], ids: Sequence[int], axes: int = 1) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        ids: Sequence[int],
+        axes: int = 1,
+        positions: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Take their positions on all axes, if they are not those of a text."""
         hidden = [part.hidden for part in parts if part.hidden is not None]
         counts = [len(states) for states in hidden]
         self._states = np.concatenate(hidden)
         line = np.concatenate(
             [np.arange(n) + part.position for part, n in zip(parts, counts, strict=True)]
         )
-        self._positions = np.zeros((axes, len(line)), np.int32)
-        self._positions[:3] = line  # of four axes the last one counts nothing in a text
+        if positions is None:
+            positions = np.zeros((axes, len(line)), np.int32)
+            positions[:3] = line  # of four axes the last one counts nothing in a text
+        self._positions = np.ascontiguousarray(positions)
         self._ids = np.repeat(np.array([ids[part.sequence] for part in parts], np.int32), counts)
         self._pointers = self._ids.ctypes.data + 4 * np.arange(len(line), dtype=np.uintp)
         self._counts, self._wanted = np.ones(len(line), np.int32), np.zeros(len(line), np.int8)
+        self._wanted[len(line) - parts[-1].outputs :] = 1
         self.struct = lib.llama_batch(
             n_tokens=len(line),
             embd=pointer(self._states, ctypes.c_float),

@@ -29,6 +29,8 @@ from localspec_llamacpp.bindings.batch import (
     pointer,
 )
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.places import Places, Stretch
+from localspec_llamacpp.bindings.projector import Piece
 from localspec_llamacpp.bindings.weights import ModelWeights
 
 # Types that keys and values can have, by ggml's numbers
@@ -48,6 +50,7 @@ MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
 ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
 WHOLE, STATES = 0, lib.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY  # parts of a sequence to save
 MROPE = 8  # a kind of positions, with four numbers for a state
+NO_PLACES = np.empty(0, np.uint8)
 
 
 logits_address = lib._lib["llama_get_logits"]  # without a pointer object to unpack
@@ -76,6 +79,7 @@ class ContextShape:
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
     graph: str = MODEL  # what is computed: the model, or a kind of head
+    pictured: bool = False  # whether texts may hold pictures
 
 
 def fresh(size: int) -> mmap.mmap:
@@ -152,6 +156,7 @@ class Context:
         self._inner_width = weights.inner_width
         self._last_layer = weights.layers
         self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
+        self.places = Places()
         self._views: dict[tuple[int, int, int], NDArray[np.float32]] = {}
         self._scales: Scales = ()
         self._lays_out = False  # whether the next batch frees memory, and allocates it anew
@@ -163,9 +168,24 @@ class Context:
 
     def decode(self, parts: Sequence[Part]) -> Logits:
         """Append every part in one batch; the logits live until the next call."""
-        outputs = self._batch.fill(parts, self.ids)
+        outputs = self._batch.fill(self.places.placed(parts), self.ids)
         self._run(lib.llama_decode, self._batch.struct, parts[0].sequence)
         return self._logits(outputs)
+
+    def look(self, part: Part, piece: Piece, offset: int) -> Logits:
+        """Append positions of a picture, from an offset on, by the embeddings in the part."""
+        sequence, start = part.sequence, part.position - offset
+        shown = slice(offset, offset + len(part.tokens))
+        positions = piece.grid.at(self.places.position(sequence, start), shown)
+        batch = StatesBatch([part], self.ids, positions=positions)
+        lib.llama_set_causal_attn(self.pointer, not piece.whole)
+        try:
+            self._run(lib.llama_decode, batch.struct, sequence)
+        finally:
+            lib.llama_set_causal_attn(self.pointer, True)
+        if not offset and (piece.whole or piece.positions != piece.length):
+            self.places.append(sequence, Stretch(start, piece.length, piece.positions))
+        return self._logits(part.outputs)
 
     def multi_step(
         self,
@@ -181,7 +201,8 @@ class Context:
         """
         batch, context = self._batch, self.pointer
         newest = tokens
-        batch.fill([Part(sequence, at, ANY, 1) for sequence, at in places], self.ids)
+        parts = [Part(sequence, at, ANY, 1) for sequence, at in places]
+        batch.fill(self.places.placed(parts), self.ids)
         values, positions = batch.cells[:2]
         decode, struct, ran = lib.llama_decode, batch.struct, worker_graphs.RUN.add
         address, rows, lays_out = 0, list[Logits](), self._lays_out
@@ -340,11 +361,16 @@ class Context:
         return view
 
     def remove(self, sequence: int, start: int) -> bool:
-        """Forget a sequence from a position on; False if its memory cannot."""
-        return bool(lib.llama_memory_seq_rm(self._memory, self.ids[sequence], start, -1))
+        """Forget a sequence behind its first tokens; False if its memory cannot."""
+        begin = self.places.position(sequence, start)
+        if not lib.llama_memory_seq_rm(self._memory, self.ids[sequence], begin, -1):
+            return False
+        self.places.copy(sequence, sequence, start)
+        return True
 
     def clear(self, sequence: int) -> None:
         lib.llama_memory_seq_rm(self._memory, self.ids[sequence], -1, -1)
+        self.places.clear(sequence)
 
     def copy(self, source: int, target: int, length: int) -> bool:
         """Give an empty sequence another's tokens; return whether it now has them.
@@ -354,18 +380,21 @@ class Context:
         source may hold something else.
         """
         if self.shape.pooled:
-            ids = self.ids[source], self.ids[target]
-            lib.llama_memory_seq_cp(self._memory, *ids, -1, length)
+            ids, end = (self.ids[source], self.ids[target]), self.places.position(source, length)
+            lib.llama_memory_seq_cp(self._memory, *ids, -1, end)
+            self.places.copy(source, target, length)
             return True
         data = self.save(source, free_memory.memory().free_bytes // 2)
-        return data is not None and self.restore(target, data) > 0
+        return data is not None and self._refill(target, data)
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """Save all that is held of a sequence, if it fits in memory and in `most` bytes."""
         size = self.size(sequence)
-        if not 0 < size <= most or (data := allocated(size)) is None:
+        places = self.places.save(sequence) if self.shape.pictured else NO_PLACES
+        if not 0 < size <= most or (data := allocated(size + len(places))) is None:
             return None
-        return data if self._write(sequence, data, WHOLE) else None
+        data[size:] = places
+        return data if self._write(sequence, data[:size], WHOLE) else None
 
     def save_states(
         self, sequence: int, place: NDArray[np.uint8] | None
@@ -384,20 +413,27 @@ class Context:
         written = lib.llama_state_seq_get_data_ext(self.pointer, place, size, number, part)
         return bool(written == size)
 
-    def restore(self, sequence: int, data: NDArray[np.uint8]) -> int:
-        """Fill an empty sequence from saved bytes; return how many tokens it then holds."""
+    def restore(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
+        """Fill an empty sequence from saved bytes; return whether it then has `length` tokens."""
+        if not self._refill(sequence, data):
+            return False
+        last = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[sequence]))
+        return last == self.places.position(sequence, length - 1)
+
+    def _refill(self, sequence: int, data: NDArray[np.uint8]) -> bool:
+        data = self.places.restore(sequence, data) if self.shape.pictured else data
         return self._restore(sequence, data, WHOLE)
 
     def restore_states(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
         """Go back to the saved states of a sequence, which were those after `length` tokens."""
-        return self._restore(sequence, data, STATES) > 0 and self.remove(sequence, length)
+        return self._restore(sequence, data, STATES) and self.remove(sequence, length)
 
-    def _restore(self, sequence: int, data: NDArray[np.uint8], part: int) -> int:
+    def _restore(self, sequence: int, data: NDArray[np.uint8], part: int) -> bool:
         place, number = pointer(data, ctypes.c_uint8), self.ids[sequence]
         count = len(data)
         if lib.llama_state_seq_set_data_ext(self.pointer, place, count, number, part) != count:
-            return 0
-        return int(lib.llama_memory_seq_pos_max(self._memory, number)) + 1
+            return False
+        return bool(lib.llama_memory_seq_pos_max(self._memory, number) >= 0)
 
     def size(self, sequence: int) -> int:
         """The bytes that `save` takes."""
@@ -416,7 +452,7 @@ class Context:
         for sequence in full:
             self.clear(sequence)
         self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
-        if not all(self.restore(*pair) for pair in zip(full, saved, strict=True)):
+        if not all(self._refill(*pair) for pair in zip(full, saved, strict=True)):
             raise BackendError("llama.cpp could not move what a slot holds")
         return True
 

@@ -64,7 +64,7 @@ class Log:
         if self.verbose:
             sys.stderr.write(text.decode("utf-8", "replace"))
         if self._level == _ERROR:
-            self._note_error(text.decode("utf-8", "replace").strip())
+            self._note_error(" ".join(text.decode("utf-8", "replace").split()))
         elif b"size = " in text:
             self._note_size(text.decode("utf-8", "replace"))
         elif b"layer " in text:

@@ -67,8 +67,7 @@ def note(model: str, result: Result) -> None:
 def quote(prompts: Sequence[Prepared]) -> None:
     for prompt in prompts:
         tokenizer = prompt.served.runtime.tokenizer
-        tokens = (token for token in prompt.tokens if token >= 0)  # below: pictures
-        text = b"".join(map(tokenizer.token_bytes, tokens))
+        text = b"".join(map(tokenizer.token_bytes, prompt.tokens))
         log.info("prompt: %s", text.decode("utf-8", "replace"))
 
 

@@ -1,0 +1,203 @@
+"""libmtmd: a projector, which turns pictures into embeddings for a language model."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import llama_cpp.llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
+from localspec.pictures.decoding import Pixels
+from localspec.tokens import Tokens
+from localspec_llamacpp.bindings.batch import Hidden, pointer
+from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.weights import ModelWeights
+
+MARKER = b"<__media__>"  # stands for a picture in what libmtmd takes apart
+IMAGE = 1  # a kind of what it gives
+ORDER = [0, 2, 1, 3]  # of the axes t, x, y, z in a batch of llama.cpp
+GRAY = np.full((96, 64, 3), 128, np.uint8)
+LARGE = 8192  # pixels of a side, from which on no picture takes more positions
+
+
+@cache
+def library() -> Any:
+    """Load libmtmd, which costs time that models without pictures do not spend."""
+    try:
+        mtmd = import_module("llama_cpp.mtmd_cpp")
+    except (ImportError, OSError, AttributeError, RuntimeError) as error:
+        raise UsageError(
+            "this build of llama.cpp lacks its library for pictures (mtmd): "
+            "`localspec doctor --rebuild auto` makes one that has it"
+        ) from error
+    mtmd.mtmd_helper_log_set(LOG.callback, ctypes.c_void_p(0))
+    return mtmd
+
+
+class Grid(NamedTuple):
+    """The positions of a picture: `base` in a text that begins with it, and how they move along."""
+
+    base: NDArray[np.int32]  # a row for each axis
+    slope: NDArray[np.int32]
+
+    def at(self, start: int, part: slice) -> NDArray[np.int32]:
+        """Give those of a part of a picture that begins at a position."""
+        return self.base[:, part] + self.slope[:, part] * np.int32(start)
+
+
+class Piece:
+    """Positions of a picture that stand side by side, to be encoded when they are first read."""
+
+    def __init__(self, mtmd: Any, chunk: Any, *, axes: int, whole: bool) -> None:
+        self.length = int(mtmd.mtmd_input_chunk_get_n_tokens(chunk))
+        self.positions = int(mtmd.mtmd_input_chunk_get_n_pos(chunk))
+        self.whole = whole
+        first, second = (_positions(mtmd, chunk, self.length, start)[:axes] for start in (0, 1))
+        self.grid = Grid(first, second - first)
+        self.embeddings: Hidden | None = None
+        self.chunk = mtmd.mtmd_input_chunk_copy(chunk)
+        self._free = weakref.finalize(self, mtmd.mtmd_input_chunk_free, self.chunk)
+        self._free.atexit = False
+
+    def become(self, embeddings: Hidden) -> None:
+        """Keep the embeddings in place of the pixels."""
+        self.embeddings = embeddings
+        self._free()
+
+
+def _positions(mtmd: Any, chunk: Any, length: int, start: int) -> NDArray[np.int32]:
+    cells = np.zeros((length, 4), np.uint32)
+    tokens = mtmd.mtmd_input_chunk_get_tokens_image(chunk)
+    mtmd.mtmd_helper_image_get_decoder_pos(tokens, start, pointer(cells, mtmd.mtmd_decoder_pos))
+    return np.ascontiguousarray(cells.T[ORDER].astype(np.int32))
+
+
+class Projector:
+    """A loaded projector. Any thread may take pictures apart, one at a time encodes them."""
+
+    def __init__(
+        self, path: Path, weights: ModelWeights, *, device: int | None, threads: int
+    ) -> None:
+        """Load it beside the weights of its model, on a device or with the host."""
+        self._mtmd = library()
+        params = self._mtmd.mtmd_context_params_default()
+        params.use_gpu, params.device = device is not None, device
+        params.print_timings, params.n_threads = False, threads
+        params.media_marker = MARKER
+        LOG.take_errors()
+        self.pointer = self._mtmd.mtmd_init_from_file(str(path).encode(), weights.pointer, params)
+        if not self.pointer:
+            raise refusal(f"{path.name} cannot be used with {weights.path.name}")
+        self.path = path
+        self.width = int(lib.llama_model_n_embd_inp(weights.pointer))
+        self._vocabulary = weights.vocabulary
+        self._axes = 4 if self._mtmd.mtmd_decode_use_mrope(self.pointer) else 1
+        self._lock = Lock()
+        try:
+            self._require_support()
+        except BaseException:
+            self.close()
+            raise
+
+    def _require_support(self) -> None:
+        """Refuse projectors that encode a picture by where it stands in a text, as a few do."""
+        if not self._mtmd.mtmd_support_vision(self.pointer):
+            raise UsageError(f"{self.path.name} turns no pictures into embeddings")
+        alone, later = (places(self._pieces(text, GRAY)) for text in (MARKER, b"a" + 2 * MARKER))
+        if later != 2 * alone:
+            raise UsageError(
+                f"{self.path.name} encodes a picture by its place in a text: "
+                "such projectors are not supported"
+            )
+
+    @property
+    def widest(self) -> int:
+        """Positions of the largest picture, if they must be read in one batch; else 0."""
+        if not self._mtmd.mtmd_decode_use_non_causal(self.pointer, None):
+            return 0
+        pieces = self._pieces(MARKER, None)
+        return max(piece.length for piece in pieces if not isinstance(piece, np.ndarray))
+
+    def pieces(self, pixels: Pixels) -> list[Tokens | Piece]:
+        """Take a picture apart, into positions and tokens around them."""
+        return self._pieces(MARKER, pixels)
+
+    def _pieces(self, text: bytes, pixels: Pixels | None) -> list[Tokens | Piece]:
+        """Take a text apart whose markers all stand for a picture; None: for a large one."""
+        mtmd, count = self._mtmd, text.count(MARKER)
+        with self._lock:
+            if not self.pointer:
+                raise BackendError("this model was closed; load it again")
+            LOG.forget_errors()
+            bitmap, chunks = bitmap_of(mtmd, pixels), mtmd.mtmd_input_chunks_init()
+            try:
+                bitmaps = (mtmd.mtmd_bitmap_p_ctypes * count)(*[bitmap] * count)
+                request = mtmd.mtmd_input_text(text, len(text), False, True)
+                place = ctypes.byref(request)
+                if mtmd.mtmd_tokenize(self.pointer, chunks, place, bitmaps, count):
+                    raise refusal("this model cannot take this picture")
+                every = range(mtmd.mtmd_input_chunks_size(chunks))
+                return [self._piece(mtmd.mtmd_input_chunks_get(chunks, at)) for at in every]
+            finally:
+                mtmd.mtmd_input_chunks_free(chunks)
+                mtmd.mtmd_bitmap_free(bitmap)
+
+    def _piece(self, chunk: Any) -> Tokens | Piece:
+        if self._mtmd.mtmd_input_chunk_get_type(chunk) == IMAGE:
+            whole = self._mtmd.mtmd_decode_use_non_causal(self.pointer, chunk)
+            return Piece(self._mtmd, chunk, axes=self._axes, whole=whole)
+        count = ctypes.c_size_t()
+        place = self._mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
+        tokens = np.array(place[: count.value], np.int32)
+        if not ((tokens >= 0) & (tokens < self._vocabulary)).all():
+            raise ModelFileError(
+                f"the model lacks tokens by which {self.path.name} marks a picture: "
+                "it was made for another model"
+            )
+        return tokens
+
+    def encode(self, piece: Piece) -> Hidden:
+        """Compute the embeddings of a piece, unless it has them."""
+        if piece.embeddings is None:
+            LOG.forget_errors()
+            if self._mtmd.mtmd_encode_chunk(self.pointer, piece.chunk):
+                raise LOG.failure("llama.cpp could not encode a picture")
+            place = self._mtmd.mtmd_get_output_embd(self.pointer)
+            piece.become(np.ctypeslib.as_array(place, (piece.length, self.width)).copy())
+        assert piece.embeddings is not None
+        return piece.embeddings
+
+    def close(self) -> None:
+        with self._lock:
+            self._mtmd.mtmd_free(self.pointer)
+            self.pointer = None
+
+
+def refusal(failed: str) -> BackendError | UsageError:
+    """Make an error of what libmtmd did not take, and its reason."""
+    error = LOG.failure(failed)
+    return error if isinstance(error, OutOfMemory) else UsageError(str(error))
+
+
+def bitmap_of(mtmd: Any, pixels: Pixels | None) -> Any:
+    """Hand pixels over; without any, nothing but their positions can be asked for."""
+    if pixels is None:
+        return mtmd.mtmd_bitmap_init(LARGE, LARGE, None)
+    height, width, _ = pixels.shape
+    pixels = np.ascontiguousarray(pixels)
+    return mtmd.mtmd_bitmap_init(width, height, pointer(pixels, ctypes.c_uint8))
+
+
+def places(pieces: Sequence[Tokens | Piece]) -> list[tuple[int, list[list[int]]]]:
+    """Describe the pictures among pieces, by their positions."""
+    pictures = (piece for piece in pieces if not isinstance(piece, np.ndarray))
+    return [(picture.length, picture.grid.at(1, slice(None)).tolist()) for picture in pictures]

@@ -1,0 +1,105 @@
+"""What a model sees by: pictures as pieces of a text, and their embeddings, kept by digest."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+
+from localspec.errors import BackendError, UsageError
+from localspec.media import NUMBERS, Kind, Medium, Run, RunName
+from localspec.pictures.decoding import Pixels, rgb_pixels
+from localspec.tokens import Tokens
+from localspec_llamacpp.bindings.batch import Hidden
+from localspec_llamacpp.bindings.projector import Piece, Projector
+
+KEPT_BYTES = 256 << 20  # of embeddings, of pictures that no text holds any more
+FLOAT = 4  # bytes of a number of an embedding
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class LlamaRun:
+    """Positions of a text that show a picture, or a piece of it."""
+
+    name: RunName
+    first: int
+    whole: bool
+    piece: Piece
+
+    @property
+    def last(self) -> int:
+        return self.first - self.name.length + 1
+
+
+class LlamaSight:
+    """Takes pictures in. `pieces` is for any thread, `embeddings` for that of the model."""
+
+    kinds: frozenset[Kind] = frozenset(("image",))
+
+    def __init__(
+        self, projector: Projector, batch: int, read: Callable[[bytes], Pixels] = rgb_pixels
+    ) -> None:
+        """See by a projector; a picture that is read whole has room in `batch` positions."""
+        self._projector, self._batch, self._read = projector, batch, read
+        self._lock = Lock()
+        self._kept: OrderedDict[bytes, Sequence[Tokens | LlamaRun]] = OrderedDict()
+        self._runs: weakref.WeakValueDictionary[int, LlamaRun] = weakref.WeakValueDictionary()
+
+    def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
+        with self._lock:
+            if medium.digest in self._kept:
+                self._kept.move_to_end(medium.digest)
+                return self._kept[medium.digest]
+        if medium.kind not in self.kinds:
+            raise UsageError("this model sees pictures, and hears no sound")
+        pieces = self._projector.pieces(self._read(medium.data))
+        with self._lock:
+            runs = [
+                self._run(RunName(medium.digest, at, piece.length), piece)
+                if not isinstance(piece, np.ndarray)
+                else piece
+                for at, piece in enumerate(pieces)
+            ]
+            self._keep(medium.digest, runs)
+        return runs
+
+    def _run(self, name: RunName, piece: Piece) -> LlamaRun:
+        """Make a run, unless a text still holds the same one."""
+        if piece.whole and piece.length > self._batch:
+            raise UsageError(
+                f"this picture takes {piece.length:,} positions that must be read at once, and "
+                f"this model was loaded for {self._batch:,}: send a smaller picture"
+            )
+        first = NUMBERS.first(name)
+        run = self._runs.get(first) or LlamaRun(name, first, piece.whole, piece)
+        self._runs[first] = run
+        return run
+
+    def _keep(self, digest: bytes, pieces: Sequence[Tokens | LlamaRun]) -> None:
+        """Keep what was used last, in so many bytes."""
+        self._kept[digest] = pieces
+        size = sum(self._bytes(pieces) for pieces in self._kept.values())
+        while size > KEPT_BYTES and len(self._kept) > 1:
+            size -= self._bytes(self._kept.popitem(last=False)[1])
+
+    def _bytes(self, pieces: Sequence[Tokens | LlamaRun]) -> int:
+        positions = sum(p.name.length for p in pieces if not isinstance(p, np.ndarray))
+        return positions * self._projector.width * FLOAT
+
+    def run(self, number: int) -> LlamaRun:
+        """Return the run that a position belongs to."""
+        with self._lock:
+            for run in self._runs.values():
+                if run.first >= number >= run.last:
+                    return run
+        raise BackendError("a text was to be read without its pictures")
+
+    def embeddings(self, run: LlamaRun) -> Hidden:
+        return self._projector.encode(run.piece)
+
+    def close(self) -> None:
+        self._projector.close()

@@ -1,0 +1,36 @@
+"""Open the projector that a model is loaded with, and measure what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from localspec.backend import Options
+from localspec_llamacpp import devices
+from localspec_llamacpp.bindings.log import BufferSize
+from localspec_llamacpp.bindings.projector import Projector
+from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+
+
+def open_projector(
+    weights: ModelWeights, options: Options, place: LayerPlacement, threads: int
+) -> Projector:
+    """Load a projector: on the first GPU here that has layers, else with the host."""
+    assert options.projector is not None
+    here = {gpu.pointer for gpu in devices.local()} if place.devices and place.layers else set()
+    device = next((pointer for pointer in place.devices if pointer in here), None)
+    return Projector(options.projector, weights, device=device, threads=threads)
+
+
+def wide_enough(options: Options, widest: int) -> Options:
+    """Make batches as large as a picture that must be read in one."""
+    return replace(options, batch=max(options.batch, widest))
+
+
+def working_bytes(sizes: Sequence[BufferSize]) -> int:
+    """Count what a projector computes in, as logged: once for each way of attention it tried."""
+    compute = [size for size in sizes if size.kind == "compute"]
+    return sum(
+        max(size.bytes for size in compute if size.where == where)
+        for where in {size.where for size in compute}
+    )
