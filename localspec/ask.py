@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from localspec.media import without_media
 from localspec.pays import Pays, always, likely
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, Tokens
@@ -19,6 +20,7 @@ class Hints:
     prediction: Tokens = field(default_factory=lambda: NONE)
     forced: Callable[[Tokens], Tokens] | None = None  # tokens that must follow a reply
     by: tuple[str, ...] | None = None  # the proposers that may draft; None: all
+    media: int = 0  # positions of pictures and sounds in its prompt
 
 
 NO_HINTS = Hints()
@@ -31,7 +33,7 @@ class Ask(NamedTuple):
     """
 
     slot: int
-    history: Tokens  # prompt and reply
+    history: Tokens  # prompt and reply; numbers below 0 are positions of pictures
     limit: int
     sampler: Sampler
     prompt: int = 0  # how many tokens of the history are the prompt
@@ -58,6 +60,13 @@ class Ask(NamedTuple):
         """Return the same ask with another end."""
         slot, history, _, sampler, prompt, hints, _, beside = self
         return Ask(slot, history, limit, sampler, prompt, hints, pays, beside)
+
+    def blind(self) -> Ask:
+        """Return the same ask for a proposer that reads tokens only."""
+        if not self.hints.media:
+            return self
+        prompt = self.prompt - self.hints.media
+        return self._replace(history=without_media(self.history), prompt=prompt)
 
     def pays_above(self, floor: float) -> Pays:
         """Return its own rule for stopping, or else one by the chance that all are right."""

@@ -231,21 +231,23 @@ class Model(Protocol):
         """Append every row in one batch; float32 [outputs, vocabulary] per row, in row order.
 
         They are valid until the next call. After an error, `truncate` returns how many
-        tokens are left.
+        tokens are left. For a model with a sight, rows may have runs (`localspec.media`): those
+        that are `whole` complete. A row with more tokens than `batch` comes alone, and is one.
         """
 
     def truncate(self, slot: int, length: int) -> int:
         """Forget all but the first `length` tokens of a slot; return how many remain.
 
         Attention keeps exactly `length`. A recurrent model may only be able to go back to a
-        checkpoint, so fewer may remain: feed the rest again. Any length is safe to ask for.
+        checkpoint, so fewer may remain: feed the rest again. In the middle of a run, what comes
+        before it remains. Any length is safe to ask for.
         """
 
     def copy(self, source: int, target: int, length: int) -> int:
         """Replace the content of `target` by the first `length` tokens of `source`.
 
-        Returns how many it now holds: `length`, one less where the newest must be read again, or 0
-        where that cannot be done.
+        Returns how many it now holds: `length`, one less where the newest must be read again, those
+        before a run where it ends within one, or 0 where that cannot be done.
         """
 
     def save(self, slot: int, most: int) -> Saved | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 class RoundCost(NamedTuple):
     """The cost of a round, or of each of several alike.
 
-    If it read prompt tokens, it teaches nothing about drafts.
+    If it read prompt tokens or pictures, it teaches nothing about drafts.
     """
 
     rows: int

@@ -5,21 +5,27 @@ Third-party proposers and tests use it in place of an engine.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from localspec.backend import Head, Roll, Row, Saved
 from localspec.draft import Draft
-from localspec.errors import ContextFull
-from localspec.media import Sight
+from localspec.errors import ContextFull, UsageError
+from localspec.media import NUMBERS, Kind, Medium, Run, RunName, Sight
 from localspec.roll import roll_by_forward
 from localspec.tokenizer import Infill, Tokenizer
 from localspec.tokens import Logits, Tokens, tokens_of
 
 VOCABULARY = 7
+# From here on, numbers in a script's context are positions of pictures: twenty bits that stand for
+# a picture and its piece, and ten for the position.
+PICTURED, PICTURES, POSITIONS = 1 << 30, 1 << 20, 1 << 10
 
 Script = Callable[[Sequence[int]], Logits]
 
@@ -36,6 +42,21 @@ def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULAR
 
     def logits(context: Sequence[int]) -> Logits:
         return drawn(*context[-3:])
+
+    return logits
+
+
+def seeing_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULARY) -> Script:
+    """Make such logits that also depend on all pictures in the text, and on where they stand."""
+
+    @cache
+    def script(*pictures: tuple[int, int]) -> Script:
+        seen = zlib.crc32(repr(pictures).encode()) if pictures else 0
+        return hashed_logits(seed + seen, sharpness, vocabulary)
+
+    def logits(context: Sequence[int]) -> Logits:
+        pictures = [(at, shown) for at, shown in enumerate(context) if shown >= PICTURED]
+        return script(*pictures)(context)
 
     return logits
 
@@ -77,6 +98,72 @@ class Alphabet:
 LETTERS = Alphabet([bytes([ord("a") + at]) for at in range(VOCABULARY)])
 
 
+@dataclass(frozen=True, eq=False)
+class ScriptedRun:
+    name: RunName
+    first: int
+    whole: bool
+
+
+class ScriptedSight:
+    """Takes any file but an empty one: a token, its runs with that token between, another token."""
+
+    kinds: frozenset[Kind] = frozenset({"image"})
+
+    def __init__(
+        self, begin: int, end: int, lengths: Sequence[int] = (3, 2), *, whole: bool = False
+    ) -> None:
+        self._begin, self._end = tokens_of([begin]), tokens_of([end])
+        self._lengths, self._whole = lengths, whole
+        self._runs: WeakValueDictionary[int, ScriptedRun] = WeakValueDictionary()
+
+    def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
+        if not medium.data:
+            raise UsageError("the picture is empty")
+        pieces: list[Tokens | Run] = []
+        for piece, length in enumerate(self._lengths):
+            pieces += [self._begin, self._run(RunName(medium.digest, piece, length))]
+        return [*pieces, self._end]
+
+    def _run(self, name: RunName) -> ScriptedRun:
+        first = NUMBERS.first(name)
+        run = self._runs.get(first) or ScriptedRun(name, first, self._whole)
+        self._runs[first] = run
+        return run
+
+    def seen(self, tokens: Sequence[int]) -> list[int]:
+        """Return the tokens of a row with what a script sees at positions of pictures."""
+        seen: list[int] = []
+        for at, token in enumerate(tokens):
+            if token >= 0:
+                seen.append(token)
+                continue
+            [run] = [r for r in self._runs.values() if 0 <= r.first - token < r.name.length]
+            place = run.first - token
+            assert place == 0 or not self._whole or at, "a row begins in the middle of a picture"
+            left = run.name.length - place
+            assert not self._whole or at + left <= len(tokens), "a row ends within a picture"
+            seen.append(shown(run.name, place))
+        return seen
+
+
+def is_picture(rows: Sequence[Row]) -> bool:
+    """Return whether a forward reads nothing but one run, or part of one."""
+    return len(rows) == 1 and bool((rows[0].tokens < 0).all())
+
+
+def shown(name: RunName, place: int) -> int:
+    """Return what a script sees at a place of a run."""
+    digest = zlib.crc32(name.digest + bytes([name.piece]))
+    return PICTURED + digest % PICTURES * POSITIONS + place
+
+
+def before_picture(held: Sequence[int], length: int) -> int:
+    """Return the length; in the middle of a run, that of what comes before it."""
+    inside = length < len(held) and held[length] >= PICTURED
+    return length - held[length] % POSITIONS if inside else length
+
+
 class ScriptedModel:
     """A model whose logits a function gives; `recurrent` makes it return to checkpoints only."""
 
@@ -89,9 +176,15 @@ class ScriptedModel:
     sight: Sight | None = None
 
     def __init__(
-        self, logits: Script, tokenizer: Alphabet = LETTERS, *, recurrent: bool = False
+        self,
+        logits: Script,
+        tokenizer: Alphabet = LETTERS,
+        *,
+        recurrent: bool = False,
+        sight: ScriptedSight | None = None,
     ) -> None:
         self.tokenizer: Tokenizer = tokenizer
+        self.sight = self._sight = sight
         self.vocabulary = tokenizer.size
         self.recurrent = recurrent
         self.forwards = 0
@@ -101,7 +194,7 @@ class ScriptedModel:
 
     def forward(self, rows: Sequence[Row]) -> list[Logits]:
         total = sum(len(row.tokens) for row in rows)
-        assert 0 < total <= self.batch, f"{total} tokens in one forward"
+        assert 0 < total <= self.batch or is_picture(rows), f"{total} tokens in one forward"
         assert len({row.slot for row in rows}) == len(rows), "a slot has two rows"
         held = sum(map(len, self.held.values()))
         if held + total > self.pool:
@@ -116,14 +209,20 @@ class ScriptedModel:
         held = self.held.setdefault(row.slot, [])
         assert len(held) + len(row.tokens) <= self.context, f"slot {row.slot} overflows"
         first = len(held) + len(row.tokens) - row.outputs
-        held.extend(row.tokens.tolist())
+        held.extend(self._seen(row.tokens.tolist()))
         self._tentative[row.slot] = row.tentative
         reports = [self._logits(held[: at + 1]) for at in range(first, len(held))]
         return np.array(reports, np.float32).reshape(row.outputs, self.vocabulary)
 
+    def _seen(self, tokens: list[int]) -> list[int]:
+        if min(tokens) >= 0:
+            return tokens
+        assert self._sight is not None, "a model without sight reads a picture"
+        return self._sight.seen(tokens)
+
     def truncate(self, slot: int, length: int) -> int:
         held = self.held.setdefault(slot, [])
-        length = min(length, len(held))
+        length = before_picture(held, min(length, len(held)))
         if self.recurrent and length < len(held):
             checkpoint = len(held) - self._tentative.get(slot, 0)
             length = checkpoint if length >= checkpoint else 0
@@ -134,6 +233,7 @@ class ScriptedModel:
     def copy(self, source: int, target: int, length: int) -> int:
         held = self.held.get(source, [])
         assert length <= len(held)
+        length = before_picture(held, length)
         if self.recurrent and length != len(held):
             length = 0
         self.held[target] = held[:length]

@@ -185,7 +185,7 @@ class PricedProposer:
 
     def _read_on(self, candidate: Candidate, piece: int) -> None:
         """Read the next piece of a text."""
-        ask, begun = candidate.ask, self._clock()
+        ask, begun = candidate.ask.blind(), self._clock()
         length = len(ask.history) - candidate.missed + piece
         self._proposer.propose([ask._replace(history=ask.history[:length], limit=0)])
         seconds = self._clock() - begun

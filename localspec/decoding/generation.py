@@ -9,6 +9,7 @@ from typing import Literal
 from localspec.adapter import Scales
 from localspec.ask import NO_HINTS, Hints
 from localspec.decoding.growing_text import GrowingText
+from localspec.media import Stretch
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import NONE, History, Tokens
 
@@ -36,6 +37,7 @@ class Generation:
     hints: Hints = NO_HINTS
     reports: bool = False  # whether outcomes have the distributions of its tokens
     adapters: Scales = ()  # that the target computes this text with
+    media: tuple[Stretch, ...] = ()  # where pictures and sounds stand in the prompt
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn

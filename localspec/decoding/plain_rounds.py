@@ -71,8 +71,9 @@ class PlainRounds:
         most = min(most, untouched) if newest_alone else 1
         steps = Steps(turns, [self._quiet_for(turn) for turn in turns], most, hurried)
         try:
-            if newest_alone and self._multi_step and self._target.head is None:
-                newest = [int(turn.generation.tokens[-1]) for turn in turns]
+            able = newest_alone and self._multi_step and self._target.head is None
+            newest = [int(turn.generation.tokens[-1]) for turn in turns] if able else []
+            if self._multi_step and newest and min(newest) >= 0:  # else a picture ends a prompt
                 self._multi_step([turn.slot for turn in turns], newest, steps.choose)
             else:
                 while steps.choose([rows[0] for rows in self._target.forward(steps.rows())]):

@@ -33,8 +33,8 @@ def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
 def within_text(g: Generation, draft: Draft) -> Draft:
     """Cut a draft from prompt lookup behind the end of the text, and where it leaves the grammar.
 
-    In a prompt the end of a turn follows what is copied, and then what others said.
-    Behind a piece of a prompt that is copied comes the end of a turn, and what others said next.
+    Behind a piece of a prompt that is copied comes the end of a turn, and what others said next, or
+    a picture.
 
     A sampled draft stays whole: to replace its tokens by their value would bias the output.
     Verification masks the target's distribution instead.
@@ -42,6 +42,8 @@ def within_text(g: Generation, draft: Draft) -> Draft:
     if draft.sources or not len(draft.tokens):
         return draft
     tokens, ends, constraint = draft.tokens.tolist(), g.ending.tokens, g.sampler.constraint
+    if min(tokens) < 0:
+        tokens = tokens[: next(at for at, token in enumerate(tokens) if token < 0)]
     if not ends.isdisjoint(tokens):
         tokens = tokens[: 1 + next(at for at, token in enumerate(tokens) if token in ends)]
     kept = constraint.keeps(tokens) if constraint else len(tokens)

@@ -44,13 +44,15 @@ class Scheduler:
         longest = self.tentative if longest is None else min(longest, self.tentative)
         if alone and len(generations) == 1:
             [g] = generations
-            return [self._reading(g) if g.reads else self._turn(g, self.batch, longest)]
+            turn = self._reading(g) if g.reads else self._turn(g, self.batch, longest)
+            return [turn.at_edge(self.batch, self.batch) if g.media else turn]
         beside = self.batch if allowance is None else allowance
         reading = self.batch if alone and all(g.reads for g in generations) else beside
         turns: list[Turn] = []
         left, begun = self.batch, False
         for g in in_turn(generations):
             turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left, longest)
+            turn = turn.at_edge(left, self.batch) if g.media else turn
             if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not begun):
                 turns.append(turn)
                 left -= turn.feed + turn.limit

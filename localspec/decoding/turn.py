@@ -37,6 +37,31 @@ class Turn(NamedTuple):
         """Whether the proposer is asked: for a draft, or to keep up with a prompt."""
         return self.limit > 0 or (self.generation.depth > 0 and not self.emits)
 
+    @property
+    def sees(self) -> bool:
+        """Whether it reads positions of a picture or a sound."""
+        start = self.generation.cached
+        end = start + self.feed
+        return any(place.start < end and start < place.end for place in self.generation.media)
+
+    def at_edge(self, room: int, batch: int) -> Turn:
+        """Cut the turn where no run that is read at once is cut.
+
+        A run that it begins with is read as soon as there is room for all of it in a batch, or else
+        alone.
+        """
+        g = self.generation
+        end = g.cached + self.feed
+        for place in g.media:
+            if place.whole and place.start < end < place.end:
+                if g.cached < place.start:
+                    return self._replace(feed=place.start - g.cached, emits=False)
+                feed = place.end - g.cached
+                if feed > room and room < batch:
+                    return self._replace(feed=0, emits=False)
+                return self._replace(feed=feed, emits=place.end == g.history.size)
+        return self
+
     def ask(self, beside: int = 0) -> Ask:
         """Ask for a draft, to be verified beside so many prompt tokens."""
         g = self.generation

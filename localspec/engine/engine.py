@@ -124,7 +124,7 @@ class Engine:
         sampler = Sampler(
             settings.sampling,
             seed,
-            prompt,
+            request.text_of(prompt, settings),
             Masks(
                 constraint,
                 self._bans.ban(settings.banned_strings),
@@ -168,6 +168,7 @@ class Engine:
         if len(active) > 1:
             note_waiting(active, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
+        sees = any(turn.sees for turn in turns if turn.generation.media)
         begins, begun = any(turn.begins for turn in turns), self._clock()
         outcomes = self._run(turns, hurried)
         self._notify()
@@ -182,12 +183,13 @@ class Engine:
             self._turns.note(elapsed)
         seconds = elapsed / rounds
         self.slots.tidy(tokens * rounds)
-        self._pace.note(tokens if begins else read, seconds, before)
+        if not sees:  # how long a picture takes tells nothing about tokens
+            self._pace.note(tokens if begins else read, seconds, before)
         self.tiers.reading_seconds = self._pace.per_token
         if self._notes:
             emitted = sum(outcome.emitted for outcome in outcomes) // rounds
             held = sum(outcome.turn.generation.cached for outcome in outcomes)
-            cost = RoundCost(len(widths), tokens, emitted, seconds, read > 0, held, rounds)
+            cost = RoundCost(len(widths), tokens, emitted, seconds, read > 0 or sees, held, rounds)
             for note in self._notes:
                 note(cost)
 

@@ -9,6 +9,7 @@ from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
 from localspec.engine.settings import Settings
 from localspec.errors import PromptTooLong, UsageError
+from localspec.media import Stretch, stretches, without_media
 from localspec.proposer import Hints
 from localspec.sampling.sampler import Sampler
 from localspec.thought.budget import ThoughtBudget
@@ -20,8 +21,8 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
     """Refuse a request that the model cannot do, with the numbers."""
     if not len(prompt):
         raise UsageError("the prompt is empty; give at least one token")
-    last = model.vocabulary - 1
-    if prompt.min() < 0 or prompt.max() > last:
+    last, media = model.vocabulary - 1, places(prompt, settings)
+    if (prompt.min() < 0 and not media) or prompt.max() > last:
         raise UsageError(f"the prompt has tokens outside 0 to {last}")
     if any(not 0 <= token <= last for token in settings.sampling.bias):
         raise UsageError(f"bias names tokens outside 0 to {last}")
@@ -33,6 +34,16 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
     if settings.depth is not None and settings.depth > model.tentative:
         raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
     require_adapters(adapters_of(model), scales(model, settings))
+
+
+def places(prompt: Tokens, settings: Settings) -> tuple[Stretch, ...]:
+    """Find the runs of a request in its prompt; refuse positions of others."""
+    return tuple(stretches(prompt, settings.media)) if settings.media else ()
+
+
+def text_of(prompt: Tokens, settings: Settings) -> Tokens:
+    """Return the tokens of a prompt alone, by which those of the reply are penalised."""
+    return without_media(prompt) if settings.media else prompt
 
 
 def scales(model: Model, settings: Settings) -> Scales:
@@ -63,6 +74,8 @@ def generation(
     forced = sampler.forced if sampler.forces else None
     # As much as a reply could have: all of a longer one would take its time.
     prediction = model.tokenizer.encode(settings.prediction[: model.context * LONG_TOKEN])
+    media = places(prompt, settings)
+    seen = sum(place.end - place.start for place in media)
     return Generation(
         History(prompt),
         sampler,
@@ -73,9 +86,10 @@ def generation(
         ),
         spelling(model.tokenizer, settings.marks),
         depth=depth if settings.depth is None else settings.depth,
-        hints=Hints(prediction, forced, settings.proposers),
+        hints=Hints(prediction, forced, settings.proposers, seen),
         reports=settings.logprobs is not None and settings.sampled_logprobs,
         adapters=scales(model, settings),
+        media=media,
     )
 
 

@@ -9,6 +9,7 @@ from types import NoneType
 from localspec.adapter import check_scale
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
+from localspec.media import Run
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.thought.form import Thoughts
 
@@ -42,6 +43,7 @@ class Settings:
     reasoning_budget: of a chat: most tokens of thought; None or -1: no limit; 0: no thought
     reasoning_budget_message: a text that ends a thought whose budget is spent
     thoughts: of a chat: how the reply shows its thoughts
+    media: the pictures and sounds in the prompt
     """
 
     max_tokens: int | None = None
@@ -62,6 +64,7 @@ class Settings:
     reasoning_budget: int | None = None
     reasoning_budget_message: str | None = None
     thoughts: Thoughts | None = None
+    media: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_kinds()

@@ -1,14 +1,13 @@
 """KV caches of long texts on disk, for later and for other processes.
 
-A file is one text: its tokens, the scales of the adapters that it was computed with, if any, and
-its KV cache in the engine's form, under the sums of all.
+A file is one text, as `text_form` has it, and its KV cache in the engine's form, under the sums of
+all.
 Engines hardly check the data they restore, so a file must be whole and our own.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -29,21 +28,20 @@ from numpy.typing import NDArray
 from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.errors import UsageError
+from localspec.prefix_cache import text_form
 from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.system import free_memory
 from localspec.tokens import Tokens
 
 MAGIC = b"localspec text 1"
 # The sum of everything after it but the data, the sum of the data, the identity, whether it serves
-# as a whole only, the number of tokens, and the bytes of data. Then come the tokens, scales of
-# adapters as JSON, unless there are none, and the data.
+# as a whole only, the number of tokens, and the bytes of data. Then come the text and the data.
 HEAD = struct.Struct("<16s32s32s32s?QQ")
 SUMMED_FROM = 48  # bytes of the head that its own sum leaves out
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
 PART = re.compile(r"kept-.*\.part")  # a file that is being written
 STALE_SECONDS = 3600.0  # after which such a file was left by a process that died
 MAX_FILES = 1024
-MAX_SCALES_BYTES = 1 << 16
 
 LOG = logging.getLogger("localspec")
 
@@ -117,7 +115,7 @@ class Disk:
         self.wait()
         self._look()
         old = [] if saved.whole else needless(self._texts.values(), tokens, adapters)
-        path = self._folder / f"{self._mine}-{digest_of(written_text(tokens, adapters))}.kept"
+        path = self._folder / f"{self._mine}-{digest_of(text_form.packed(tokens, adapters))}.kept"
 
         def write() -> str:
             head = pack(self._identity, tokens, saved, adapters)
@@ -164,11 +162,6 @@ class Disk:
                 continue
 
 
-def written_text(tokens: Tokens, adapters: Scales) -> bytes:
-    scales = json.dumps(adapters).encode() if adapters else b""
-    return tokens.astype("<i4").tobytes() + scales
-
-
 def digest_of(text: bytes) -> str:
     """Compute the part of a file's name that stands for its text."""
     return hashlib.sha256(text).hexdigest()[:32]
@@ -178,7 +171,7 @@ def pack(identity: bytes, tokens: Tokens, saved: Saved, adapters: Scales) -> lis
     """Pack the head of a file, before the data."""
     data_sum = hashlib.sha256(saved.data.data).digest()
     fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
-    text = written_text(tokens, adapters)
+    text = text_form.packed(tokens, adapters)
     own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + text).digest()
     return [HEAD.pack(MAGIC, own_sum, *fields), text]
 
@@ -190,7 +183,7 @@ def identified(identity: str) -> bytes:
 def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; raise a ValueError if it was not written under its name."""
     text = parse(file, path, identity)
-    if digest_of(written_text(text.tokens, text.adapters)) not in path.name:
+    if digest_of(text_form.packed(text.tokens, text.adapters)) not in path.name:
         raise ValueError("it is damaged")
     return text
 
@@ -203,15 +196,13 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     if len(head) < HEAD.size:
         raise ValueError("it is not whole")
     magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
-    scales_bytes = size - (HEAD.size + 4 * count + data_bytes)
-    if (magic, whose) != (MAGIC, identity) or not 0 <= scales_bytes <= MAX_SCALES_BYTES:
+    beside = size - (HEAD.size + 4 * count + data_bytes)
+    if (magic, whose) != (MAGIC, identity) or not 0 <= beside <= text_form.MAX_BYTES:
         raise ValueError("it is not whole, or of another model")
-    text = file.read(4 * count + scales_bytes)
+    text = file.read(4 * count + beside)
     if hashlib.sha256(head[SUMMED_FROM:] + text).digest() != own_sum:
         raise ValueError("it is damaged")
-    tokens = np.frombuffer(text, "<i4", count).astype(np.int32)
-    scales = json.loads(text[4 * count :] or "[]")
-    adapters = tuple((int(number), float(scale)) for number, scale in scales)
+    tokens, adapters = text_form.unpacked(text, count)
     return DiskText(tokens, whole, path, data_bytes, data_sum, adapters=adapters)
 
 

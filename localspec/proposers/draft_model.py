@@ -19,7 +19,10 @@ FLOOR = 0.4  # stop below this chance that all is right, unless the ask has its 
 
 
 class DraftModelProposer:
-    """Reconciles its KV cache with the history at every ask, by their common prefix."""
+    """Reconciles its KV cache with the history at every ask, by their common prefix.
+
+    It reads tokens only, as if there were no pictures in the text.
+    """
 
     def __init__(self, model: Model, floor: float = FLOOR) -> None:
         self._model = model
@@ -29,12 +32,13 @@ class DraftModelProposer:
         self._given_up: set[int] = set()
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        able = [ask for ask in asks if self._has_room(ask)]
+        able = [ask for ask in map(Ask.blind, asks) if self._has_room(ask)]
         drafts = self._draft(able)
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
     def unread(self, ask: Ask) -> int:
         """Count the tokens to read first; the newest goes with the last of an earlier draft."""
+        ask = ask.blind()
         if not self._has_room(ask):
             return 0
         texts = self._held if ask.slot in self._released else [self._held[ask.slot]]
@@ -117,8 +121,8 @@ class DraftModelProposer:
 
     def _start(self, ask: Ask) -> Roll:
         row = Row(ask.slot, ask.history[len(self._held[ask.slot]) :])
-        pays = ask.pays_above(self._floor)
-        return Roll(row, ask.limit, ask.sampler, len(ask.history), pays)
+        start = len(ask.history) + ask.hints.media
+        return Roll(row, ask.limit, ask.sampler, start, ask.pays_above(self._floor))
 
 
 def make(pair: Pair) -> DraftModelProposer:

@@ -7,13 +7,13 @@ from numbers import Integral
 from typing import TypeGuard
 
 from localspec.errors import UsageError
-from localspec.templates.message import Message
 
+GivenMessage = Mapping[str, object]  # `role` and `content`, and `images` and others beside these
 MAX_SHOWN = 60  # characters of what was given in place of a message
 FORM = "{'role': 'user', 'content': '...'}"
 
 
-def as_messages(conversation: object) -> Sequence[Message]:
+def as_messages(conversation: object) -> Sequence[GivenMessage]:
     """Take a text for one message of the user, and check a list of messages."""
     if isinstance(conversation, str):
         return [{"role": "user", "content": conversation}]
@@ -25,8 +25,8 @@ def as_messages(conversation: object) -> Sequence[Message]:
     return [require_message(number, message) for number, message in enumerate(conversation, 1)]
 
 
-def require_message(number: int, message: object) -> Message:
-    """Require a role and a content; a call of tools needs no content."""
+def require_message(number: int, message: object) -> GivenMessage:
+    """Require a role and a content; a call of tools, or a picture, needs no content."""
     if not isinstance(message, Mapping):
         raise UsageError(f"message {number} is {shortened(message)}; it must be like {FORM}")
     role, content = message.get("role"), message.get("content")
@@ -34,7 +34,7 @@ def require_message(number: int, message: object) -> Message:
         raise UsageError(
             f"message {number} has no role: {shortened(message)}; it must be like {FORM}"
         )
-    if content is None and not message.get("tool_calls"):
+    if content is None and not (message.get("tool_calls") or message.get("images")):
         raise UsageError(
             f"message {number} has no content: {shortened(message)}; it must be like {FORM}"
         )

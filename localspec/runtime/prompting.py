@@ -14,6 +14,8 @@ from localspec.dialects.schemas import repair_tool
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
+from localspec.media import Medium
+from localspec.runtime.media_text import marked, parted
 from localspec.templates.message import Json, Message, Tool
 from localspec.templates.thinking import BUDGET, SWITCH
 from localspec.thought.form import Thoughts
@@ -39,6 +41,7 @@ class Conversation:
     parallel: bool | None = None  # whether several calls are wanted; None: where calls are free
     format: Grammar | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)  # for the chat template
+    media: Sequence[Medium] = ()  # for the parts of messages that are no text, in their order
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", list(map(repair_tool, self.tools)))
@@ -95,11 +98,11 @@ class PreparedPrompt:
 
 
 def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:
-    """Render and tokenise a conversation; may take seconds for a long one."""
+    """Render and tokenise a conversation; may take seconds for a long one, or for pictures."""
     if settings.reasoning_budget is None and conversation.extra.get(SWITCH) is False:
         settings = replace(settings, reasoning_budget=0)
-    text = rendered(runtime, conversation, settings)
-    ending = text[-MAX_ENDING:]
+    text = parted(rendered(runtime, conversation, settings), conversation.media)
+    ending = text.texts[-1][-MAX_ENDING:]
     marks = map(runtime.control_token, runtime.dialect.marks)
     settings = replace(
         settings,
@@ -107,19 +110,24 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
         grammar=grammar(runtime, conversation, ending),
         thoughts=thoughts(runtime, conversation, settings, ending),
     )
-    return PreparedPrompt(runtime.read(text), settings, runtime, conversation, ending)
+    tokens, runs = text.read(runtime)
+    return PreparedPrompt(tokens, replace(settings, media=runs), runtime, conversation, ending)
 
 
 def rendered(runtime: Runtime, conversation: Conversation, settings: Settings) -> str:
-    """Render a conversation; a template that reads them hears of budgets for thought."""
+    """Render a conversation, with a mark for each of its media.
+
+    A template that reads them hears of budgets for thought.
+    """
     extra = dict(conversation.extra)
     if settings.reasoning_budget == 0:
         extra.setdefault(SWITCH, False)
     elif (settings.reasoning_budget or 0) > 0:
         extra.setdefault(BUDGET, settings.reasoning_budget)
-    return runtime.render(
-        conversation.messages, conversation.offered, extra, continued=conversation.begun
-    )
+    messages = conversation.messages
+    if conversation.media:
+        messages = marked(messages, conversation.media)
+    return runtime.render(messages, conversation.offered, extra, continued=conversation.begun)
 
 
 def thoughts(

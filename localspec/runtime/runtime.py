@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from queue import SimpleQueue
 from types import TracebackType
@@ -24,7 +24,9 @@ from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
 from localspec.runtime import prompting
-from localspec.runtime.messages import are_tokens, as_messages
+from localspec.runtime.media_text import marked, parted
+from localspec.runtime.message_media import with_media
+from localspec.runtime.messages import GivenMessage, are_tokens, as_messages
 from localspec.runtime.reply_options import (
     ReplyOptions,
     conversation_with,
@@ -39,7 +41,7 @@ from localspec.templates.tools_in_words import instructed
 from localspec.tokens import tokens_of
 
 T = TypeVar("T")
-Prompt = str | Sequence[Message] | Sequence[int]
+Prompt = str | Sequence[GivenMessage] | Sequence[int]
 ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look at the vocabulary
 
 
@@ -63,6 +65,7 @@ class Runtime:
     Used as a context it is closed at the end.
 
     tokenizer: encodes texts, and knows the chat template
+    sight: takes in pictures and sounds; None: the model reads text only
     context: tokens that one text can have, prompt and reply together
     slots: texts that are worked on at once
     known: what loading found out: `known.plan` with its concessions, `known.pairing`
@@ -75,6 +78,7 @@ class Runtime:
         facts: LoadedFacts = NO_FACTS,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
+        self.sight = engine.target.sight
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.known = facts
@@ -108,11 +112,13 @@ class Runtime:
 
     def chat(
         self,
-        messages: str | Sequence[Message],
+        messages: str | Sequence[GivenMessage],
         settings: Settings = DEFAULT,
         **options: Unpack[ReplyOptions],
     ) -> Result:
         """Answer messages with `role` and `content`, or a text as one message of the user.
+
+        A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
 
         Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
         """
@@ -138,7 +144,8 @@ class Runtime:
             return self._begun(prompt, settings, as_it_is)
         if raw:
             raise UsageError("raw is for a text; messages go through the chat template")
-        conversation = conversation_with(as_messages(prompt), settings, options)
+        messages, media = with_media(as_messages(prompt))
+        conversation = replace(conversation_with(messages, settings, options), media=media)
         prepared = prompting.prompt(self, conversation, settings)
         return self._begun(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
 
@@ -186,9 +193,10 @@ class Runtime:
         """Tokenise a plain prompt, with the start token if the model wants one."""
         return self._tokenised(text, special=False)
 
-    def conversation(self, messages: Sequence[Message]) -> list[int]:
+    def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
-        return self.read(self.render(as_messages(messages)))
+        texts, media = with_media(as_messages(messages))
+        return parted(self.render(marked(texts, media)), media).read(self)[0]
 
     def render(
         self,

@@ -10,10 +10,10 @@ from hashlib import blake2s
 from itertools import islice
 from typing import Protocol, TypeVar
 
-import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from localspec.prefix_cache.text_form import packed
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, refused
 from localspec.server.model_host import ModelHost, Served
@@ -26,6 +26,7 @@ from localspec.server.replies.streaming import SSE, Answer, Streaming, while_lis
 from localspec.server.requests.leniency import safe
 from localspec.server.requests.prepared import Prepared
 from localspec.server.safety import Manager
+from localspec.tokens import tokens_of
 from localspec.vector_model import Kind
 
 T = TypeVar("T")
@@ -145,4 +146,4 @@ def prefix_hash(prompts: Sequence[Prepared]) -> str:
     tokens = prompts[0].tokens[:PREFIX_TOKENS] if prompts else ()
     if len(tokens) < PREFIX_TOKENS:
         return ""
-    return blake2s(np.asarray(tokens, np.int32).tobytes(), digest_size=8).hexdigest()
+    return blake2s(packed(tokens_of(tokens), ()), digest_size=8).hexdigest()

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
 from localspec.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
+from localspec.media import Stretch
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokens import History, tokens_of
@@ -145,3 +146,51 @@ def test_every_token_is_fed_once(prompts, replies, allowance):
 @pytest.mark.parametrize("most", [-1, 0])
 def test_nothing_is_read_where_there_is_no_room(most):
     assert piece(text(30), most) == 0
+
+
+def with_pictures(length, *places, whole=True):
+    """A text with pictures at these places."""
+    made = text(length)
+    made.media = tuple(Stretch(start, end, whole) for start, end in places)
+    return made
+
+
+def pieces(texts, rounds=12):
+    """Run rounds; return what each text was fed, as places in it."""
+    fed = {id(g): [] for g in texts}
+    for _ in range(rounds):
+        turns = SCHEDULER.plan(texts, PIECE)
+        for g in texts:
+            g.waited += 1
+        for turn in turns:
+            g = turn.generation
+            fed[id(g)].append((g.cached, g.cached + turn.feed))
+            g.cached += turn.feed
+            g.waited = 0
+            if turn.emits:
+                g.history.extend([2])
+    return [fed[id(g)] for g in texts]
+
+
+def test_no_piece_cuts_a_picture_that_is_read_at_once():
+    [fed] = pieces([with_pictures(1000, (500, 700), (700, 720))], rounds=3)
+    assert fed == [(0, 500), (500, 1000), (1000, 1001)]
+    [fed] = pieces([with_pictures(1000, (500, 700), whole=False)], rounds=2)
+    assert fed == [(0, 512), (512, 1000)]
+
+
+def test_a_picture_that_is_read_at_once_is_read_beside_replies_though_it_is_longer_than_a_piece():
+    reply, fed = pieces([text(9, said=1), with_pictures(400, (10, 310))], rounds=4)
+    assert fed[:2] == [(0, 10), (10, 310)]
+    assert len(reply) == 4
+
+
+def test_a_picture_that_fills_a_batch_is_read_alone_and_replies_wait_a_round():
+    reply, fed = pieces([text(9, said=1), with_pictures(700, (10, 610))], rounds=6)
+    assert (10, 610) in fed
+    assert len(reply) == 5
+
+
+def test_a_prompt_that_ends_in_a_picture_begins_its_reply_behind_it():
+    _, fed = pieces([text(9, said=1), with_pictures(310, (10, 310))], rounds=3)
+    assert fed == [(0, 10), (10, 310), (310, 311)]

@@ -34,3 +34,9 @@ def test_a_draft_that_reaches_no_end_stays_whole():
 
 def test_a_sampled_draft_stays_whole():
     assert len(cut([4, END, 6], sampled=True)) == 3
+
+
+def test_a_draft_ends_before_a_picture():
+    assert cut([4, 5, -1024, -1025, 6]).tokens.tolist() == [4, 5]
+    assert len(cut([-1024, 4])) == 0
+    assert len(cut([4, -1024]).confidences) == 1

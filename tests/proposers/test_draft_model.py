@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.proposer import Ask
+from localspec.proposer import Ask, Hints
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
@@ -51,3 +51,17 @@ def test_nothing_is_to_be_read_of_a_text_for_which_there_is_no_room():
     model.context = len(TEXT) + 3
     assert DraftModelProposer(model).unread(ask(TEXT)) == 0
     assert DraftModelProposer(model).unread(ask(TEXT, limit=3)) > 0
+
+
+def test_positions_of_pictures_are_not_read_and_count_for_nothing():
+    proposer = DraftModelProposer(scripted())
+    pictured = [*TEXT[:10], *range(-1024, -1224, -1), *TEXT[10:]]
+    seeing = ask(pictured)._replace(hints=Hints(media=200))
+    assert proposer.unread(seeing) == len(TEXT) - 2
+    proposer.propose([seeing._replace(limit=0)])
+    assert proposer.unread(ask(TEXT)) == 0
+    [draft] = proposer.propose([seeing])
+    assert (
+        draft.tokens.tolist()
+        == DraftModelProposer(scripted()).propose([ask(TEXT)])[0].tokens.tolist()
+    )

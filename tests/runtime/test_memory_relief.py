@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -29,9 +30,11 @@ from localspec.runtime.resolved_pair import ResolvedPair
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
+from localspec.testing import ScriptedModel
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.machines import GB, MB, cpu
+from tests.pictures import CAT, DOG, pictured, seeing
 from tests.runs import Want, converse, replies, said, scripted
 
 PROMPTS = ([1, 2, 3, 4, 5] * 4, [2, 2, 3], [5, 4, 3, 2, 1, 1])
@@ -71,6 +74,7 @@ class Twins:
     depth: bool = True
     wanted: tuple[str, ...] = ("suffix", "draft-model")
     clock: Clock = field(default_factory=Clock)
+    target: Callable[[], ScriptedModel] = scripted
 
     def __post_init__(self):
         self.memory = Memory(self.clock)
@@ -88,7 +92,7 @@ class Twins:
         # A draft takes a tenth of a round, however busy this machine is.
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None, Clock(step=0.001))
-        self.loaded = Reloaded(Pair(scripted(), self.draft()), resolved)
+        self.loaded = Reloaded(Pair(self.target(), self.draft()), resolved)
         self.relief = DraftModelRelief(self.loaded, factory, self.memory, self.clock)
         self.engine = Engine(
             self.loaded.pair.target,
@@ -145,6 +149,18 @@ def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wan
             "the draft model was put away, prompt lookup drafts instead: 12 MiB are left"
         )
         assert set(result.speculation.tokens_by_source) >= {"draft-model", "suffix", "target"}
+
+
+def test_the_text_behind_pictures_is_the_same_when_the_draft_model_goes_in_the_middle():
+    def wants(model):
+        prompts = ([1, 2], CAT, [3, 1, 2]), (DOG, [2, 1])
+        return [pictured(model, *parts, settings=WANTS[0].settings) for parts in prompts]
+
+    twins, plainly = Twins(target=seeing), seeing()
+    twins.memory.short = 3.0
+    found = converse(twins.engine, wants(twins.loaded.pair.target))
+    assert twins.drafts[0].closed
+    assert said(found) == said(replies(plainly, Silent(), wants(plainly)))
 
 
 class Quieted(Silent):

@@ -67,7 +67,8 @@ def note(model: str, result: Result) -> None:
 def quote(prompts: Sequence[Prepared]) -> None:
     for prompt in prompts:
         tokenizer = prompt.served.runtime.tokenizer
-        text = b"".join(map(tokenizer.token_bytes, prompt.tokens))
+        tokens = (token for token in prompt.tokens if token >= 0)  # below: pictures
+        text = b"".join(map(tokenizer.token_bytes, tokens))
         log.info("prompt: %s", text.decode("utf-8", "replace"))
 
 

@@ -110,7 +110,8 @@ class OllamaAnswer:
         read = (timings.first_token or timings.total) - timings.queued
         extras: dict[str, object] = {}
         if self.format.kind == "generate":
-            extras["context"] = [*reply.prepared.tokens, *reply.result.tokens]
+            prompt = [token for token in reply.prepared.tokens if token >= 0]  # below: pictures
+            extras["context"] = [*prompt, *reply.result.tokens]
         return {
             "done": True,
             **extras,

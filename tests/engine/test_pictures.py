@@ -1,0 +1,281 @@
+"""Behind pictures, too, speculation changes the speed and never the text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from localspec.control.best import Best
+from localspec.control.depth import Depth
+from localspec.costs import Costs
+from localspec.engine.engine import Engine, EngineParts
+from localspec.engine.settings import Settings
+from localspec.errors import UsageError
+from localspec.prefix_cache.ram import Ram
+from localspec.prefix_cache.tiers import CacheTiers
+from localspec.proposers.draft_model import DraftModelProposer
+from localspec.proposers.ngram import NgramProposer
+from localspec.proposers.silent import Silent
+from localspec.sampling.parameters import Sampling
+from localspec.testing import hashed_logits, seeing_logits
+from localspec.tokens import tokens_of
+from tests.chi_square import chi_square, limit
+from tests.pictures import BEGIN, CAT, DOG, END, Watched, pictured, seeing, seen
+from tests.runs import PROPOSERS, Want, converse, replies, said, scripted
+
+LONG = Settings(max_tokens=40, ignore_end=True)
+PROMPTS = (
+    ([1, 2], CAT, [3, 1, 2]),
+    (CAT, [1, 2, 3, 1, 2]),
+    ([1], CAT, DOG, [2]),
+    ([1], CAT, [2, 2], CAT, [1, 2, 1]),
+    ([3, 1, 2], DOG),
+    ([1, 2, 3, 1, 2],),
+)
+
+
+def wants(model, settings=LONG):
+    return [
+        pictured(model, *parts, settings=replace(settings, seed=seed))
+        for seed, parts in enumerate(PROMPTS)
+    ]
+
+
+def plain(settings=LONG, **options):
+    """The replies without drafts, each to a prompt that is read alone and at once."""
+    model = seeing(**options)
+    return said([replies(model, Silent(), [want])[0] for want in wants(model, settings)])
+
+
+def test_a_reply_depends_on_the_pictures_and_on_where_they_stand():
+    prompts = [([1, 2], CAT), ([1, 2], DOG), ([1], CAT, [2]), (CAT, [1, 2]), ([1, 2],)]
+    model = seeing()
+    texts = said(replies(model, Silent(), [pictured(model, *p, settings=LONG) for p in prompts]))
+    assert len({text for text, _, _ in texts}) == len(prompts)
+
+
+@pytest.mark.parametrize("name", PROPOSERS)
+@pytest.mark.parametrize("batch", [7, 64])
+@pytest.mark.parametrize("whole", [False, True], ids=["in pieces", "at once"])
+@pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
+def test_greedy_text_behind_pictures_is_the_plain_text(name, batch, whole, recurrent):
+    model = seeing(lengths=(3, 9), whole=whole, batch=batch, recurrent=recurrent)
+    assert said(replies(model, PROPOSERS[name](), wants(model))) == plain(lengths=(3, 9))
+
+
+@pytest.mark.parametrize("length", [60, 64, 65, 200])
+def test_a_picture_that_is_read_at_once_may_be_longer_than_a_batch(length):
+    model = Watched(seeing(lengths=(length,), whole=True))
+    texts = said(replies(model, NgramProposer(3, 1), wants(model)))
+    assert texts == plain(lengths=(length,))
+    assert all(sum(map(len, rows)) <= max(length, 64) for rows in model.rounds)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(1.0),
+        Sampling(1.2, 5, 0.9, 0.02, 1.3, presence=0.5, frequency=0.3, penalty_window=8),
+        Sampling(1.0, bias={1: 2.0}, repetition=1.4),
+        Sampling(1.0, dry_multiplier=1.5, dry_allowed_length=1, dry_breakers=("e",)),
+        Sampling(1.0, xtc_probability=0.5, xtc_threshold=0.15),
+        Sampling(1.0, mirostat=2, mirostat_tau=1.2, mirostat_eta=0.4),
+    ],
+    ids=["all", "penalised", "biased", "dry", "xtc", "mirostat"],
+)
+@pytest.mark.parametrize("name", ["ngram", "suffix", "prediction", "forced", "best"])
+def test_a_seeded_text_behind_pictures_is_the_plain_text(name, sampling):
+    settings = replace(LONG, sampling=sampling)
+    model = seeing(batch=9)
+    assert said(replies(model, PROPOSERS[name](), wants(model, settings))) == plain(settings)
+
+
+def text_probabilities(model, want, length):
+    """The probability of every text of so many tokens."""
+    logits, sampling, texts = seeing_logits(1), want.settings.sampling, {(): 1.0}
+    prompt = seen(model, want)
+    for _ in range(length):
+        texts = {
+            (*reply, token): p * q
+            for reply, p in texts.items()
+            for drawn in [sampling.distribution(logits([*prompt, *reply]))]
+            for token, q in zip(drawn.ids.tolist(), drawn.probs.tolist(), strict=True)
+        }
+    return texts
+
+
+@pytest.mark.parametrize("name", ["ngram", "suffix", "twin", "stranger", "translated", "best"])
+@pytest.mark.parametrize("parts", PROMPTS[1:4:2], ids=["one", "twice"])
+def test_sampled_texts_behind_pictures_follow_the_targets_distribution(name, parts):
+    model, total, length = seeing(), 2000, 3
+    settings = Settings(max_tokens=length, sampling=Sampling(0.9), ignore_end=True)
+    want = pictured(model, *parts, settings=settings)
+    asked = [Want(want.prompt, replace(want.settings, seed=seed)) for seed in range(total)]
+    counts: dict[tuple[int, ...], int] = {}
+    for result in replies(model, PROPOSERS[name](), asked):
+        counts[result.tokens] = counts.get(result.tokens, 0) + 1
+    statistic, freedom = chi_square(counts, text_probabilities(model, want, length), total)
+    assert statistic < limit(freedom)
+
+
+def test_a_draft_model_reads_the_text_without_pictures_and_draws_as_the_target_does():
+    """A twin that is sampled with the target's dice is right as long as it knows the position."""
+    settings = Settings(max_tokens=60, sampling=Sampling(1.0), ignore_end=True, seed=3)
+    model = seeing(hashed_logits(1))
+    twin = {"draft-model": DraftModelProposer(scripted(1), floor=0)}
+    costs = Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 1e-6, 4: 2e-6}})
+    proposer = Best(twin, Depth(costs))
+    [result] = replies(model, proposer, [pictured(model, CAT, [1, 2, 3], settings=settings)])
+    assert result.speculation.drafted > 20
+    assert result.speculation.acceptance_rate == 1
+
+
+COLD = {
+    "repetition": Sampling(repetition=1.8),
+    "window": Sampling(repetition=1.8, presence=0.5, penalty_window=6),
+    "dry": Sampling(dry_multiplier=2.5, dry_allowed_length=1, dry_breakers=("e",)),
+}
+
+
+@pytest.mark.parametrize("sampling", COLD.values(), ids=COLD)
+def test_penalties_look_at_tokens_only(sampling):
+    model, settings = seeing(hashed_logits(1)), replace(LONG, sampling=sampling)
+    with_picture = pictured(model, CAT, [1, 2, 3, 1, 2], settings=settings)
+    without = Want([BEGIN, BEGIN, END, 1, 2, 3, 1, 2], settings)
+    assert said(replies(model, Silent(), [with_picture])) == said(
+        replies(scripted(1), Silent(), [without])
+    )
+
+
+def test_strings_are_banned_and_log_probabilities_reported_behind_pictures():
+    settings = replace(LONG, banned_strings=("ab", "c"), logprobs=3, sampled_logprobs=True)
+    texts = []
+    for proposer in (Silent(), NgramProposer(3, 1)):
+        model = seeing()
+        results = replies(model, proposer, wants(model, settings))
+        texts.append(said(results))
+        assert all(len(result.logprobs) == 40 for result in results)
+        assert not any("c" in result.text or "ab" in result.text for result in results)
+    assert texts[0] == texts[1]
+
+
+def test_positions_of_a_picture_count_as_tokens_of_the_prompt():
+    model = seeing()
+    [result] = replies(model, Silent(), [pictured(model, [1, 2], CAT, [3], settings=LONG)])
+    assert result.usage.prompt_tokens == 2 + 8 + 1
+
+
+# What may be in a prompt
+
+
+def check(model, prompt, runs):
+    Engine(model, Silent()).prepare(tokens_of(prompt), replace(LONG, media=runs), lambda _: None)
+
+
+def test_only_whole_runs_of_its_own_pictures_are_taken_in_a_prompt():
+    model = seeing()
+    cat = pictured(model, [1], CAT, [2])
+    dog = pictured(model, [1], DOG, [2])
+    check(model, cat.prompt, cat.settings.media)
+    first = cat.prompt.index(cat.settings.media[0].first)
+    cut = [*cat.prompt[: first + 1], *cat.prompt[first + 2 :]]
+    turned = [*cat.prompt[:first], *cat.prompt[first : first + 3][::-1], *cat.prompt[first + 3 :]]
+    for prompt in (cut, turned, cat.prompt[: first + 2], [1, -1, 2], dog.prompt):
+        with pytest.raises(UsageError, match="that is no token"):
+            check(model, prompt, cat.settings.media)
+    for prompt in (cat.prompt, [1, -1, 2]):
+        with pytest.raises(UsageError, match="tokens outside 0 to 6"):
+            check(model, prompt, ())
+
+
+# The prefix cache
+
+
+class Talk:
+    """Requests one after the other through one engine."""
+
+    def __init__(self, model=None, tiers=None):
+        self.model = Watched(model or seeing(lengths=(40, 30)))
+        self.engine = Engine(self.model, NgramProposer(3, 1), parts=EngineParts(tiers=tiers))
+
+    def ask(self, *parts, settings=LONG):
+        """Return a result, and the positions of pictures that were read for it."""
+        before = self.model.read
+        [result] = converse(self.engine, [pictured(self.model, *parts, settings=settings)])
+        return result, self.model.read - before
+
+
+def test_the_next_turn_reads_nothing_of_a_picture_again():
+    talk = Talk()
+    first, read = talk.ask([1, 2], CAT, [3])
+    assert read == 70
+    second, read = talk.ask([1, 2], CAT, [3], first.tokens, [1, 1])
+    assert read == 0
+    assert second.usage.cached_tokens == first.usage.prompt_tokens + len(first.tokens) - 1
+    third, read = talk.ask([1, 2], CAT, [3], first.tokens, [1, 1], second.tokens, DOG, [2])
+    assert read == 70
+    assert third.usage.cached_tokens > second.usage.prompt_tokens
+
+
+def test_requests_with_one_picture_share_a_beginning_and_those_with_others_do_not():
+    talk = Talk()
+    talk.ask([1, 2], CAT, [3, 3])
+    same, read = talk.ask([1, 2], CAT, [2, 2, 2])
+    assert (same.usage.cached_tokens, read) == (2 + 73, 0)
+    other, read = talk.ask([1, 2], DOG, [3, 3])
+    assert (other.usage.cached_tokens, read) == (3, 70)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_memory_kept_of_a_picture_is_not_read_again(whole):
+    model = seeing(lengths=(40, 30), whole=whole)
+    model.slots = 1
+    talk = Talk(model, CacheTiers(Ram(1 << 30)))
+    first, _ = talk.ask([1, 2], CAT, [3])
+    talk.ask([2] * 90)
+    _, read = talk.ask([1, 2], CAT, [3], first.tokens, [1])
+    assert read == 0
+
+
+def test_several_replies_to_one_prompt_with_pictures_are_each_as_alone():
+    model = seeing()
+    settings = replace(LONG, sampling=Sampling(1.0))
+    asked = [
+        pictured(model, [1], CAT, [2, 1], settings=replace(settings, seed=seed))
+        for seed in range(6)
+    ]
+    together = said(replies(model, PROPOSERS["suffix"](), asked))
+    assert together == said([replies(model, Silent(), [want])[0] for want in asked])
+    assert len(set(together)) == 6
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_request_that_is_cancelled_within_a_picture_leaves_what_it_read(whole):
+    model = seeing(lengths=(50, 150, 150), whole=whole, batch=64)
+    alone = said(replies(model, Silent(), [pictured(model, [1], CAT, [2], settings=LONG)]))
+    talk = Talk(seeing(lengths=(50, 150, 150), whole=whole, batch=64))
+    want = pictured(talk.model, [1], CAT, [2], settings=LONG)
+    job = talk.engine.prepare(tokens_of(want.prompt), want.settings, lambda _: None)
+    talk.engine.add(job)
+    for _ in range(3):
+        talk.engine.step()
+    held = job.generation.cached
+    job.cancelled = True
+    talk.engine.step()
+    assert 52 < held < 352
+    left = sum(token < 0 for token in want.prompt[held:])
+    result, read = talk.ask([1], CAT, [2])
+    assert (result.usage.cached_tokens, read) == (held, left)
+    assert said([result]) == alone
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("ram", [0, 1 << 30])
+def test_texts_with_pictures_that_do_not_fit_together_are_said_as_if_alone(whole, ram):
+    model = seeing(lengths=(40, 30), whole=whole)
+    model.slots, model.context, model.pool = 4, 300, 300
+    parts = EngineParts(tiers=CacheTiers(Ram(ram)))
+    engine = Engine(model, NgramProposer(3, 1), parts=parts)
+    settings = replace(LONG, max_tokens=60)
+    assert said(converse(engine, wants(model, settings))) == plain(settings, lengths=(40, 30))
