@@ -17,7 +17,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec_llamacpp import backend as llamacpp
-from tests import tiny_gemma4
+from tests import tiny_gemma4, tiny_vision
 from tests.arrangements import Running
 from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write, write_head
 
@@ -103,6 +103,19 @@ def with_head(name: str) -> tuple[Path, Path | None]:
     path = tiny_folder(name[4:]) if name.startswith("mlx ") else tiny(name)
     head = path / "head"
     return path, (head if head.exists() else path) if name in HEADS else None
+
+
+@cache
+def sighted_files(name: str) -> tuple[Path, Path]:
+    """A model that sees, and its projector."""
+    return tiny_vision.write_sighted(folder(), name)
+
+
+def sighted(name: str, **options) -> Model:
+    path, projector = sighted_files(name)
+    head = path if name in HEADS else None
+    wishes = {"slots": 8, "batch": 256, "head": head, "projector": projector} | options
+    return llamacpp.load(path, roomy(replace(OPTIONS, **wishes)))
 
 
 @cache

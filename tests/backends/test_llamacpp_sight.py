@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.projector import MARKER
 from tests import engines
 from tests.backends.by_libmtmd import greedy_logits
-from tests.tiny_vision import SIGHTED, picture, write_projector, write_sighted
+from tests.tiny_vision import SIGHTED, picture, write_projector
 
 OPTIONS = Options(
     slots=4, context=640, batch=320, threads=1, tentative=8, gpu_layers=0, flash_attention=False
@@ -30,9 +29,7 @@ NOBODYS = -(1 << 30)  # the number of no run
 BEFORE, BETWEEN, BEHIND = "the code is ", " and this is ", " which it was not:"
 
 
-@cache
-def files(name):
-    return write_sighted(engines.folder(), name)
+files = engines.sighted_files
 
 
 def load(name, **options):
@@ -218,19 +215,6 @@ def test_slots_with_texts_and_pictures_do_not_change_each_other(model):
         model.truncate(1, 0)
         read(model, 1, texts[slot].tokens)
         assert near(read(model, 1, newest), logits)
-
-
-def test_a_slot_is_copied_with_its_pictures(model):
-    text = common(model)
-    read(model, 0, text.tokens)
-    end = text.place(text.runs[-1])[1]
-    for length in (len(text), end, end - 2):
-        copied = model.copy(0, 2, length)
-        assert copied <= length
-        again = read(model, 2, text.tokens[copied:] if copied < len(text) else tokens_of([4]))
-        expected = text.tokens if copied < len(text) else np.append(text.tokens, 4)
-        model.truncate(3, 0)
-        assert near(again, read(model, 3, expected.astype(np.int32)))
 
 
 def test_what_was_saved_is_restored_with_its_pictures(model):
