@@ -11,7 +11,7 @@ from localspec.media import Medium, positions
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.arrangements import Running
-from tests.pictures import seeing
+from tests.seeing import seeing
 from tests.tiny_vision import SIGHTED, picture
 
 TEXT = [5, 3, 1, 4, 1, 5, 2, 6]

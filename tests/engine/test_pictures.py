@@ -21,8 +21,8 @@ from localspec.sampling.parameters import Sampling
 from localspec.testing import hashed_logits, seeing_logits
 from localspec.tokens import tokens_of
 from tests.chi_square import chi_square, limit
-from tests.pictures import BEGIN, CAT, DOG, END, Watched, pictured, seeing, seen
 from tests.runs import PROPOSERS, Want, converse, replies, said, scripted
+from tests.seeing import BEGIN, CAT, DOG, END, Watched, pictured, seeing, seen
 
 LONG = Settings(max_tokens=40, ignore_end=True)
 PROMPTS = (

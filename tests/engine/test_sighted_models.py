@@ -16,8 +16,8 @@ from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from tests import engines
-from tests.pictures import pictured
 from tests.runs import TEXTS, converse, replies, said
+from tests.seeing import pictured
 from tests.tiny_vision import SIGHTED, picture
 
 SETTINGS = Settings(max_tokens=32, ignore_end=True)

@@ -14,8 +14,8 @@ from localspec.prefix_cache.text_form import packed, unpacked
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers.silent import Silent
 from localspec.tokens import tokens_of
-from tests.pictures import CAT, DOG, Watched, pictured, seeing
 from tests.runs import Want, converse
+from tests.seeing import CAT, DOG, Watched, pictured, seeing
 
 TILE, WHOLE = RunName(CAT.digest, 0, 5), RunName(DOG.digest, 3, 4)
 SCALES = ((0, 0.5), (2, 1.0))

@@ -34,8 +34,8 @@ from localspec.testing import ScriptedModel
 from localspec.tokens import tokens_of
 from tests import engines
 from tests.machines import GB, MB, cpu
-from tests.pictures import CAT, DOG, pictured, seeing
 from tests.runs import Want, converse, replies, said, scripted
+from tests.seeing import CAT, DOG, pictured, seeing
 
 PROMPTS = ([1, 2, 3, 4, 5] * 4, [2, 2, 3], [5, 4, 3, 2, 1, 1])
 WANTS = [Want(prompt, Settings(max_tokens=120, ignore_end=True)) for prompt in PROMPTS]

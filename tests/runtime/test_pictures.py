@@ -16,7 +16,7 @@ from localspec.runtime.media_text import MARK, MediaText, marked, parted
 from localspec.runtime.runtime import Runtime
 from localspec.testing import ScriptedModel, ScriptedSight
 from localspec.tokens import tokens_of
-from tests.pictures import CAT, DOG
+from tests.seeing import CAT, DOG
 from tests.server.scripted import TEMPLATE, Bytes, script
 
 BEGIN, END = ord("["), ord("]")
