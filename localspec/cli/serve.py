@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from localspec.commands.model_names import name_or_path
-from localspec.commands.options.declare import options, read
+from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import (
     LOADING,
     DraftingOptions,
@@ -33,4 +33,5 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
 
     options = read(context, LoadingOptions)
     loading = make_loading(options, read(context, DraftingOptions))
-    answer(read(context, ServingOptions), loading, options.draft, names)
+    as_typed = arguments(context, LoadingOptions)
+    answer(read(context, ServingOptions), loading, options.draft, names, as_typed)

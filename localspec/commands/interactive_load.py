@@ -19,6 +19,7 @@ from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.pace import expectation
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.runtime.runtime import LoadedFacts, Runtime
 from localspec.runtime.vector_loading import load_vector_files
 from localspec.runtime.vector_runtime import VectorRuntime
@@ -32,24 +33,42 @@ def locate_and_load(name_or_path: str, draft: str | None, loading: Loading) -> R
 
 
 def load_and_report(
-    name_or_path: str, files: PairFiles, loading: Loading, *, line_changes: bool = True
+    name_or_path: str,
+    files: PairFiles,
+    loading: Loading,
+    *,
+    line_changes: bool = True,
+    tell: TellPhase = unheard,
 ) -> Runtime:
     """Load a pair that is here; report its progress, and what was conceded."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
-        runtime = load_pair(files, loading, line)
+        runtime = load_pair(files, loading, to_both(line, tell))
     report_concessions(runtime.known, loading.options.context)
     recent.remember(name_or_path)
     return runtime
 
 
 def load_vectors_and_report(
-    name_or_path: str, files: ModelFiles, loading: Loading, *, line_changes: bool = True
+    name_or_path: str,
+    files: ModelFiles,
+    loading: Loading,
+    *,
+    line_changes: bool = True,
+    tell: TellPhase = unheard,
 ) -> VectorRuntime:
     """Load a model of whole texts that is here, as `load_and_report` does."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
-        runtime = load_vector_files(name_or_path, files, loading, line)
+        runtime = load_vector_files(name_or_path, files, loading, to_both(line, tell))
     report_concessions(runtime.known)  # the context may be meant for the model beside it
     return runtime
+
+
+def to_both(one: TellPhase, other: TellPhase) -> TellPhase:
+    def tell(phase: Phase) -> None:
+        one(phase)
+        other(phase)
+
+    return tell
 
 
 @contextmanager

@@ -99,6 +99,11 @@ class Clockwork:
     last: float | None = None
     gaps: list[tuple[float, int]] = field(default_factory=list)  # seconds, tokens
 
+    def since(self, now: float) -> float:
+        """Return the time since the round before; of the first, since there was a slot."""
+        before = self.started if self.last is None else self.last
+        return 0.0 if before is None else now - before
+
     def note(self, now: float, tokens: int) -> None:
         if self.first is None or self.last is None:
             self.first = now

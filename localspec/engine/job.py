@@ -28,6 +28,7 @@ class Chunk(NamedTuple):
     lengths: characters that each token completed; an end token has none
     rounds: how many there were
     reasoning: in a chat, what it added to the reasoning before the answer
+    seconds: since the chunk before; of the first, since there was a slot
     """
 
     text: str
@@ -39,6 +40,7 @@ class Chunk(NamedTuple):
     lengths: tuple[int, ...] = ()
     rounds: int = 1
     reasoning: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Job:
         """Count a round in the figures, and send its text and tokens to the listener."""
         g = self.generation
         tokens = tuple(g.tokens[-outcome.emitted :].tolist())
+        seconds = self.clock.since(now)
         self.clock.note(now, outcome.emitted)
         self.ledger.note(outcome)
         if self._thought:
@@ -134,6 +137,7 @@ class Job:
                 drafted=len(outcome.draft),
                 lengths=lengths,
                 rounds=outcome.rounds,
+                seconds=seconds,
             )
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from localspec.server.api import error_body
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import RequestHandler
+from localspec.server.inspection.bench_run import BenchRun
+from localspec.server.inspection.recent_lines import RecentLines
+from localspec.server.inspection.routes import Inspected, inspection
 from localspec.server.llamacpp.routes import LLAMA_CPP
 from localspec.server.lmstudio.routes import LM_STUDIO
 from localspec.server.model_host import ModelHost, ServedOffer
@@ -39,6 +43,7 @@ from localspec.server.openai.response_store import ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import OPENAI
 from localspec.server.options import STORED
+from localspec.server.page.routes import page_routes
 from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.preparing import Preparing
@@ -46,6 +51,8 @@ from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, logged_fault
 from localspec.server.safety import APP_ORIGINS, Guard, Manager, Rules
 from localspec.server.vectors.routes import vectors
+
+log = logging.getLogger("localspec.server")
 
 APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
 MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
@@ -68,6 +75,7 @@ class Terms:
     quotes: bool = False  # whether the log quotes prompts and replies
     prefix: str = ""  # a path under which every path is answered too
     strict: bool = False  # whether fields without effect are rejected
+    page: bool = True  # whether browsers get a page at /
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
@@ -92,15 +100,18 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
     preparing = Preparing()
     handler = RequestHandler(
-        host, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict
+        host, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict, terms.page
     )
+    lines = RecentLines()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         tidying = asyncio.create_task(host.tidy())
+        log.addHandler(lines)
         try:
             yield
         finally:
+            log.removeHandler(lines)
             tidying.cancel()
             with suppress(asyncio.CancelledError):
                 await tidying
@@ -115,8 +126,11 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         openapi_url="/openapi.json" if terms.docs else None,
     )
     app.state.host, app.state.preparing = host, preparing
+    if terms.page:
+        app.router.routes.extend(page_routes())  # before the greeting at / for Ollama's clients
     include(app, handler, ResponseStore(terms.responses, terms.cache_dir))
     app.include_router(status(host, metrics))
+    app.include_router(inspection(Inspected(handler, lines, BenchRun(host))))
     translate_errors(app)
     surround(app, terms)
     return app

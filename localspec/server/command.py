@@ -28,19 +28,21 @@ from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import ThoughtDefaults, advised, parameters, thought_defaults
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.phases import TellPhase
 from localspec.runtime.runtime import Runtime
 from localspec.runtime.vector_loading import vector_options
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
-from localspec.server.listening import address, listening
+from localspec.server.listening import address, listening, page_address
 from localspec.server.model_host import Load, ModelHost, ServedOffer
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.prefix import check_prefix
+from localspec.server.page.opening import show_page
 from localspec.server.safety import LOCAL, Rules, is_local
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 
@@ -56,9 +58,16 @@ STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
 
 def serve(
-    options: ServingOptions, loading: Loading, draft: str | None, names: Sequence[str]
+    options: ServingOptions,
+    loading: Loading,
+    draft: str | None,
+    names: Sequence[str],
+    as_typed: tuple[str, ...] = (),
 ) -> None:
-    """Bind, load the first model, and answer until stopped."""
+    """Bind, load the first model, and answer until stopped.
+
+    as_typed: the options of loading, by which `localspec bench` measures the first model
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     begin_log(options.log_file)
     terms = terms_of(options)
@@ -76,7 +85,8 @@ def serve(
             ONE_LIFE if loading.options.members > 1 else lives(print_end, grace=GRACE_SECONDS + 1)
         )
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
-        offers = with_aliases(named_models(names, draft, loading, thought), options.alias)
+        models = with_bench(named_models(names, draft, loading, thought), names, as_typed)
+        offers = with_aliases(models, options.alias)
         pulled = without_adapters(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         terms = replace(terms, library=library)
@@ -105,6 +115,17 @@ def named_models(
     return [
         with_thought(offer_files(name, target, draft, own), name, thought)
         for name, target, own in models
+    ]
+
+
+def with_bench(
+    offers: Sequence[ServedOffer], names: Sequence[str], as_typed: tuple[str, ...]
+) -> list[ServedOffer]:
+    """Note how each model would be measured; the options that were typed are the first one's."""
+    typed = [as_typed, *[()] * (len(names) - 1)]
+    return [
+        replace(offer, bench=(name, *options)) if offer.kind == "text" else offer
+        for offer, name, options in zip(offers, names, typed, strict=True)
     ]
 
 
@@ -140,6 +161,8 @@ async def run_server(
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
         log.info("answering at %s", address(options, listener))
+    if terms.page and options.unix is None:
+        show_page(page_address(options, listener), browse=options.open and life.first)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -157,6 +180,9 @@ async def run_server(
 
 
 def terms_of(options: ServingOptions) -> Terms:
+    if options.open and (options.no_page or options.unix):
+        other = "--no-page" if options.no_page else "--unix"
+        raise UsageError(f"--open needs a page that a browser can reach: leave {other} away")
     keys = keys_of(options.api_key, options.api_key_file)
     alone = options.unix is not None or is_local(options.host)
     if not alone and not keys and not options.insecure:
@@ -175,6 +201,7 @@ def terms_of(options: ServingOptions) -> Terms:
         quotes=options.log_prompts,
         prefix=check_prefix(options.prefix),
         strict=options.strict,
+        page=not options.no_page,
         responses=options.response_store,
         cache_dir=options.cache_dir,
     )
@@ -221,8 +248,8 @@ def offer_vectors(
 ) -> ServedOffer:
     """Describe a model of whole texts before it is loaded."""
 
-    def load() -> VectorRuntime:
-        return load_vectors_and_report(name, files, loading, line_changes=False)
+    def load(tell: TellPhase) -> VectorRuntime:
+        return load_vectors_and_report(name, files, loading, line_changes=False, tell=tell)
 
     context = vector_options(loading.options, footprint).context or 0
     offer = described(name, files, footprint, load)
@@ -232,9 +259,9 @@ def offer_vectors(
 def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Loading) -> ServedOffer:
     """Describe a model that continues text before it is loaded."""
 
-    def load() -> Runtime:
+    def load(tell: TellPhase) -> Runtime:
         # Beside lines of a log, none may change.
-        runtime = load_and_report(name, files, loading, line_changes=False)
+        runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
         if runtime.context < FOR_AGENTS:
             note = short_for_agents(runtime.context, footprint.context)
             click.echo(f"localspec: {note}", err=True)

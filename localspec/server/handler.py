@@ -81,6 +81,7 @@ class RequestHandler:
     preparing: Preparing
     quotes: bool = False  # whether the log quotes prompts and replies
     strict: bool = False  # whether fields without effect are rejected
+    page: bool = True  # whether browsers get a page
 
     async def report_ignored(
         self,

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -131,6 +132,12 @@ def check_certificate(certificate: Path | None, key: Path | None) -> None:
 
 def refused_password() -> str:
     raise UsageError("the key of the certificate needs a password: give one without")
+
+
+def page_address(options: ServingOptions, listener: socket.socket) -> str:
+    """Format the address of the page as a browser on this machine reaches it."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
+    return address(replace(options, host=here), listener).removesuffix("v1")
 
 
 def address(options: ServingOptions, listener: socket.socket) -> str:

@@ -9,11 +9,13 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
+from weakref import WeakSet
 
 from localspec.backend import Footprint
-from localspec.engine.job import Result
+from localspec.engine.job import Job, Result
 from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory, UnknownModel
+from localspec.runtime.phases import Phase, TellPhase
 from localspec.runtime.runtime import Runtime
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import Sampling
@@ -26,7 +28,7 @@ from localspec.server.replies.bell import Bell
 from localspec.tokenizer import Tokenizer
 from localspec.vector_model import Kind
 
-Load = Callable[[], Resident]
+Load = Callable[[TellPhase], Resident]
 State = Literal["unloaded", "loading", "loaded"]
 STATUS = "model_status"
 
@@ -56,6 +58,7 @@ class ServedOffer:
     reasoning_budget: int = -1  # tokens of thought, where a request leaves that open; -1: no limit
     reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
     adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
+    bench: tuple[str, ...] = ()  # how `localspec bench` is called for it; empty: not from here
 
     def answers_to(self, name: str) -> bool:
         return name in self.aliases or name in self.adapters.names
@@ -64,6 +67,16 @@ class ServedOffer:
     def kind(self) -> Kind:
         """Return what it does."""
         return self.footprint.kind if self.footprint else "text"
+
+
+class Underway(Protocol):
+    """A reply that a model works on."""
+
+    @property
+    def job(self) -> Job | None: ...
+
+    @property
+    def over(self) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +90,7 @@ class Served:
     users: int = 0  # requests that hold or wait for a slot
     used: float = field(default_factory=time.monotonic)
     leaving: bool = False  # whether it is unloaded once nobody uses it
+    underway: WeakSet[Underway] = field(default_factory=WeakSet)  # and replies that just ended
 
     @property
     def name(self) -> str:
@@ -93,6 +107,11 @@ class Served:
         """The model, which reads whole texts."""
         assert self.offer.kind != "text"
         return cast(VectorRuntime, self.resident)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The replies that it works on, or that wait for a slot."""
+        return [reply.job for reply in self.underway if reply.job and not reply.over]
 
     @property
     def busy(self) -> int:
@@ -295,10 +314,27 @@ class ModelHost:
         self.events.publish(offer.name, STATUS, {"status": "loaded"})
         return served
 
+    def _tells_of(self, offer: ServedOffer) -> TellPhase:
+        """Publish how far a load is, as llama.cpp's server does; any thread may tell."""
+        loop, last = asyncio.get_running_loop(), ("", -1)
+        stages = ["text_model", *(["spec_model"] if offer.drafter else [])]
+
+        def tell(phase: Phase) -> None:
+            nonlocal last
+            stage = stages[-1] if phase.file == offer.drafter else stages[0]
+            if phase.name != "reading" or phase.share is None:
+                return
+            if last != (last := (stage, int(100 * phase.share))):
+                progress = {"stages": stages, "current": stage, "value": phase.share}
+                status = {"status": "loading", "progress": progress}
+                loop.call_soon_threadsafe(self.events.publish, offer.name, STATUS, status)
+
+        return tell
+
     async def _open(self, offer: ServedOffer) -> Served:
         while True:
             try:
-                resident = await asyncio.to_thread(offer.load)
+                resident = await asyncio.to_thread(offer.load, self._tells_of(offer))
                 break
             except (DoesNotFit, OutOfMemory):
                 if not await self._make_room():
@@ -307,6 +343,17 @@ class ModelHost:
             offer, resident, partial(self._note, offer.name), self._bell
         )
         return served
+
+    @asynccontextmanager
+    async def set_aside(self, name: str) -> AsyncIterator[None]:
+        """Keep an idle model out of memory; whatever has to be loaded meanwhile waits."""
+        async with self._lock:
+            served = self.loaded.get(name)
+            if served is not None and served.users:
+                raise overloaded(f"{name} answers {served.users} requests")
+            if served is not None:
+                await self._leave(served)
+            yield
 
     async def _make_room(self) -> bool:
         """Unload the idle model that was unused for longest."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
+from localspec.commands.models import MISSING, available_row, pulled_row
 from localspec.commands.pulled import copy, forget
 from localspec.errors import PullError, UnknownModel, UsageError
-from localspec.models import store
+from localspec.models import catalogue, store
 from localspec.server.model_host import ServedOffer
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -54,6 +55,9 @@ class Library(Protocol):
     def delete(self, name: str) -> None:
         """Forget a model that was pulled, and free what no other one uses."""
 
+    def everything(self) -> list[dict[str, object]]:
+        """List the models that are here, and those to pull, as `localspec list` does."""
+
 
 @dataclass(frozen=True, slots=True)
 class PulledLibrary:
@@ -87,6 +91,16 @@ class PulledLibrary:
 
     def delete(self, name: str) -> None:
         forget(pulled(name))
+
+    def everything(self) -> list[dict[str, object]]:
+        pairs = store.everything()
+        names = {pulled.name for pulled in pairs}
+        rows = [asdict(pulled_row(pair)) | {"here": True, "pullable": False} for pair in pairs]
+        for entry in catalogue.entries().values():
+            if entry.name not in names:
+                row = available_row(entry, self.engine)
+                rows.append(asdict(row) | {"here": False, "pullable": row.state != MISSING})
+        return rows
 
 
 def pulled(name: str) -> list[store.PulledPair]:

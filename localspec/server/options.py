@@ -114,6 +114,8 @@ class ServingOptions:
         "NAME",
     )
     strict: bool = flag("Errors for unknown fields and models, and for values out of bounds.")
+    open: bool = flag("Open the page of the server in a browser.")
+    no_page: bool = flag("No page for browsers at /.")
     docs: bool = flag("Description of the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Prompts and replies in the log, too.")
     log_file: Path | None = option(

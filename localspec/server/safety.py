@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.server.faults import Fault, Refused
+from localspec.server.page.site_files import open_paths
 
 HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -73,7 +74,7 @@ class Guard:
         return Fault(403, f"this server does not answer as {name!r}; add the name by --allow-host")
 
     def _key(self, path: str, headers: Headers) -> Fault | None:
-        if not self._rules.keys or path in KEYLESS_PATHS:
+        if not self._rules.keys or path in KEYLESS_PATHS or path in open_paths():
             return None
         if self._fits(key_of(headers)):
             return None

@@ -30,7 +30,7 @@ class ScriptedLibrary:
         if name not in self.here:
             raise UnknownModel(f"{name!r} was not pulled")
 
-        def load():
+        def load(tell):
             return Runtime(Engine(ScriptedModel(hashed_logits(1)), Silent()), ExitStack())
 
         return ServedOffer(name, load, lambda: nullcontext(LETTERS), GREEDY, "any", "")
@@ -64,3 +64,12 @@ class ScriptedLibrary:
         if name not in self.here:
             raise UnknownModel(f"{name!r} was not pulled")
         self.here.remove(name)
+
+    def everything(self):
+        fields = {"weights": "Q8_0", "engine": "any", "drafter": "", "drafter_bytes": 0, "speed": ""}
+        return [
+            fields
+            | {"name": name, "bytes": size, "state": "here" if name in self.here else "fits"}
+            | {"here": name in self.here, "pullable": name not in self.here}
+            for name, size in self.sizes.items()
+        ]

@@ -138,7 +138,7 @@ class Server:
         self.model.context, self.model.slots = 8192, self.slots
         self.model.pause, self.model.adapters = self.pause, self.adapters
 
-        def load() -> Runtime:
+        def load(tell) -> Runtime:
             guessing = {
                 "forced": ForcedProposer(),
                 "prediction": PredictionProposer(),

@@ -157,7 +157,7 @@ def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
 
 
 def broken(offer):
-    def load():
+    def load(tell):
         raise RuntimeError("no such file")
 
     @contextmanager

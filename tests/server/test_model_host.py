@@ -11,6 +11,7 @@ import pytest
 from localspec.engine.engine import Engine
 from localspec.errors import DoesNotFit, UnknownModel, UsageError
 from localspec.proposers.silent import Silent
+from localspec.runtime.phases import Phase
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.command import with_aliases
@@ -28,7 +29,7 @@ class Memory:
         self.models: dict[str, ScriptedModel] = {}
 
     def offer(self, name: str) -> ServedOffer:
-        def load() -> Runtime:
+        def load(tell) -> Runtime:
             if len(self.there) >= self.room:
                 raise DoesNotFit(f"{name} does not fit")
             self.loads.append(name)
@@ -186,3 +187,35 @@ def test_aliases_are_for_the_first_model_or_the_one_they_name(aliases, found):
 def test_an_alias_of_a_model_that_is_not_served_is_refused(alias):
     with pytest.raises(UsageError, match="served: a"):
         with_aliases([Memory(1).offer("a")], [alias])
+
+
+def test_listeners_hear_how_far_a_model_and_its_drafter_are_loaded():
+    memory = Memory(1)
+    offer = memory.offer("a")
+    phases = [
+        Phase("trying", "a.gguf"),
+        Phase("reading", "a.gguf", 0.25),
+        Phase("reading", "a.gguf", 0.251),  # less than a hundredth more
+        Phase("reading", "small.gguf", 0.5),
+    ]
+
+    def load(tell) -> Runtime:
+        for phase in phases:
+            tell(phase)
+        return offer.load(tell)
+
+    async def story():
+        loud = replace(offer, load=load, drafter="small.gguf")
+        host = memory.host = ModelHost({"a": loud}, lambda name, result: None)
+        heard = host.events.listen()
+        await host.preload("a")
+        told = [(await anext(heard))["data"] for _ in range(4)]
+        assert told[0] == {"status": "loading"}
+        steps = [(data["progress"]["current"], data["progress"]["value"]) for data in told[1:3]]
+        assert steps == [("text_model", 0.25), ("spec_model", 0.5)]
+        assert told[1]["progress"]["stages"] == ["text_model", "spec_model"]
+        assert told[3] == {"status": "loaded"}
+        await heard.aclose()
+        await host.close()
+
+    asyncio.run(story())

@@ -59,11 +59,25 @@ def streamed(server, text, **wishes):
 
 
 def of(chunks, number=0):
+    """The deltas of a reply, each with its trace but for the time that its round took."""
     return [
-        (each["choices"][0]["delta"], each.get("localspec", {}))
+        (
+            each["choices"][0]["delta"],
+            {name: told for name, told in each.get("localspec", {}).items() if name != "ms"},
+        )
         for each in chunks
         if each["choices"] and each["choices"][0]["index"] == number
     ]
+
+
+def test_a_trace_tells_how_long_its_round_took(server):
+    chunks = streamed(server, "long")
+    times = [each["localspec"]["ms"] for each in chunks if "ms" in each.get("localspec", {})]
+    [timings] = [each["timings"] for each in chunks if "timings" in each]
+    assert len(times) > 5
+    assert min(times) >= 0
+    spent = timings["prompt_ms"] + timings["predicted_ms"]
+    assert 0 < sum(times) <= spent + 1
 
 
 def whole(server, text, **wishes):

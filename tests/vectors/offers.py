@@ -17,7 +17,7 @@ PREFIXES = {"query": "Q", "document": "D"}
 def offer(name: str, model: Counting) -> ServedOffer:
     """Offer a model that is loaded when somebody asks."""
 
-    def load() -> VectorRuntime:
+    def load(tell) -> VectorRuntime:
         model.closed = False
         return VectorRuntime(model, prefixes=PREFIXES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from localspec.engine.job import Job
 from localspec.memory.machine import Pool
 from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
@@ -15,7 +16,9 @@ from localspec.templates.capabilities import Takes
 Object = dict[str, object]
 
 
-def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Object:
+def properties(
+    offer: ServedOffer, served: Served | None, facts: ModelFacts, *, page: bool
+) -> Object:
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.resident.context if served else offer.context
     params = sampling_defaults(offer.usual) | {"lora": offer.adapters.listed()}
@@ -31,7 +34,7 @@ def properties(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> 
         "endpoint_slots": True,
         "endpoint_props": False,
         "endpoint_metrics": True,
-        "ui": False,
+        "ui": page,
         "chat_template": facts.template,
         "chat_template_caps": template_capabilities(facts.takes) if facts.takes else {},
         "bos_token": facts.bos,
@@ -71,13 +74,33 @@ def template_capabilities(takes: Takes) -> Object:
 
 
 def slots_of(offer: ServedOffer, served: Served | None) -> list[Object]:
-    resident, busy = (served.resident, served.users) if served else (None, 0)
+    """Describe each slot; one that was given away and has no text yet counts as busy."""
+    resident, users = (served.resident, served.users) if served else (None, 0)
+    jobs = {job.generation.slot: job for job in served.jobs} if served else {}
+    count = resident.slots if resident else offer.slots
+    idle = [at for at in range(count) if at not in jobs]
+    given = idle[: max(users - sum(at in jobs for at in range(count)), 0)]
     return [
         {
             "id": at,
             "n_ctx": resident.context if resident else offer.context,
             "speculative": bool(offer.drafter),
-            "is_processing": at < busy,
+            "is_processing": at in jobs or at in given,
+            **(progress_of(jobs[at]) if at in jobs else {}),
         }
-        for at in range(resident.slots if resident else offer.slots)
+        for at in range(count)
     ]
+
+
+def progress_of(job: Job) -> Object:
+    """Count what was read, written and drafted; the models' thread goes on meanwhile."""
+    generation, rounds = job.generation, list(job.ledger.drafts.items())
+    return {
+        "n_prompt_tokens": generation.prompt_tokens,
+        "n_prompt_tokens_cache": job.reused,
+        "n_prompt_tokens_processed": min(generation.cached, generation.prompt_tokens),
+        "n_decoded": generation.history.size - generation.prompt_tokens,
+        "n_rounds": sum(count for _, count in rounds),
+        "n_drafted": sum(drafted * count for (_, drafted, _), count in rounds),
+        "n_accepted": sum(accepted * count for (_, _, accepted), count in rounds),
+    }

@@ -108,7 +108,8 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
         offer = handler.host.offer_meant_by(model)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
-        return await asyncio.to_thread(properties, offer, served, facts)  # devices take their time
+        answer = partial(properties, offer, served, facts, page=handler.page)
+        return await asyncio.to_thread(answer)  # devices take their time
 
     @routes.post("/props", include_in_schema=False)
     async def change() -> None:

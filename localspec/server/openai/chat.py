@@ -131,6 +131,7 @@ class ChatAnswer:
                 "drafted": chunk.drafted,
                 "accepted": chunk.accepted,
                 "by": chunk.by,
+                "ms": round(1000 * chunk.seconds, 2),
             }
             traces[:1] = [round_ | (traces[0] if traces else {})]
         return traces

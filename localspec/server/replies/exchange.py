@@ -100,8 +100,13 @@ class Exchange:
         self._heard = math.inf  # when something came of it
         self._quiet = limit.reading_seconds
 
+    @property
+    def over(self) -> bool:
+        return self._ended
+
     async def begin(self, served: Served, tokens: Sequence[int], settings: Settings) -> None:
         """Queue the request; raise what is wrong with it."""
+        served.underway.add(self)
 
         def hear(event: Event) -> None:
             if isinstance(event, Result):

@@ -1,0 +1,39 @@
+"""A model's place in the machine: its memory by the plan, and what is known about its speed."""
+
+from __future__ import annotations
+
+from localspec.memory.machine import Pool
+from localspec.memory.plan import Plan
+from localspec.runtime import pair_history
+from localspec.server.llamacpp.props import device
+from localspec.server.model_host import Served, ServedOffer
+
+Object = dict[str, object]
+
+
+def machine(offer: ServedOffer, served: Served | None) -> Object:
+    """Describe a model's memory and pair; slow, so not on the event loop."""
+    known = served.resident.known if served else None
+    pairing = known.pairing if known else None
+    return {
+        "model": offer.name,
+        "loaded": served is not None,
+        "proposers": list(known.proposers or ()) if known else [],
+        "plan": planned(known.plan) if known and known.plan else None,
+        "devices": [device(pool) for pool in served.resident.devices()] if served else [],
+        "pairing": pairing.share if pairing else None,
+        "advice": list(known.advice) if known else [],
+        "falls": pair_history.fallen(),
+    }
+
+
+def planned(plan: Plan) -> Object:
+    return {
+        "pools": [pool_of(plan, pool) for pool in plan.pools],
+        "concessions": [{"what": gone.what, "why": gone.why} for gone in plan.concessions],
+    }
+
+
+def pool_of(plan: Plan, pool: Pool) -> Object:
+    items = [{"what": item.what, "bytes": item.bytes} for item in plan.items if item.pool == pool.name]
+    return {"name": pool.name, "total": pool.total, "items": items}

@@ -1,0 +1,1 @@
+"""The page that browsers get: static files, which talk to the server by its public paths."""

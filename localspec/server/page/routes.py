@@ -1,0 +1,40 @@
+"""The routes of the page. Where browsers ask for it, `/` is the page; programs get their greeting."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
+
+from localspec.server.page.site_files import HOME, SiteFile, site_files
+
+
+class HomeRoute(Route):
+    """Matches requests of browsers alone: clients of Ollama look for other words at this path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if "text/html" not in Headers(raw=scope.get("headers", [])).get("accept", ""):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def page_routes() -> list[BaseRoute]:
+    """Make a route for each file of the page."""
+    return [
+        (HomeRoute if path == HOME else Route)(path, partial(answer, file), methods=["GET"])
+        for path, file in site_files().items()
+    ]
+
+
+async def answer(file: SiteFile, request: Request) -> Response:
+    """Send a file, unless the browser has it; the page under a prefix has a slash at its end."""
+    root: str = request.scope.get("root_path", "")
+    if root and request.scope.get("raw_path") == root.encode():
+        return RedirectResponse(f"{root}/", 307)
+    if file.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=dict(file.headers))
+    return Response(file.content, headers=dict(file.headers))

@@ -1,0 +1,135 @@
+// Who drafted what in an answer: its rounds and the tokens of each, as the stream traces them.
+const MAX_LOOK = 16; // reported tokens that may have no characters of their own, in a row
+const NOW_MS = 1500; // of the newest rounds, by which the speed of now is measured
+const MIN_PLAIN = 4; // rounds without drafts that an estimate of plain decoding needs
+export const TARGET = "target";
+
+const SOURCES = new Map([
+  [TARGET, "the model itself"],
+  ["draft-model", "the small model"],
+  ["ngram", "words that occurred before"],
+  ["suffix", "texts that occurred before"],
+  ["prediction", "the text to be edited"],
+  ["forced", "what a schema or a budget leaves no choice about"],
+]);
+
+/** Describe a source in words. */
+export const about = (by) => SOURCES.get(by) ?? "a drafting head, or a plug-in";
+
+/** The class that gives a source its colour. */
+export const classOf = (by) => `by-${SOURCES.has(by) ? by : "head"}`;
+
+/**
+ * Rows of `rounds` are {drafted, accepted, by, ms, count}: one round, or `count` alike without
+ * drafts, of which `ms` is the time together. Rows of `said` are {length, by, round, likely}: a
+ * token's characters, its source, its row of `rounds`, and the likeliest tokens if asked for.
+ */
+export class Lens {
+  constructor({ rounds = [], said = [], thought = [] } = {}) {
+    Object.assign(this, { rounds, said, thought });
+    this.likely = []; // of tokens whose characters did not come yet
+  }
+
+  get record() {
+    return { rounds: this.rounds, said: this.said, thought: this.thought };
+  }
+
+  /** Note one event of a stream; `kind` is where its text belongs. Returns the new rows. */
+  note(trace, kind, text, logprobs) {
+    if ("by" in trace) this.rounds.push(roundOf(trace));
+    for (const entry of logprobs ?? []) this.likely.push(likelyOf(entry));
+    if (!text) return [];
+    const rows = this.#rows(trace.said ?? [[text.length, TARGET]], [...text]);
+    this[kind].push(...rows);
+    return rows;
+  }
+
+  /** Split a text by its sources. The server counts characters; strings here count halves. */
+  #rows(said, characters) {
+    const last = Math.max(this.rounds.length - 1, 0);
+    let at = 0;
+    const rows = said.map(([count, by]) => {
+      const text = characters.slice(at, at + count).join("");
+      at += count;
+      return { length: text.length, by, round: last, likely: this.#taken(text) };
+    });
+    const rest = characters.slice(at).join("");
+    if (rest) rows.push({ length: rest.length, by: TARGET, round: last, likely: null });
+    return rows;
+  }
+
+  #taken(text) {
+    const at = this.likely.slice(0, MAX_LOOK).findIndex((entry) => entry[0].token === text);
+    return at < 0 ? null : this.likely.splice(0, at + 1).at(-1);
+  }
+
+  /** Count the tokens by source, in the order in which they first came. */
+  sources() {
+    const counts = new Map();
+    const add = (by, count) => count && counts.set(by, (counts.get(by) ?? 0) + count);
+    for (const { by, accepted, count } of this.rounds) {
+      add(TARGET, count);
+      add(by, accepted);
+    }
+    return counts;
+  }
+
+  /** Sum up: rounds, drafted and accepted tokens. */
+  totals() {
+    const sum = (of) => this.rounds.reduce((total, round) => total + of(round), 0);
+    return {
+      rounds: sum((round) => round.count),
+      drafted: sum((round) => round.drafted),
+      accepted: sum((round) => round.accepted),
+    };
+  }
+
+  /** Tokens a second in the newest rounds; null before there are any with a time. */
+  speed() {
+    let [ms, tokens] = [0, 0];
+    for (let at = this.rounds.length - 1; at > 0 && ms < NOW_MS; at -= 1) {
+      const round = this.rounds[at];
+      ms += round.ms;
+      tokens += round.accepted + round.count;
+    }
+    return ms ? (1000 * tokens) / ms : null;
+  }
+
+  /** Tokens a second of the rounds without drafts; null where there were too few. */
+  plainSpeed() {
+    let [ms, count] = [0, 0];
+    for (const round of this.rounds.slice(1)) {
+      if (round.drafted || !round.ms) continue;
+      ms += round.ms;
+      count += round.count;
+    }
+    return count >= MIN_PLAIN ? (1000 * count) / ms : null;
+  }
+}
+
+function roundOf({ drafted = 0, accepted = 0, by = TARGET, ms = 0, rounds = 1 }) {
+  return { drafted, accepted, by: drafted ? by : TARGET, ms, count: rounds };
+}
+
+/** The token that was chosen, then the likeliest ones, with their probabilities. */
+function likelyOf({ token, logprob, top_logprobs: top = [] }) {
+  return [{ token, logprob }, ...top].map((entry) => ({
+    token: entry.token,
+    share: Math.exp(entry.logprob),
+  }));
+}
+
+/** Describe a row of rounds in a line. */
+export function sentence(round, number) {
+  const span = number === 1 ? " with the prompt" : round.count > 1 ? " each" : "";
+  const time = round.ms ? `, ${milliseconds(round.ms / round.count)}${span}` : "";
+  if (round.count > 1) return `${round.count} rounds without drafts${time}`;
+  if (!round.drafted) return `Round ${number}: nothing drafted${time}`;
+  const rejected = round.drafted - round.accepted;
+  return `Round ${number}: ${round.by} drafted ${round.drafted}, ${round.accepted} accepted, ` +
+    `${rejected} rejected${time}`;
+}
+
+export function milliseconds(ms) {
+  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}

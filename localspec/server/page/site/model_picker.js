@@ -1,0 +1,116 @@
+// The model that answers: chosen from those that the server has, with its state.
+import { events, json } from "./api.js";
+import { el, find, replace } from "./dom.js";
+import { prefer, preference } from "./store.js";
+
+const AGAIN_MS = 5000; // until the events of models are asked for anew
+
+export class ModelPicker {
+  models = [];
+  #loading = new Map(); // since when, by model
+  #shares = new Map(); // how far each is loaded, in words
+  #modalities = new Map();
+
+  constructor(app) {
+    this.app = app;
+    this.select = find("#model");
+    this.status = find("#model-status");
+    this.select.addEventListener("change", () => this.#choose());
+    setInterval(() => this.#loading.size && this.#tell(), 500);
+  }
+
+  get chosen() {
+    return this.select.value;
+  }
+
+  async start() {
+    await this.refresh();
+    this.#listen();
+  }
+
+  async refresh() {
+    const { data } = await json("v1/models");
+    this.models = data;
+    const texts = data.filter((model) => model.architecture.output_modalities.includes("text"));
+    const kept = this.chosen || preference("model", "");
+    replace(this.select, ...texts.map(({ id }) => el("option", { value: id, selected: id === kept }, id)));
+    for (const { id, status } of data) {
+      if (status.value !== "loading") this.#loading.delete(id);
+      else if (!this.#loading.has(id)) this.#loading.set(id, performance.now());
+    }
+    this.#tell();
+  }
+
+  get #model() {
+    return this.models.find((model) => model.id === this.chosen);
+  }
+
+  #tell() {
+    const model = this.#model;
+    const since = this.#loading.get(this.chosen);
+    const seconds = since === undefined ? 0 : (performance.now() - since) / 1000;
+    const drafter = model?.drafter ? `, drafts by ${model.drafter}` : "";
+    this.status.textContent = !model ? "no model is served"
+      : model.status.failed ? "it could not be loaded; the server's log says why"
+      : since === undefined ? `${model.status.value}${drafter}`
+      : `loading${this.#shares.get(this.chosen) ?? ""}, ${seconds.toFixed(0)} s`;
+    this.status.classList.toggle("working", since !== undefined);
+  }
+
+  async #choose() {
+    prefer("model", this.chosen);
+    this.#tell();
+    if (this.#model.status.value === "unloaded" && this.app.about.manage) await this.load(this.chosen);
+  }
+
+  async load(model) {
+    this.#loading.set(model, performance.now());
+    try {
+      await json("models/load", { method: "POST", body: { model } });
+    } catch (error) {
+      this.#loading.delete(model);
+      this.app.tell(error.message);
+    }
+    await this.refresh();
+  }
+
+  /** Whether the chosen model reads pictures. */
+  async sees() {
+    const model = this.chosen;
+    if (!this.#modalities.has(model)) {
+      const { modalities } = await json(`props?model=${encodeURIComponent(model)}`);
+      this.#modalities.set(model, modalities);
+    }
+    return Boolean(this.#modalities.get(model)?.vision);
+  }
+
+  async #listen() {
+    for (;;) {
+      try {
+        for await (const batch of events("models/sse")) for (const event of batch) await this.#event(event);
+      } catch {
+        // The server went away, or has too many listeners: asked again below.
+      }
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      await this.refresh().catch(() => {});
+    }
+  }
+
+  /** Show how far the chosen model is loaded. */
+  #progress(model, { current, value }) {
+    const what = current === "spec_model" ? " the draft model" : "";
+    this.#shares.set(model, `${what} ${Math.round(100 * value)}%`);
+    this.#tell();
+  }
+
+  async #event({ model, event, data }) {
+    const progress = event === "model_status" ? data?.progress : null;
+    if (progress) return this.#progress(model, progress);
+    if (event === "download_progress") return this.app.library?.progress(model, data[model]);
+    if (event.startsWith("download_")) this.app.library?.downloaded(model, event, data);
+    this.#modalities.delete(model);
+    this.#shares.delete(model);
+    await this.refresh();
+    this.app.library?.refresh();
+  }
+}

@@ -1,0 +1,31 @@
+// The keys that work everywhere on the page.
+import { find } from "./dom.js";
+
+/** Act on a key; keys that a field or a dialog needs are left to it. */
+export function shortcuts(event, app) {
+  if (document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && app.chat.composer.busy) return act(event, () => app.chat.stop());
+  if (!event.altKey || event.ctrlKey || event.metaKey) return;
+  const actions = {
+    KeyN: () => app.begin(),
+    KeyK: () => focus("#search"),
+    KeyL: () => app.chat.toggleLens(),
+    KeyS: () => app.settings.open(),
+    KeyM: () => focus("#model"),
+    Slash: () => find("#keys").showModal(),
+    Digit1: () => { location.hash = "#/chat"; },
+    Digit2: () => { location.hash = "#/machine"; },
+    Digit3: () => { location.hash = "#/models"; },
+  };
+  if (event.code in actions) act(event, actions[event.code]);
+}
+
+function act(event, action) {
+  event.preventDefault();
+  action();
+}
+
+function focus(selector) {
+  document.body.classList.add("menu");
+  find(selector).focus();
+}

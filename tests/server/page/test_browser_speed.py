@@ -1,0 +1,78 @@
+"""Long answers in a real browser: no frame takes long, by the browser's own trace."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.server.page.browser import chromium, opened
+from tests.server.page.paced import PacedServer
+
+pytestmark = pytest.mark.long
+
+RATE = 1000.0  # tokens a second
+COUNT = 10_000  # tokens
+MAX_TASK_MS = 50.0  # of processor time in one task of the page's thread
+CODE = "".join(f"    value_{at} = compute({at}, 'text {at}')  # a comment of the line\n" for at in range(900))
+PROSE = "".join(
+    f"Paragraph {at} has **bold words**, `code` and [a link](https://example.org/{at}).\n\n- an item\n- one more\n\n"
+    for at in range(400)
+)
+TEXTS = {
+    "prose": PROSE,
+    "code": f"```python\ndef work():\n{CODE}```\n",
+    "a list": "".join(f"{at}. item number {at} with `code` in it\n" for at in range(1, 1400)),
+    "a line": "word and word " * 5_000,
+}
+
+
+def tokens(text: str) -> list[str]:
+    """Split a text as tokenizers of today do, roughly."""
+    return re.findall(r" ?\w+|\s+|[^\w\s]", text)[:COUNT]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as made:
+        yield made
+
+
+@pytest.mark.parametrize("lens", [True, False], ids=["lens", "markdown"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_frame_of_a_long_answer_takes_long(browser, tmp_path, name, lens):
+    written = tokens(TEXTS[name])
+    made = PacedServer(written, RATE)
+    try:
+        with opened(browser, made.address) as page:
+            if not lens:
+                page.click("#lens")
+            page.fill("#message", "write")
+            browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+            page.press("#message", "Enter")
+            page.wait_for_selector("#send:not([hidden])", state="hidden")
+            page.wait_for_selector("#send:not([hidden])", timeout=300_000)
+            trace = json.loads(browser.stop_tracing())
+            slow = [ms for ms in tasks(trace) if ms > MAX_TASK_MS]
+            assert slow == []
+            assert page.problems == []
+    finally:
+        made.close()
+
+
+def tasks(trace: dict) -> list[float]:
+    """List the processor time of each task of the page's main thread, in milliseconds."""
+    events = trace["traceEvents"]
+    threads = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event.get("name") == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    return [
+        event.get("tdur", event["dur"]) / 1000
+        for event in events
+        if event.get("ph") == "X"
+        and event["name"] in ("RunTask", "ThreadControllerImpl::RunTask")
+        and (event["pid"], event["tid"]) in threads
+    ]

@@ -1,0 +1,144 @@
+"""The machine and the models of the page in a real browser; its shape on every screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localspec.server.app import Terms
+from tests.server.library import ScriptedLibrary
+from tests.server.page.browser import ask, chromium, opened
+from tests.server.scripted import Server
+
+pytestmark = pytest.mark.long
+
+LINE = "the line of the line of the line of the line of the line\n\n```python\nx = [1, 2]  # note\n```"
+VIEWS = ("#/chat", "#/machine", "#/models")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server():
+    library = ScriptedLibrary({"small": 100_000, "slow": 900_000}, here=["small"])
+    made = Server({"lens": LINE}, terms=Terms(library=library))
+    made.library = library
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    with opened(browser, server.address) as made:
+        yield made
+        assert made.problems == []
+
+
+def test_the_machine_shows_acceptance_slots_and_the_log(page):
+    ask(page, "lens")
+    page.keyboard.press("Alt+2")
+    page.wait_for_selector("#positions:not([hidden])")
+    assert "suffix" in page.locator("#positions").inner_text()
+    assert page.locator("#slots tbody tr").count() == 8
+    assert "drafted" in page.locator("#figure-drafted").inner_text()
+    assert "is not loaded, or was loaded without a plan" in page.locator("#plan").inner_text()
+    assert page.locator("#bench-start").is_disabled()
+    page.wait_for_function("document.querySelector('#resident').textContent.includes('MiB')")
+
+
+def test_a_running_answer_shows_in_the_figures(page, server):
+    server.model.pause = 0.01
+    page.fill("#message", "word " * 60)
+    page.press("#message", "Enter")
+    page.click("nav a[href='#/machine']")
+    page.wait_for_function("document.querySelector('#figure-slots').textContent.startsWith('1 of')")
+    page.wait_for_function("parseFloat(document.querySelector('#figure-speed').textContent) > 0")
+    server.model.pause = 0.0
+
+
+def test_models_are_pulled_cancelled_and_removed(page, server):
+    page.click("nav a[href='#/models']")
+    row = page.locator("#library tr", has=page.get_by_role("rowheader", name="slow"))
+    server.library.piece_seconds = 0.3
+    row.get_by_role("button", name="Pull slow").click()
+    row.get_by_role("progressbar").wait_for()
+    row.get_by_role("button", name="Cancel slow").click()
+    page.wait_for_function("document.querySelector('#told').textContent.includes('was not downloaded')")
+    server.library.piece_seconds = 0.01
+    row.get_by_role("button", name="Pull slow").click()
+    page.wait_for_function("document.querySelector('#told').textContent.includes('is here now')")
+    row.get_by_role("button", name="Remove slow").click()
+    page.click("#confirm-yes")
+    row.get_by_role("button", name="Pull slow").wait_for()
+    assert "slow" not in server.library.here
+
+
+def test_a_model_is_loaded_and_unloaded(page):
+    page.click("nav a[href='#/models']")
+    row = page.locator("#library tr", has=page.get_by_role("rowheader", name="scripted"))
+    page.wait_for_selector("#library tbody tr")
+    if row.get_by_role("button", name="Unload scripted").count():
+        row.get_by_role("button", name="Unload scripted").click()
+    row.get_by_role("button", name="Load scripted", exact=True).click()
+    row.get_by_role("button", name="Unload scripted").wait_for()
+
+
+def test_who_may_not_manage_sees_why(browser):
+    made = Server(terms=Terms(manage=False))
+    try:
+        with opened(browser, made.address) as page:
+            page.click("nav a[href='#/models']")
+            assert "--manage yes" in page.locator("#library-note").inner_text()
+            assert page.locator("#pull").is_hidden()
+            page.click("nav a[href='#/machine']")
+            page.wait_for_function("document.querySelector('#log').textContent.includes('--manage yes')")
+            assert page.problems == []
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("width", [380, 1000, 1900])
+def test_no_view_is_wider_than_the_screen(browser, server, width):
+    with opened(browser, server.address, viewport={"width": width, "height": 800}) as page:
+        ask(page, "lens")
+        for view in VIEWS:
+            page.goto(f"{server.address}/{view}")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (view, wide)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [380, 1400])
+def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
+    axe = Path(__file__).parent.parent / "js" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        pytest.fail("axe-core is missing: npm install --no-package-lock --prefix tests/server/js")
+    source = axe.read_text()
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme, "bypass_csp": True}
+    with opened(browser, server.address, **options) as page:
+        ask(page, "lens")
+        page.evaluate(source)
+        found = [*faults(page, "lens")]
+        page.click("#lens")
+        found += faults(page, "markdown")
+        page.click("#open-settings")
+        found += faults(page, "settings")
+        page.click("#settings [data-close]")
+        for view in VIEWS[1:]:
+            page.evaluate("view => { location.hash = view; }", view)
+            page.wait_for_timeout(300)
+            found += faults(page, view)
+        assert found == []
+
+
+def faults(page, where: str) -> list[str]:
+    run = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{where}: {fault['id']} {fault['nodes'][0]['html'][:160]} {fault['nodes'][0]['failureSummary']}"
+        for fault in run["violations"]
+    ]
