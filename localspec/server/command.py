@@ -41,8 +41,8 @@ from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
-from localspec.server.prefix import check_prefix
 from localspec.server.page.opening import show_page
+from localspec.server.prefix import check_prefix
 from localspec.server.safety import LOCAL, Rules, is_local
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 

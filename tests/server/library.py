@@ -66,7 +66,13 @@ class ScriptedLibrary:
         self.here.remove(name)
 
     def everything(self):
-        fields = {"weights": "Q8_0", "engine": "any", "drafter": "", "drafter_bytes": 0, "speed": ""}
+        fields = {
+            "weights": "Q8_0",
+            "engine": "any",
+            "drafter": "",
+            "drafter_bytes": 0,
+            "speed": "",
+        }
         return [
             fields
             | {"name": name, "bytes": size, "state": "here" if name in self.here else "fits"}

@@ -13,6 +13,7 @@ from localspec.server.faults import Fault, Refused
 from localspec.server.model_host import ModelHost
 
 MAX_REPORT = 200_000  # characters
+MAX_ERROR = 2_000
 Run = Callable[[Sequence[str]], Awaitable[tuple[int, str, str]]]  # exit code, report, errors
 
 
@@ -29,7 +30,11 @@ async def run_localspec(arguments: Sequence[str]) -> tuple[int, str, str]:
         process.kill()
         await process.wait()
         raise
-    return process.returncode or 0, report.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+    return (
+        process.returncode or 0,
+        report.decode("utf-8", "replace"),
+        errors.decode("utf-8", "replace"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class BenchRun:
         if loaded:
             self._host.begin_loading(name)
         if code:
-            error = errors.strip()[-2_000:] or f"it ended with {code}"
-            self.state = BenchState("failed", name, begun, time.time(), error=error)
+            why = errors.strip()[-MAX_ERROR:] or f"it ended with {code}"
+            self.state = BenchState("failed", name, begun, time.time(), error=why)
         else:
             self.state = BenchState("done", name, begun, time.time(), report[:MAX_REPORT])

@@ -35,5 +35,7 @@ def planned(plan: Plan) -> Object:
 
 
 def pool_of(plan: Plan, pool: Pool) -> Object:
-    items = [{"what": item.what, "bytes": item.bytes} for item in plan.items if item.pool == pool.name]
+    items = [
+        {"what": item.what, "bytes": item.bytes} for item in plan.items if item.pool == pool.name
+    ]
     return {"name": pool.name, "total": pool.total, "items": items}

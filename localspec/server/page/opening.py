@@ -17,7 +17,9 @@ def show_page(
 
     def show() -> None:
         if not open_browser(address):
-            click.echo("localspec: no browser could be opened: open that address yourself", err=True)
+            click.echo(
+                "localspec: no browser could be opened: open that address yourself", err=True
+            )
 
     if not browse:
         return None

@@ -13,6 +13,7 @@ BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 # In a container, root has no sandbox for it; the page is the project's own.
 FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 PATIENCE_MS = 20_000
+LOOK_MS = 50
 
 
 @contextmanager
@@ -45,6 +46,15 @@ def opened(browser, address: str, **options) -> Iterator[object]:
         context.close()
 
 
+def wait_for(page, expression: str, argument: object = None) -> None:
+    """Wait until an expression holds; the page's policy lets the browser's own way not run."""
+    for _ in range(PATIENCE_MS // LOOK_MS):
+        if page.evaluate(expression, argument):
+            return
+        page.wait_for_timeout(LOOK_MS)
+    raise AssertionError(f"never: {expression}")
+
+
 def ask(page, text: str, answers: int = 1) -> object:
     """Send a message, and wait for the answer; return its element."""
     page.fill("#message", text)
@@ -54,10 +64,11 @@ def ask(page, text: str, answers: int = 1) -> object:
 
 def answered(page, answers: int = 1) -> object:
     """Wait until so many answers are there, and none is under way; return the last one."""
-    page.wait_for_function(
+    wait_for(
+        page,
         "count => document.querySelectorAll('.message.assistant').length >= count"
         " && document.querySelector('#stop').hidden",
-        arg=answers,
+        answers,
     )
     return page.locator(".message.assistant").last
 

@@ -38,7 +38,10 @@ class PacedServer:
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/models", lambda _: JSONResponse({"data": [MODEL]})),
             Route("/localspec/about", lambda _: JSONResponse(about(manage=False, bench=False))),
-            Route("/models/sse", lambda _: Response(": still here\n\n", media_type="text/event-stream")),
+            Route(
+                "/models/sse",
+                lambda _: Response(": still here\n\n", media_type="text/event-stream"),
+            ),
         ]
         listener = bind("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -6,7 +6,7 @@ import pytest
 
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
-from tests.server.page.browser import ask, chromium, opened, text_of
+from tests.server.page.browser import ask, chromium, opened, text_of, wait_for
 from tests.server.scripted import Server
 
 pytestmark = pytest.mark.long
@@ -47,7 +47,10 @@ def test_a_hostile_answer_is_text(browser, server, name, lens):
             page.click("#lens")
         answer = ask(page, name)
         assert page.evaluate("window.broken") is None
-        assert answer.locator("script, style, img, svg:not(.chart), iframe, [style*=fixed]").count() == 0
+        assert (
+            answer.locator("script, style, img, svg:not(.chart), iframe, [style*=fixed]").count()
+            == 0
+        )
         links = answer.locator(".text a").evaluate_all("links => links.map(link => link.protocol)")
         assert set(links) <= {"https:"}
         assert all(url.startswith((server.address, "data:")) for url in asked), asked
@@ -70,10 +73,10 @@ def test_a_key_is_asked_for_and_goes_with_the_tab(browser):
         with opened(browser, made.address) as page:
             page.fill("#key-field", "wrong")
             page.press("#key-field", "Enter")
-            page.wait_for_function("document.querySelector('#key-problem').textContent.includes('refused')")
+            wait_for(page, "document.querySelector('#key-problem').textContent.includes('refused')")
             page.fill("#key-field", "a-key")
             page.press("#key-field", "Enter")
-            page.wait_for_function("document.querySelector('#model').value === 'scripted'")
+            wait_for(page, "document.querySelector('#model').value === 'scripted'")
             assert text_of(ask(page, "here")) == "You said: here"
             assert page.evaluate("JSON.stringify(localStorage)").find("a-key") < 0
             assert page.evaluate("sessionStorage.getItem('localspec.key')") == "a-key"
@@ -109,12 +112,12 @@ def test_an_answer_that_the_end_of_the_server_cuts_stays_and_is_asked_for_anew(b
     with opened(browser, made.address) as page:
         page.fill("#message", "slow")
         page.press("#message", "Enter")
-        page.wait_for_function("document.querySelectorAll('[data-token]').length > 5")
+        wait_for(page, "document.querySelectorAll('[data-token]').length > 5")
         made.close()
-        page.wait_for_function("document.querySelector('#stop').hidden")
+        wait_for(page, "document.querySelector('#stop').hidden")
         answer = page.locator(".message.assistant").last
         assert text_of(answer).startswith("word")
         told = answer.locator(".problem").inner_text()
         assert "shutting down" in told or "connection" in told
         answer.get_by_role("button", name="Retry").click()
-        page.wait_for_function("document.querySelector('#messages').innerText.includes('does not answer')")
+        wait_for(page, "document.querySelector('#messages').innerText.includes('does not answer')")

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.long
 RATE = 1000.0  # tokens a second
 COUNT = 10_000  # tokens
 MAX_TASK_MS = 50.0  # of processor time in one task of the page's thread
-CODE = "".join(f"    value_{at} = compute({at}, 'text {at}')  # a comment of the line\n" for at in range(900))
+CODE = "".join(
+    f"    value_{at} = compute({at}, 'text {at}')  # a comment of the line\n" for at in range(900)
+)
 PROSE = "".join(
     f"Paragraph {at} has **bold words**, `code` and [a link](https://example.org/{at}).\n\n- an item\n- one more\n\n"
     for at in range(400)

@@ -8,12 +8,14 @@ import pytest
 
 from localspec.server.app import Terms
 from tests.server.library import ScriptedLibrary
-from tests.server.page.browser import ask, chromium, opened
+from tests.server.page.browser import ask, chromium, opened, wait_for
 from tests.server.scripted import Server
 
 pytestmark = pytest.mark.long
 
-LINE = "the line of the line of the line of the line of the line\n\n```python\nx = [1, 2]  # note\n```"
+LINE = (
+    "the line of the line of the line of the line of the line\n\n```python\nx = [1, 2]  # note\n```"
+)
 VIEWS = ("#/chat", "#/machine", "#/models")
 
 
@@ -48,7 +50,7 @@ def test_the_machine_shows_acceptance_slots_and_the_log(page):
     assert "drafted" in page.locator("#figure-drafted").inner_text()
     assert "is not loaded, or was loaded without a plan" in page.locator("#plan").inner_text()
     assert page.locator("#bench-start").is_disabled()
-    page.wait_for_function("document.querySelector('#resident').textContent.includes('MiB')")
+    wait_for(page, "document.querySelector('#resident').textContent.includes('MiB')")
 
 
 def test_a_running_answer_shows_in_the_figures(page, server):
@@ -56,8 +58,8 @@ def test_a_running_answer_shows_in_the_figures(page, server):
     page.fill("#message", "word " * 60)
     page.press("#message", "Enter")
     page.click("nav a[href='#/machine']")
-    page.wait_for_function("document.querySelector('#figure-slots').textContent.startsWith('1 of')")
-    page.wait_for_function("parseFloat(document.querySelector('#figure-speed').textContent) > 0")
+    wait_for(page, "document.querySelector('#figure-slots').textContent.startsWith('1 of')")
+    wait_for(page, "parseFloat(document.querySelector('#figure-speed').textContent) > 0")
     server.model.pause = 0.0
 
 
@@ -68,10 +70,10 @@ def test_models_are_pulled_cancelled_and_removed(page, server):
     row.get_by_role("button", name="Pull slow").click()
     row.get_by_role("progressbar").wait_for()
     row.get_by_role("button", name="Cancel slow").click()
-    page.wait_for_function("document.querySelector('#told').textContent.includes('was not downloaded')")
+    wait_for(page, "document.querySelector('#told').textContent.includes('was not downloaded')")
     server.library.piece_seconds = 0.01
     row.get_by_role("button", name="Pull slow").click()
-    page.wait_for_function("document.querySelector('#told').textContent.includes('is here now')")
+    wait_for(page, "document.querySelector('#told').textContent.includes('is here now')")
     row.get_by_role("button", name="Remove slow").click()
     page.click("#confirm-yes")
     row.get_by_role("button", name="Pull slow").wait_for()
@@ -96,7 +98,7 @@ def test_who_may_not_manage_sees_why(browser):
             assert "--manage yes" in page.locator("#library-note").inner_text()
             assert page.locator("#pull").is_hidden()
             page.click("nav a[href='#/machine']")
-            page.wait_for_function("document.querySelector('#log').textContent.includes('--manage yes')")
+            wait_for(page, "document.querySelector('#log').textContent.includes('--manage yes')")
             assert page.problems == []
     finally:
         made.close()
@@ -119,7 +121,11 @@ def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
     if not axe.exists():
         pytest.fail("axe-core is missing: npm install --no-package-lock --prefix tests/server/js")
     source = axe.read_text()
-    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme, "bypass_csp": True}
+    options = {
+        "viewport": {"width": width, "height": 800},
+        "color_scheme": scheme,
+        "bypass_csp": True,
+    }
     with opened(browser, server.address, **options) as page:
         ask(page, "lens")
         page.evaluate(source)

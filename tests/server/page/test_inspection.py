@@ -91,7 +91,9 @@ def test_the_log_that_is_shown_is_bounded():
 
 
 def test_models_to_pull_are_listed_beside_those_that_are_here():
-    made = Server(terms=Terms(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"])))
+    made = Server(
+        terms=Terms(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"]))
+    )
     try:
         listed = made.client.get("/localspec/catalogue").json()["models"]
         assert [(row["name"], row["here"], row["pullable"]) for row in listed] == [

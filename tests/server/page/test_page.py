@@ -57,7 +57,9 @@ def test_every_file_that_the_page_names_is_there(server):
 
 def test_the_page_runs_no_code_but_its_own_and_talks_to_no_other_server(server):
     answer = server.client.get("/", headers=BROWSER)
-    policy = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+    policy = dict(
+        rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; ")
+    )
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"

@@ -50,6 +50,7 @@ export class CodeView {
     this.group.append(...nodes, "\n");
     this.#state = state;
     this.#lines += 1;
+    if (this.#lines % GROUP === 0) this.group.classList.add("whole");
   }
 
   #draw(line) {

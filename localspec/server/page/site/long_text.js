@@ -42,10 +42,17 @@ export class GrowingText {
     const nodes = shown(ends ? text.slice(0, -1) : text);
     this.#piece.append(...(wrap ? [wrap(nodes)] : nodes));
     this.#length += text.length;
-    if (ends) this.#piece = null;
+    if (ends) this.#end();
+  }
+
+  /** End a piece; from now on it costs nothing off the screen. */
+  #end() {
+    this.#piece?.classList.add("whole");
+    this.#piece = null;
   }
 
   #begin() {
+    this.#end();
     this.#piece = this.element.appendChild(el("div", { class: "piece" }));
     this.#length = 0;
   }
