@@ -1,4 +1,4 @@
-"""The routes of the page. Where browsers ask for it, `/` is the page; programs get their greeting."""
+"""The routes of the page: at `/` it is for browsers, while programs get their greeting there."""
 
 from __future__ import annotations
 

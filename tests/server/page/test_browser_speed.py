@@ -19,7 +19,8 @@ CODE = "".join(
     f"    value_{at} = compute({at}, 'text {at}')  # a comment of the line\n" for at in range(900)
 )
 PROSE = "".join(
-    f"Paragraph {at} has **bold words**, `code` and [a link](https://example.org/{at}).\n\n- an item\n- one more\n\n"
+    f"Paragraph {at} has **bold words**, `code` and [a link](https://example.org/{at}).\n\n"
+    "- an item\n- one more\n\n"
     for at in range(400)
 )
 TEXTS = {

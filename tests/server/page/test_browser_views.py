@@ -145,6 +145,7 @@ def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
 def faults(page, where: str) -> list[str]:
     run = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
-        f"{where}: {fault['id']} {fault['nodes'][0]['html'][:160]} {fault['nodes'][0]['failureSummary']}"
+        f"{where}: {fault['id']}, {node['html'][:160]}: {node['failureSummary']}"
         for fault in run["violations"]
+        for node in fault["nodes"][:1]
     ]

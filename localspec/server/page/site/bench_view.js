@@ -66,6 +66,6 @@ export class BenchView {
       await this.#reports();
     };
     return el("details", {}, el("summary", {}, `${model}, ${when}`),
-      el("pre", { tabindex: "0", "aria-label": "Report" }, ...shown(report)), button("Remove this report", remove, { class: "quiet" }));
+      el("pre", { tabindex: "0", role: "group", "aria-label": "Report" }, ...shown(report)), button("Remove this report", remove, { class: "quiet" }));
   }
 }

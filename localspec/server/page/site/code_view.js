@@ -20,7 +20,7 @@ export class CodeView {
     this.open = el("div", {});
     const bar = el("div", { class: "code-bar" }, this.label, copyButton(() => this.#text, "Copy code"));
     this.element = el("div", { class: "code" }, bar,
-      el("pre", { tabindex: "0", "aria-label": "Code" }, this.code, this.open));
+      el("pre", { tabindex: "0", role: "group", "aria-label": "Code" }, this.code, this.open));
   }
 
   update({ language: name, text }) {

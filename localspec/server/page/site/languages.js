@@ -47,7 +47,7 @@ const script = made(SCRIPT, [SPACE, SLASHES, QUOTED, NUMBER, AT, called(SCRIPT),
 const c = C_LIKE(C, ["call", /^\s*#\s*\w+/y]);
 const shell = made(SHELL, [
   SPACE, ["comment", /(?<![^\s])#.*/y], ["call", /\$\{?[\w@#?*!-]+\}?/y],
-  ["string", /"(?:[^"\\]|\\.)*"?|'[^']*'?/y], ["number", /(?<=\s)--?[\w-]+/y], NUMBER, WORD,
+  ["string", /"(?:[^"\\]|\\.)*"?|'[^']*'?/y], ["number", /(?<=\s)(?:--?[\w-]+|\d[\d.]*(?![\w-]))/y], ["", /[\w./-]+(?=[-.\/])/y], WORD,
 ]);
 const json = made("", [SPACE, ["call", /"(?:[^"\\]|\\.)*"(?=\s*:)/y], QUOTED, NUMBER, SLASHES, WORD]);
 const yaml = made("", [

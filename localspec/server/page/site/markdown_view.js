@@ -112,7 +112,7 @@ function tableView() {
     reconcile(body, rows, block.rows, (row) => row.join("|"),
       (row) => el("tr", {}, ...row.map(cell("td"))));
   };
-  const element = el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, table);
+  const element = el("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, table);
   return { element, update };
 }
 
