@@ -43,7 +43,7 @@ from localspec.server.openai.response_store import ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import OPENAI
 from localspec.server.options import STORED
-from localspec.server.page.routes import page_routes
+from localspec.server.page.routes import is_for_page, page_routes
 from localspec.server.paths import Paths
 from localspec.server.prefix import Prefix
 from localspec.server.preparing import Preparing
@@ -148,7 +148,12 @@ def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None
 def surround(app: FastAPI, terms: Terms) -> None:
     """Add the middleware, the innermost first."""
     app.add_middleware(Paths, routes=app.routes)
-    app.add_middleware(Guard, rules=terms.rules, error_body=partial(error_body, APIS))
+    app.add_middleware(
+        Guard,
+        rules=terms.rules,
+        error_body=partial(error_body, APIS),
+        needs_no_key=is_for_page if terms.page else lambda _: False,
+    )
     app.add_middleware(
         CORSMiddleware,
         allow_origins=terms.origins,

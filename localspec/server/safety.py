@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.server.faults import Fault, Refused
-from localspec.server.page.site_files import open_paths
 
 HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -42,17 +41,24 @@ class Rules:
 class Guard:
     """Refuses before anything is read or parsed."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, error_body: ErrorBody) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        error_body: ErrorBody,
+        needs_no_key: Callable[[Scope], bool],
+    ) -> None:
         self._app = app
         self._rules = rules
         self._error_body = error_body
+        self._needs_no_key = needs_no_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        fault = self._host(headers) or self._key(scope["path"], headers) or self._length(headers)
+        fault = self._host(headers) or self._key(scope, headers) or self._length(headers)
         if fault:
             await refuse(fault, self._error_body(scope["path"], fault), send)
             return
@@ -73,8 +79,8 @@ class Guard:
             return None
         return Fault(403, f"this server does not answer as {name!r}; add the name by --allow-host")
 
-    def _key(self, path: str, headers: Headers) -> Fault | None:
-        if not self._rules.keys or path in KEYLESS_PATHS or path in open_paths():
+    def _key(self, scope: Scope, headers: Headers) -> Fault | None:
+        if not self._rules.keys or scope["path"] in KEYLESS_PATHS or self._needs_no_key(scope):
             return None
         if self._fits(key_of(headers)):
             return None

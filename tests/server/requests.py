@@ -136,6 +136,7 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     "/api/v1/models/unload": [{"instance_id": "other"}],
     "/slots/{id}": [{"filename": "x"}],
     "/lora-adapters": [[{"id": 0, "scale": 0.5}]],
+    "/localspec/bench": [{"model": "scripted"}],
     "/models/load": [{"model": "scripted"}],
     "/models/unload": [{"model": "other"}],
     "/tokenize": [

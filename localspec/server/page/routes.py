@@ -13,13 +13,23 @@ from starlette.types import Scope
 from localspec.server.page.site_files import HOME, SiteFile, site_files
 
 
+def is_of_browser(scope: Scope) -> bool:
+    return "text/html" in Headers(raw=scope.get("headers", [])).get("accept", "")
+
+
+def is_for_page(scope: Scope) -> bool:
+    """Return whether a request is for the page, which needs no key: by it a user gives one."""
+    if scope["method"] not in ("GET", "HEAD"):
+        return False
+    path = scope["path"]
+    return is_of_browser(scope) if path == HOME else path in site_files()
+
+
 class HomeRoute(Route):
     """Matches requests of browsers alone: clients of Ollama look for other words at this path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if "text/html" not in Headers(raw=scope.get("headers", [])).get("accept", ""):
-            return Match.NONE, {}
-        return super().matches(scope)
+        return super().matches(scope) if is_of_browser(scope) else (Match.NONE, {})
 
 
 def page_routes() -> list[BaseRoute]:

@@ -69,9 +69,3 @@ def read(file: Path) -> SiteFile:
     content = file.read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     return SiteFile(content, {**HEADERS, "Content-Type": TYPES[file.suffix], "ETag": tag})
-
-
-@cache
-def open_paths() -> frozenset[str]:
-    """List the paths that need no key: by the page, a user gives it."""
-    return frozenset(site_files())

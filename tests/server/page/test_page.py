@@ -96,6 +96,9 @@ def test_the_page_needs_no_key_and_its_requests_do(guarded):
         assert guarded.client.get(path, headers=BROWSER).status_code == 200, path
     for path in ("/localspec/about", "/v1/models", "/page/../v1/models", "/page//props", "/page"):
         assert guarded.client.get(path).status_code in (401, 404), path
+    assert guarded.client.get("/").status_code == 401  # not by a browser
+    assert guarded.client.post("/", headers=BROWSER).status_code == 401
+    assert guarded.client.post("/page/app.js", headers=BROWSER).status_code == 401
     assert guarded.client.get("/localspec/about", headers={"x-api-key": "a-key"}).status_code == 200
 
 
@@ -116,8 +119,10 @@ def test_another_name_of_the_host_gets_no_page(server):
 
 
 def test_a_server_without_a_page_greets_browsers_as_programs():
-    made = Server(terms=Terms(page=False))
+    made = Server(terms=Terms(Rules(keys=("a-key",)), page=False))
     try:
+        assert made.client.get("/", headers=BROWSER).status_code == 401
+        made.client.headers["x-api-key"] = "a-key"
         assert made.client.get("/", headers=BROWSER).text == "Ollama is running"
         assert made.client.get("/page/app.js").status_code == 404
         assert made.client.get("/props").json()["ui"] is False
