@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from localspec.backend import Options
+from localspec.system.signals import handled
 from localspec_llamacpp.bindings.context import kv_numbers
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type
@@ -93,13 +94,15 @@ def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextMana
 def running(
     name: str, command: Sequence[str], log: Path, address: Callable[[], str]
 ) -> Iterator[ServerProcess]:
-    """Run a server from when it answers until the block ends."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-    try:
+    """Run a server from when it answers until the block ends.
+
+    An interruption within `Popen` would leave a process that nobody knows of.
+    """
+    with log.open("wb") as out, ExitStack() as ending:
+        with interruptions_held_back():
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            ending.callback(stop, process)
         yield ServerProcess(answering(name, process, log, address), process, log)
-    finally:
-        stop(process)
 
 
 def answering(
@@ -125,12 +128,24 @@ def answers(address: str) -> bool:
         return False
 
 
+@contextmanager
+def interruptions_held_back() -> Iterator[None]:
+    """Interrupt at the end of the block, not within."""
+    numbers: list[int] = []
+    with handled(lambda number, _: numbers.append(number), "SIGINT", "SIGTERM"):
+        yield
+    if numbers:
+        raise KeyboardInterrupt
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process; at once, if it takes too long, or whoever waits for it is interrupted."""
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    finally:
+        process.kill()  # which does nothing to one that has ended
         process.wait()
 
 
