@@ -204,6 +204,7 @@ def describe_entry(entry: Entry) -> Iterator[str]:
         ("kind", DOES[entry.kind] if entry.kind != "text" else ""),
         ("good at", ", ".join(entry.good_at)),
         ("sampling", ", ".join(f"{key} {value:g}" for key, value in entry.sampling.items())),
+        ("samplers", ", ".join(entry.samplers)),
         ("checked", "yes" if entry.checked else "not yet: sizes are as published"),
     )
     for key, value in facts:

@@ -13,6 +13,7 @@ from localspec.errors import UsageError
 from localspec.models import engines
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
+from localspec.sampling.order import LETTERS, sampler_name
 from localspec.sampling.table import PARAMETERS
 from localspec.vector_model import DOES, Kind
 
@@ -90,6 +91,7 @@ class CatalogueReader:
             self._prefixes(place, fields),
             self._take(place, fields, "reasoning-budget", int, -1),
             self._take(place, fields, "reasoning-budget-message", str, ""),
+            self._samplers(place, fields),
         )
         self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
         return entry
@@ -156,6 +158,14 @@ class CatalogueReader:
         }
         self._nothing_else(place, table, SAMPLING)
         return sampling
+
+    def _samplers(self, place: tuple[str, ...], fields: dict[str, object]) -> tuple[str, ...]:
+        names = self._words(place, fields, "samplers")
+        for name in names:
+            if sampler_name(name) is None:
+                known = ", ".join(LETTERS.values())
+                self._refuse(place, "samplers", f"has {name!r}; known: {known}")
+        return tuple(name for name in map(sampler_name, names) if name)
 
     def _kind(self, place: tuple[str, ...], fields: dict[str, object]) -> Kind:
         kind: Kind = self._take(place, fields, "kind", str, "text")

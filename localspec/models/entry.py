@@ -68,6 +68,7 @@ class Entry:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     reasoning_budget: int = -1  # tokens of thought, where nobody chose another; -1: no limit
     reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
+    samplers: tuple[str, ...] = ()  # in their order, where it is not the usual one
 
     @property
     def active_share(self) -> float:

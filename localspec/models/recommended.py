@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from localspec.models import catalogue
@@ -46,4 +47,4 @@ def advised(name: str, otherwise: Sampling) -> Sampling:
     for parameter in PARAMETERS:
         if entry and parameter.key in entry.sampling:
             sampling = parameter.put(sampling, entry.sampling[parameter.key])
-    return sampling
+    return replace(sampling, samplers=entry.samplers) if entry and entry.samplers else sampling
