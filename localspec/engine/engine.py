@@ -32,7 +32,7 @@ from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposer import Proposer, RoundCost, notes_of
 from localspec.sampling.banned import Bans
-from localspec.sampling.sampler import Masks, Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
@@ -113,28 +113,26 @@ class Engine:
         """Check a request against the model; return the job to `add`."""
         request.check(self.target, prompt, settings)
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
+        text, parts = request.text_of(prompt, settings), self._sampler_parts(settings)
+        sampler = Sampler(settings.sampling, seed, text, parts)
+        generation = request.generation(self.target, prompt, settings, sampler, self._depth)
+        return Job(generation, settings, seed, listener, Clockwork(self._clock()))
+
+    def _sampler_parts(self, settings: Settings) -> SamplerParts:
         constraint = None
         if settings.grammar:
             ends = request.ends(self.target, settings)
             constraint = self._lexicon.constraint(settings.grammar, ends)
-        # The controller looks at drafts to decide how many tokens to verify. Dropping a draft token
-        # that was sampled with its own random number would bias the output, so drafts are then
-        # sampled with the target's random numbers.
-        shares_dice = self._costs is not None
-        sampler = Sampler(
-            settings.sampling,
-            seed,
-            request.text_of(prompt, settings),
-            Masks(
-                constraint,
-                self._bans.ban(settings.banned_strings),
-                request.thought_budget(self.target, settings),
-            ),
-            shares_dice=shares_dice,
-            spell=request.written(self.target.tokenizer),
+        return SamplerParts(
+            constraint,
+            self._bans.ban(settings.banned_strings),
+            request.thought_budget(self.target, settings),
+            request.written(self.target.tokenizer),
+            # The controller looks at drafts to decide how many tokens to verify. Dropping a draft
+            # token that was sampled with its own random number would bias the output, so drafts are
+            # then sampled with the target's random numbers.
+            shares_dice=self._costs is not None,
         )
-        generation = request.generation(self.target, prompt, settings, sampler, self._depth)
-        return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
     def add(self, job: Job) -> None:
         self._waiting.append(job)

@@ -91,6 +91,12 @@ class Settings:
                 f"reasoning_budget_message has {len(message):,} characters; it may have "
                 f"{MAX_MESSAGE:,}: shorten it"
             )
+        banned = (text for text in self.banned_strings if text.lower() in message.lower())
+        if text := next(banned, ""):
+            raise UsageError(
+                f"reasoning_budget_message has {text[:40]!r}, one of banned_strings: leave it out "
+                "of one of them"
+            )
 
     def _check_kinds(self) -> None:
         """Refuse values of other kinds by name: types are not enforced on callers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
 
 import numpy as np
 
@@ -172,10 +171,5 @@ class VectorRuntime:
     def __enter__(self) -> VectorRuntime:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

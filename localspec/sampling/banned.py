@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import accumulate, islice, takewhile
 
@@ -118,10 +118,10 @@ class Ban:
         """Mask the logits after `drafted`: -inf for tokens that would complete a string."""
         return self._strings.masked(logits, reduce(self._strings.after, drafted, self._state))
 
-    def emit(self, tokens: Sequence[int]) -> None:
-        """Follow tokens of the reply."""
-        for token in tokens:
-            if self._strings.completes(self._state, token):
+    def emit(self, tokens: Sequence[int], exempt: Container[int] = ()) -> None:
+        """Follow tokens of the reply; those at `exempt` places may complete a string."""
+        for place, token in enumerate(tokens):
+            if place not in exempt and self._strings.completes(self._state, token):
                 raise UsageError(
                     "every token that could follow would complete a banned string: ban fewer "
                     "strings, or such as the grammar and the tools of the request do not need"

@@ -57,41 +57,40 @@ def unspelled(_: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Masks:
-    """What forbids tokens of one reply: a grammar, banned strings, a budget for thought."""
+class SamplerParts:
+    """The parts of a sampler that few replies need, and how they are drafted.
+
+    constraint, ban, thought: forbid tokens
+    spell: spells tokens, for DRY
+    shares_dice: whether drafts are sampled with the target's dice
+    """
 
     constraint: Constraint | None = None
     ban: Ban | None = None
     thought: ThoughtBudget | None = None
+    spell: Spell = unspelled
+    shares_dice: bool = False
 
 
-NO_MASKS = Masks()
+NO_PARTS = SamplerParts()
 
 
 class Sampler:
     """The parameters, random numbers and masks of one sequence, and the tokens it has so far."""
 
     def __init__(
-        self,
-        sampling: Sampling,
-        seed: int,
-        prompt: Tokens,
-        masks: Masks = NO_MASKS,
-        *,
-        shares_dice: bool = False,
-        spell: Spell = unspelled,
+        self, sampling: Sampling, seed: int, prompt: Tokens, parts: SamplerParts = NO_PARTS
     ) -> None:
         self.sampling = sampling
         self.dice = Dice(seed)
-        self.constraint = masks.constraint
-        self.chain = Chain(sampling, prompt, spell, self.dice.coin)
+        self.constraint, self._ban = parts.constraint, parts.ban
+        self._thought = parts.thought  # None: there is no budget, or no thought any more
+        self.shares_dice = parts.shares_dice
+        self.thoughts_cut = 0  # thoughts that were ended by their budget
+        self.chain = Chain(sampling, prompt, parts.spell, self.dice.coin)
         self._shifts = bool(sampling.steps.shifts) or bool(sampling.bias)
-        self._ban = masks.ban
         forbids = self.constraint is not None or self._ban is not None
         self._adjusts = self._shifts or forbids or not sampling.steps.pure
-        self._thought = masks.thought  # None: there is no budget, or no thought any more
-        self.thoughts_cut = 0  # thoughts that were ended by their budget
-        self.shares_dice = shares_dice  # whether drafts are sampled with the target's dice
         self._bias_ids = np.array(sorted(sampling.bias), np.int64)
         self._bias = np.array([sampling.bias[t] for t in sorted(sampling.bias)], np.float32)
 
@@ -100,8 +99,8 @@ class Sampler:
         self.chain.emit(tokens)
         if self.constraint:
             self.constraint.emit(tokens)
-        if self._ban:
-            self._ban.emit(tokens)
+        if self._ban:  # the end of a thought is not the model's choice
+            self._ban.emit(tokens, self._thought.closing_places(tokens) if self._thought else ())
         if self._thought:
             self._thought.emit(tokens)
             self.thoughts_cut = self._thought.cuts

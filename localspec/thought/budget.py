@@ -68,6 +68,10 @@ class ThoughtBudget:
         state = self._after(drafted)
         return self._closing[state.written] if self._closes(state) else None
 
+    def closing_places(self, tokens: Sequence[int]) -> set[int]:
+        """Find the places among the next tokens of the reply where a thought is being ended."""
+        return {at for at in range(len(tokens)) if self.certain(tokens[:at]) is not None}
+
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
         """Mask the logits: -inf for tokens that would begin another thought after `drafted`."""
         place, tokens, _ = self._after(drafted).course

@@ -21,7 +21,7 @@ from localspec.proposer import Ask, Hints, Proposer, RoundCost
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import NONE, History, Tokens, common_prefix, tokens_of
 from simulation.hardware import CURVES, PLAIN, WIDE_CURVES
 from simulation.world import Clock, SimulatedMachine
@@ -88,7 +88,7 @@ def replay(
         {by: PROPOSERS[by]()}, Depth(machine.costs(np.random.default_rng(seed), [by])), clock
     )
     history, place = History(prompt), 0
-    sampler = Sampler(GREEDY, 0, NONE, shares_dice=True)
+    sampler = Sampler(GREEDY, 0, NONE, SamplerParts(shares_dice=True))
     long_drafts: list[tuple[int, int]] = []  # from where to where
     while place < len(new):
         limit, begun = min(REACH, len(new) - place - 1), clock.seen

@@ -12,7 +12,7 @@ from localspec.control.depth import Depth
 from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, RoundCost
 from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import Tokens
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.texts import FURTHEST, PlaceDraft, SimulatedText, drafts
@@ -62,7 +62,7 @@ class Row:
         self.text, self.place = text, 0
         self._slot = slot
         self._history: Tokens = np.arange(-1, text.length, dtype=np.int32)
-        self._sampler = Sampler(GREEDY, 0, self._history[:1], shares_dice=True)
+        self._sampler = Sampler(GREEDY, 0, self._history[:1], SamplerParts(shares_dice=True))
 
     @property
     def begins(self) -> bool:

@@ -16,7 +16,7 @@ from localspec.draft import EMPTY, Draft
 from localspec.proposer import Ask, RoundCost
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import NONE, Tokens, tokens_of
 from simulation.hardware import DRAFTING, PLAIN, READING, seconds
 from simulation.texts import PlaceDraft, SimulatedText
@@ -169,7 +169,7 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
     heads = {by: KnownHead(drafter) for by, drafter in drafts.items() if by in READING}
     best = Best({**drafts, **heads}, Depth(machine.costs(rng, list(drafts))), clock)
     history: Tokens = np.arange(-text.prompt, text.length, dtype=np.int32)
-    sampler = Sampler(GREEDY, 0, history[:1], shares_dice=True)
+    sampler = Sampler(GREEDY, 0, history[:1], SamplerParts(shares_dice=True))
     times: list[float] = []
     rounds, first_draft = [], -1
     while (place := len(times)) < text.length:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from localspec.sampling.parameters import Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
 from tests.tiny import write_vocabulary
@@ -103,7 +103,8 @@ class TheirChain:
 
 
 def ours(s, text, logits):
-    sampler = Sampler(s, 1, tokens_of([FIRST]), spell=lambda token: bytes([min(token, 255)]))
+    parts = SamplerParts(spell=lambda token: bytes([min(token, 255)]))
+    sampler = Sampler(s, 1, tokens_of([FIRST]), parts)
     sampler.emit(text[:5])
     return as_dict(sampler.distribution(logits, text[5:]))
 

@@ -18,7 +18,7 @@ from localspec.backend import Roll, Row
 from localspec.decoding.verify import verify
 from localspec.draft import Draft
 from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import NONE
 from localspec_mlx import backend as mlx
 from tests import engines, tiny_mlx
@@ -71,7 +71,8 @@ class Replies:
         self.model = model
         self.texts = [np.array(text) for text in texts]
         self.samplers = [
-            Sampler(sampling, at + 5, t, shares_dice=True) for at, t in enumerate(texts)
+            Sampler(sampling, at + 5, t, SamplerParts(shares_dice=True))
+            for at, t in enumerate(texts)
         ]
         self.held = [len(text) - 1 for text in texts]
         self.accepted = []

@@ -32,7 +32,7 @@ from localspec.proposers.silent import Silent
 from localspec.proposers.suffix import SuffixProposer
 from localspec.sampling.distribution import Distribution
 from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Masks, Sampler
+from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.testing import Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import NONE, History, tokens_of
 from tests.chi_square import chi_square, limit
@@ -322,7 +322,7 @@ def test_bias_and_penalties_are_put_on_the_logits_that_the_grammar_leaves():
     a, b, c = WORDS.encode("abc").tolist()
     constraint = Lexicon(WORDS).constraint(Grammar("regex", "(a|b)+"), WORDS.ends)
     sampling = Sampling(1.0, presence=0.5, frequency=0.25, bias={b: 1.0, c: 100.0})
-    sampler = Sampler(sampling, 0, NONE, Masks(constraint))
+    sampler = Sampler(sampling, 0, NONE, SamplerParts(constraint))
     sampler.emit([a])
     distribution = sampler.distribution(np.zeros(WORDS.size, np.float32), [a, b])
     weights = {a: -0.5 - 2 * 0.25, b: 1.0 - 0.75, END: 0, OTHER_END: 0}
@@ -439,7 +439,7 @@ def test_no_mask_is_computed_once_the_time_of_a_round_is_over():
 def test_fewer_tokens_are_drafted_where_masks_take_long(step, drafts):
     clock = Ticking(step)
     constraint = Lexicon(WORDS, clock).constraint(Grammar("regex", "[a-z]+"), WORDS.ends)
-    sampler = Sampler(GREEDY, 0, NONE, Masks(constraint))
+    sampler = Sampler(GREEDY, 0, NONE, SamplerParts(constraint))
     history = History(tokens_of([1, 2]))
     generation = Generation(history, sampler, Ending(100), WORDS.token_bytes, depth=16)
     history.extend([3])

@@ -13,7 +13,7 @@ from localspec.errors import UsageError
 from localspec.sampling.dry import repeats
 from localspec.sampling.order import LETTERS, ORDER, sampler_name, spelled_samplers
 from localspec.sampling.parameters import MAX_BREAKERS, Sampling
-from localspec.sampling.sampler import Dice, Sampler
+from localspec.sampling.sampler import Dice, Sampler, SamplerParts
 from localspec.testing import hashed_logits
 from localspec.tokens import tokens_of
 from tests.sampling.definitions import after, reference, start
@@ -89,7 +89,7 @@ def drawn_logits(seed, size=SIZE):
 @example(Sampling(0.5, repetition=1.3, samplers=("temperature", "penalties")), 1, [1, 2, 3], [], 0)
 def test_samplers_in_any_order_leave_what_their_definitions_leave(s, seed, prompt, reply, emitted):
     logits = drawn_logits(seed)
-    sampler = Sampler(s, seed, tokens_of(prompt), spell=spell)
+    sampler = Sampler(s, seed, tokens_of(prompt), SamplerParts(spell=spell))
     sampler.emit(reply[:emitted])
     found = sampler.distribution(logits, reply[emitted:])
     coin = sampler.dice.coin(len(prompt) + len(reply))

@@ -258,6 +258,16 @@ def test_what_must_follow_depends_on_the_reply_and_a_draft_alone():
     assert (budget.cuts, budget.over) == (1, True)
 
 
+@pytest.mark.parametrize("name", ["closing", "all", "twin"])
+def test_the_end_of_a_thought_is_written_though_its_text_is_banned(name):
+    requests = wants(3, banned_strings=("fda", "bc"))
+    plain = replies(scripted(), Silent(), requests)
+    assert said(replies(scripted(), OURS[name](), requests)) == said(plain)
+    texts = [text(result.tokens) for result in plain]
+    assert sum("fdaeb" in written for written in texts) > 1
+    assert not any("bc" in written.replace("fdaeb", "-") for written in texts)
+
+
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
@@ -266,6 +276,10 @@ def test_what_must_follow_depends_on_the_reply_and_a_draft_alone():
         ({"reasoning_budget": 1.5}, "a whole number, or None"),
         ({"reasoning_budget_message": 3}, "a text, or None"),
         ({"reasoning_budget_message": "x" * 1025}, "1,025 characters; it may have 1,024"),
+        (
+            {"reasoning_budget_message": "So: Done.", "banned_strings": ("no", "done")},
+            "reasoning_budget_message has 'done', one of banned_strings: leave it out of one",
+        ),
     ],
 )
 def test_a_wrong_budget_is_refused_with_its_name(wish, why):
