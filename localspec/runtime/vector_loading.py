@@ -68,5 +68,5 @@ def require_vectors(footprint: Footprint) -> None:
     if footprint.kind == "text":
         raise UsageError(
             f"{footprint.path.name} continues text, and does not say how a text becomes a vector: "
-            "give an embedding model"
+            "give an embedding model, such as all-minilm"
         )

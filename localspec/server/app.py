@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -30,7 +30,7 @@ from localspec.server.inspection.recent_lines import RecentLines
 from localspec.server.inspection.routes import Inspected, inspection
 from localspec.server.llamacpp.routes import LLAMA_CPP
 from localspec.server.lmstudio.routes import LM_STUDIO
-from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
 from localspec.server.monitoring.ignored import Ignored
@@ -38,13 +38,14 @@ from localspec.server.monitoring.metrics import Metrics, Now
 from localspec.server.monitoring.request_log import RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.not_offered import not_offered
+from localspec.server.offers import Offers, ServedOffer
 from localspec.server.ollama.routes import OLLAMA
 from localspec.server.openai.response_store import ResponseStore
 from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import OPENAI
 from localspec.server.options import STORED
 from localspec.server.page.routes import is_for_page, page_routes
-from localspec.server.paths import Paths
+from localspec.server.paths import FoundRoute, Paths
 from localspec.server.prefix import Prefix
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
@@ -88,11 +89,10 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
             request_log.quote_reply(result)
 
     host = ModelHost(
-        {offer.name: offer for offer in offers},
+        Offers({offer.name: offer for offer in offers}, strict=terms.strict),
         note,
         waiting=terms.waiting,
         idle_seconds=terms.idle_seconds,
-        strict=terms.strict,
     )
     metrics.registry.register(Now(host))
     downloads = Downloads(host, terms.library)
@@ -100,7 +100,16 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
     preparing = Preparing()
     handler = RequestHandler(
-        host, limit, manager, downloads, ignored, preparing, terms.quotes, terms.strict, terms.page
+        host,
+        limit,
+        manager,
+        downloads,
+        metrics,
+        ignored,
+        preparing,
+        terms.quotes,
+        terms.strict,
+        terms.page,
     )
     lines = RecentLines()
 
@@ -128,21 +137,26 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     app.state.host, app.state.preparing = host, preparing
     if terms.page:
         app.router.routes.extend(page_routes())  # before the greeting at / for Ollama's clients
-    include(app, handler, ResponseStore(terms.responses, terms.cache_dir))
-    app.include_router(status(host, metrics))
-    app.include_router(inspection(Inspected(handler, lines, BenchRun(host))))
+    store = ResponseStore(terms.responses, terms.cache_dir)
+    others = (status(host, metrics), inspection(Inspected(handler, lines, BenchRun(host))))
+    include(app, [*api_routers(handler, store), *others])
     translate_errors(app)
     surround(app, terms)
     return app
 
 
-def include(app: FastAPI, handler: RequestHandler, store: ResponseStore) -> None:
-    """Add the routes of every API; where two match, the first one answers."""
-    for api in APIS:
-        app.include_router(api.routes(handler))
-    app.include_router(vectors(handler))
-    app.include_router(not_offered())  # before /v1/responses/{id}
-    app.include_router(responses(handler, store))
+def api_routers(handler: RequestHandler, store: ResponseStore) -> Iterator[APIRouter]:
+    """Yield the routes of every API; where two match, the first one answers."""
+    yield from (api.routes(handler) for api in APIS)
+    yield vectors(handler)
+    yield not_offered()  # before /v1/responses/{id}
+    yield responses(handler, store)
+
+
+def include(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Add routes in one list: an application searches the routers that it includes twice."""
+    app.router.routes.append(FoundRoute())
+    app.router.routes.extend(route for router in routers for route in router.routes)
 
 
 def surround(app: FastAPI, terms: Terms) -> None:

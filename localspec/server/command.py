@@ -36,10 +36,11 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening, page_address
-from localspec.server.model_host import Load, ModelHost, ServedOffer
+from localspec.server.model_host import ModelHost
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
+from localspec.server.offers import Load, ServedOffer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.opening import show_page
 from localspec.server.prefix import check_prefix

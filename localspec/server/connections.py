@@ -15,8 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from localspec.system import descriptors
 from localspec.system.signals import end_after
@@ -44,10 +46,30 @@ def affordable_limits() -> ConnectionLimits:
     return ConnectionLimits(max(min(MAX_CONNECTIONS, descriptors.left() // 2), 1))
 
 
+class JoinedHead(h11.Connection):
+    """Hands out the head of an answer with what follows it, so that one packet may hold both."""
+
+    _head = b""
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        data = super().send(event)
+        if isinstance(event, h11.Response):
+            self._head, data = data or b"", b""
+        elif self._head:
+            self._head, data = b"", self._head + (data or b"")
+        return data
+
+
 class Connection(H11Protocol):
     """A connection that notes since when it waits for its client."""
 
     began = heard = 0.0  # when it began to wait for a request, and when something came
+
+    def __init__(
+        self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, object]
+    ) -> None:
+        super().__init__(config, server_state, app_state)
+        self.conn = JoinedHead(h11.SERVER)
 
     def connection_made(self, transport: BaseTransport) -> None:
         self.began = self.heard = self.loop.time()

@@ -63,7 +63,7 @@ class Downloads:
 
     async def look_for(self, name: str) -> None:
         """Serve a model that was pulled, if there is one of that name."""
-        if self._library is not None and not self._host.knows(name):
+        if self._library is not None and not self._host.offers.knows(name):
             with suppress(UnknownModel):
                 await self.serve(name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from localspec.memory.machine import Pool
@@ -9,6 +10,11 @@ from localspec.runtime.runtime import LoadedFacts
 from localspec.server.faults import Refused, not_offered, refused
 from localspec.tokenizer import Tokenizer
 from localspec.vector_model import DOES, Kind
+
+EXAMPLES: Mapping[Kind, str] = {
+    "embedding": ", such as all-minilm",
+    "reranking": ", such as bge-reranker-v2-m3",
+}
 
 
 class Resident(Protocol):
@@ -29,11 +35,16 @@ class Resident(Protocol):
 
 def wrong_kind(name: str, does: Kind, asked: Kind, other: str) -> Refused:
     """Refuse a model that does something else, and name another that does what was asked for."""
-    way = f"ask for {other}" if other else f"no model is served that {DOES[asked]}"
+    way = f"ask for {other}" if other else missing(asked)
     text = f"{name} {DOES[does]}, and this is for a model that {DOES[asked]}: {way}"
     return refused(text, "model")
 
 
 def nothing_for(asked: Kind) -> Refused:
     """Refuse what no served model does."""
-    return not_offered(f"no model is served that {DOES[asked]}: give localspec serve one, too")
+    return not_offered(missing(asked))
+
+
+def missing(asked: Kind) -> str:
+    example = EXAMPLES.get(asked, "")
+    return f"no model is served that {DOES[asked]}: give localspec serve one, too{example}"

@@ -4,124 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Literal, Protocol, cast
-from weakref import WeakSet
+from typing import Literal
 
-from localspec.backend import Footprint
-from localspec.engine.job import Job, Result
-from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory, UnknownModel
+from localspec.engine.job import Result
+from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory
 from localspec.runtime.phases import Phase, TellPhase
-from localspec.runtime.runtime import Runtime
-from localspec.runtime.vector_runtime import VectorRuntime
-from localspec.sampling.parameters import Sampling
 from localspec.server.faults import overloaded
-from localspec.server.kinds import Resident, nothing_for, wrong_kind
 from localspec.server.model_events import ModelEvents
 from localspec.server.model_facts import UNREAD, ModelFacts, facts
-from localspec.server.offered_adapters import OfferedAdapters
+from localspec.server.offers import Offers, ServedOffer
 from localspec.server.replies.bell import Bell
-from localspec.tokenizer import Tokenizer
+from localspec.server.served import Served
 from localspec.vector_model import Kind
 
-Load = Callable[[TellPhase], Resident]
 State = Literal["unloaded", "loading", "loaded"]
 STATUS = "model_status"
-
-
-@dataclass(frozen=True, slots=True)
-class ServedOffer:
-    """A model that clients can ask for."""
-
-    name: str
-    load: Load
-    vocabulary: Callable[[], AbstractContextManager[Tokenizer]]  # without the weights
-    usual: Sampling  # as its makers recommend
-    engine: str
-    format: str  # of its files
-    drafter: str = ""
-    context: int = 0  # expected, before it is loaded
-    aliases: tuple[str, ...] = ()  # other names for it
-    created: int = 0
-    bytes: int = 0  # of its weights
-    digest: str = ""
-    family: str = ""
-    quantisation: str = ""
-    slots: int = 1
-    path: str = ""
-    parameters: str = ""  # how many, as its makers write it
-    footprint: Footprint | None = None  # what the headers of its files say
-    reasoning_budget: int = -1  # tokens of thought, where a request leaves that open; -1: no limit
-    reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
-    adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
-    bench: tuple[str, ...] = ()  # how `localspec bench` is called for it; empty: not from here
-
-    def answers_to(self, name: str) -> bool:
-        return name in self.aliases or name in self.adapters.names
-
-    @property
-    def kind(self) -> Kind:
-        """Return what it does."""
-        return self.footprint.kind if self.footprint else "text"
-
-
-class Underway(Protocol):
-    """A reply that a model works on."""
-
-    @property
-    def job(self) -> Job | None: ...
-
-    @property
-    def over(self) -> bool: ...
-
-
-@dataclass(slots=True, eq=False)
-class Served:
-    """A model that is loaded, and its users."""
-
-    offer: ServedOffer
-    resident: Resident
-    note: Callable[[Result], None]  # of each reply, on the models' thread
-    bell: Bell  # by which that thread wakes the event loop
-    users: int = 0  # requests that hold or wait for a slot
-    used: float = field(default_factory=time.monotonic)
-    leaving: bool = False  # whether it is unloaded once nobody uses it
-    underway: WeakSet[Underway] = field(default_factory=WeakSet)  # and replies that just ended
-
-    @property
-    def name(self) -> str:
-        return self.offer.name
-
-    @property
-    def runtime(self) -> Runtime:
-        """The model, which continues text: leases are of the kind that was asked for."""
-        assert self.offer.kind == "text"
-        return cast(Runtime, self.resident)
-
-    @property
-    def vectors(self) -> VectorRuntime:
-        """The model, which reads whole texts."""
-        assert self.offer.kind != "text"
-        return cast(VectorRuntime, self.resident)
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The replies that it works on, or that wait for a slot."""
-        return [reply.job for reply in self.underway if reply.job and not reply.over]
-
-    @property
-    def busy(self) -> int:
-        """The number of slots in use."""
-        return min(self.users, self.resident.slots)
-
-    @property
-    def waiting(self) -> int:
-        """The number of requests that wait for a slot."""
-        return self.users - self.busy
 
 
 class ModelHost:
@@ -129,15 +29,13 @@ class ModelHost:
 
     def __init__(
         self,
-        offers: Mapping[str, ServedOffer],
+        offers: Offers,
         note: Callable[[str, Result], None],
         *,
         waiting: int = 64,
         idle_seconds: float | None = None,
-        strict: bool = False,
     ) -> None:
-        self.offers = dict(offers)
-        self._strict = strict
+        self.offers = offers
         self.loaded: dict[str, Served] = {}
         self.failed: dict[str, str] = {}  # why the last attempt to load a model failed
         self.events = ModelEvents()
@@ -149,27 +47,6 @@ class ModelHost:
         self._loading: set[str] = set()  # models that are loaded, or wait for it
         self._facts: dict[str, ModelFacts] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # that no request waits for
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.offers)
-
-    def knows(self, name: str) -> bool:
-        return self._find(name) is not None
-
-    def _find(self, name: str) -> ServedOffer | None:
-        short = name.removesuffix(":latest")
-        others = (offer for offer in self.offers.values() if not name or offer.answers_to(short))
-        return self.offers.get(name) or self.offers.get(short) or next(others, None)
-
-    def offer(self, name: str) -> ServedOffer:
-        """Find an offer by name; an empty name is the first, and `:latest` is ignored."""
-        offer = self._find(name)
-        if offer is None:
-            near = get_close_matches(name, self.names, n=1)
-            served = f"did you mean {near[0]}?" if near else f"served: {', '.join(self.names)}"
-            raise UnknownModel(f"there is no model {name[:200]!r} here; {served}")
-        return offer
 
     def add(self, offer: ServedOffer) -> None:
         """Serve another model, or one in place of another of its name; a loaded one stays."""
@@ -184,38 +61,12 @@ class ModelHost:
             self.failed.pop(name, None)
             self.events.publish(name, "model_remove")
 
-    def offer_answering(self, name: str, kind: Kind | None = "text") -> ServedOffer:
-        """Return the offer that answers for a name: the first of a kind, where it is unknown.
-
-        A model of another kind is refused; of no kind, any will do.
-        """
-        able = self.of_kind(kind)
-        named = self._find(name) if name else None
-        if named is None:
-            if kind and self.offers and not able:
-                raise nothing_for(kind)
-            return able[0] if able and not (name and self._strict) else self.offer(name)
-        if kind not in (None, named.kind):
-            raise wrong_kind(named.name, named.kind, kind, able[0].name if able else "")
-        return named
-
-    def of_kind(self, kind: Kind | None) -> list[ServedOffer]:
-        return [offer for offer in self.offers.values() if kind in (None, offer.kind)]
-
-    def is_unknown(self, name: str, kind: Kind) -> bool:
-        """Return whether another model than the named one answers, though there are several."""
-        return len(self.of_kind(kind)) > 1 and not self.knows(name)
-
-    def offer_meant_by(self, name: str) -> ServedOffer:
-        """Return the offer that a name means: the only one, whatever the name."""
-        return self.offer("" if len(self.offers) == 1 and not self._strict else name)
-
     @asynccontextmanager
     async def lease(
         self, name: str, places: int = 1, kind: Kind | None = "text"
     ) -> AsyncIterator[Served]:
         """Hold a model of a kind, loaded if need be, until the request has ended."""
-        offer = self.offer_answering(name, kind)
+        offer = self.offers.answering(name, kind)
         served = self.loaded.get(offer.name)
         if served is None:
             served = await self._loaded(offer)
@@ -242,7 +93,7 @@ class ModelHost:
 
     async def facts(self, name: str) -> ModelFacts:
         """Read a model's facts, without loading it."""
-        offer = self.offer(name)
+        offer = self.offers.named(name)
         if offer.name not in self._facts:
             served = self.loaded.get(offer.name)
             try:
@@ -258,7 +109,7 @@ class ModelHost:
 
     def begin_loading(self, name: str) -> None:
         """Begin to load a model; events report how it goes."""
-        self.work(self._attempt(self.offer(name).name))
+        self.work(self._attempt(self.offers.named(name).name))
 
     async def _attempt(self, name: str) -> None:
         with suppress(Exception):  # an event reports it
@@ -275,7 +126,7 @@ class ModelHost:
 
         A request for it that comes meanwhile keeps it.
         """
-        name = self.offer(name).name
+        name = self.offers.named(name).name
         if name in self._loading:
             async with self._lock:
                 pass

@@ -12,7 +12,7 @@ from localspec.commands.models import MISSING, available_row, pulled_row
 from localspec.commands.pulled import copy, forget
 from localspec.errors import PullError, UnknownModel, UsageError
 from localspec.models import catalogue, store
-from localspec.server.model_host import ServedOffer
+from localspec.server.offers import ServedOffer
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
 PULLABLE = re.compile(r"hf:[\w./@:*-]+|[a-z0-9][a-z0-9._-]{0,63}(:[\w.-]{1,32})?", re.ASCII)

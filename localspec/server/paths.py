@@ -8,6 +8,8 @@ from functools import lru_cache
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+ROUTE = "localspec.route"  # key of the route that a client means
+
 FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
 OPENAI = ("openai", "beta")  # /completions without them is llama.cpp's
 MAX_FRONTS = 3  # of them that are taken away
@@ -15,7 +17,7 @@ MAX_CACHED_PATHS = 256  # as clients wrote them
 
 
 class Paths:
-    """Rewrites paths inside of the guard, which sees them as they came."""
+    """Finds the routes that clients mean, inside of the guard, which sees paths as they came."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
         self._app = app
@@ -27,19 +29,31 @@ class Paths:
         if scope["type"] == "http":
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
             scope = {**scope, "method": method}  # the web server leaves the body of a HEAD out
-            scope["path"] = self._meant(method, scope["path"], scope.get("root_path", ""))
+            root_path = scope.get("root_path", "")
+            scope["path"], scope[ROUTE] = self._meant(method, scope["path"], root_path)
         await self._app(scope, receive, send)
 
-    def _find(self, method: str, path: str, root_path: str) -> str:
-        """Return the path of the route that a client means, or the path as it is."""
+    def _find(self, method: str, path: str, root_path: str) -> tuple[str, BaseRoute | None]:
+        """Return the path and the route that a client means; the path as it is if there is none."""
         scope = {"type": "http", "method": method, "root_path": root_path}
-        bare = path.rstrip("/") or path
-        matches = (variant for variant in candidates(bare) if self._has_route(scope, variant))
-        return next(matches, path)
+        for variant in candidates(path.rstrip("/") or path):
+            scope["path"] = variant
+            for route in self._routes:
+                if route.matches(scope)[0] == Match.FULL:
+                    return variant, route
+        return path, None
 
-    def _has_route(self, scope: Scope, path: str) -> bool:
-        scope = {**scope, "path": path}
-        return any(route.matches(scope)[0] == Match.FULL for route in self._routes)
+
+class FoundRoute(BaseRoute):
+    """Stands before all routes for the one that `Paths` has found: no other is tried again."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        route: BaseRoute | None = scope.get(ROUTE)
+        return route.matches(scope) if route else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route: BaseRoute = scope[ROUTE]
+        await route.handle(scope, receive, send)
 
 
 def candidates(path: str) -> Iterator[str]:

@@ -36,6 +36,10 @@ class Reading:
     def waits(self) -> bool:
         return not self.cancelled and self.taken < len(self.texts)
 
+    def cancel(self) -> None:
+        """Read no more of it."""
+        self.cancelled = True
+
     def note(self, at: int, row: Vectors) -> None:
         self.rows[at] = row
         self.read += 1

@@ -11,8 +11,8 @@ from localspec.errors import PullError, UnknownModel, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
-from localspec.server.model_host import ServedOffer
 from localspec.server.model_library import Download
+from localspec.server.offers import ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 
 PIECES = 5

@@ -28,8 +28,8 @@ from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
 from localspec.server.listening import bind
-from localspec.server.model_host import ServedOffer
 from localspec.server.offered_adapters import OfferedAdapters
+from localspec.server.offers import ServedOffer
 from localspec.testing import Alphabet, ScriptedModel
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")

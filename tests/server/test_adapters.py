@@ -134,7 +134,12 @@ def test_models_are_listed_with_each_of_their_adapters(adapted):
     assert [model["id"] for model in data] == names
     tags = adapted.client.get("/api/tags").json()["models"]
     assert [model["name"] for model in tags] == [f"{name}:latest" for name in names]
-    assert adapted.client.get("/v1/models/scripted+poet").json()["id"] == "scripted+poet"
+    for path in ("/v1/models", "/api/v0/models"):
+        assert adapted.client.get(f"{path}/scripted+poet").json()["id"] == "scripted+poet"
+    data = adapted.client.get("/api/v0/models").json()["data"]
+    assert [model["id"] for model in data] == names
+    models = adapted.client.get("/api/v1/models").json()["models"]
+    assert [model["key"] for model in models] == names
 
 
 def test_without_adapters_none_is_listed_or_scaled(server):

@@ -323,7 +323,7 @@ def test_of_several_models_the_first_answers_for_a_name_that_is_not_known():
     made = Server()
     try:
         host = made.app.state.host
-        host.add(replace(host.offer("scripted"), name="other", aliases=("gpt-4o",)))
+        host.add(replace(host.offers.named("scripted"), name="other", aliases=("gpt-4o",)))
         for name, names in (("gpt-4o", []), ("", []), ("gpt-5", ["model"])):
             assert told(ask(made, model=name)) == names
         assert ask(made, model="gpt-5").json()["model"] == "scripted"

@@ -11,6 +11,7 @@ import pytest
 
 from localspec.errors import ModelFileError
 from localspec.server.app import Terms
+from localspec.server.offers import Offers
 from localspec.server.safety import Rules
 from tests.server.scripted import Server
 from tests.server.test_load import until
@@ -149,7 +150,7 @@ def test_a_server_that_ends_waits_for_no_listener():
 
 def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
     offer = fresh.app.state.host.offers["scripted"]
-    monkeypatch.setattr(fresh.app.state.host, "offers", {"broken": broken(offer)})
+    monkeypatch.setattr(fresh.app.state.host, "offers", Offers({"broken": broken(offer)}))
     fresh.client.post("/models/load", json={"model": "broken"})
     until(lambda: "failed" in fresh.client.get("/models").json()["data"][0]["status"])
     [found] = fresh.client.get("/models").json()["data"]
@@ -171,7 +172,8 @@ def broken(offer):
 @pytest.mark.parametrize("path", ["/models", "/props", "/slots", "/api/v0/models", "/api/tags"])
 def test_a_file_that_is_gone_keeps_no_other_model_out_of_a_list(fresh, monkeypatch, path):
     offers = fresh.app.state.host.offers
-    monkeypatch.setattr(fresh.app.state.host, "offers", {"broken": broken(offers["scripted"])})
+    gone = Offers({"broken": broken(offers["scripted"])})
+    monkeypatch.setattr(fresh.app.state.host, "offers", gone)
     assert fresh.client.get(path).status_code == 200
 
 

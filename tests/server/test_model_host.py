@@ -16,7 +16,8 @@ from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.command import with_aliases
 from localspec.server.faults import Refused
-from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.model_host import ModelHost
+from localspec.server.offers import Offers, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 
 
@@ -42,8 +43,8 @@ class Memory:
     def there(self) -> list[str]:
         return [name for name in self.models if name in self.host.loaded]
 
-    def opened(self, *names: str, **terms) -> ModelHost:
-        offers = {name: self.offer(name) for name in names}
+    def opened(self, *names: str, strict=False, **terms) -> ModelHost:
+        offers = Offers({name: self.offer(name) for name in names}, strict=strict)
         self.host = ModelHost(offers, lambda model, result: None, **terms)
         return self.host
 
@@ -63,11 +64,11 @@ def test_a_model_is_loaded_once_when_somebody_asks():
         assert memory.loads == ["a", "b"]
         assert await use("c") == "a"
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
-            host.offer("c")
+            host.offers.named("c")
         await host.close()
         assert not host.loaded
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
-            memory.opened("a", "b", strict=True).offer_answering("c")
+            memory.opened("a", "b", strict=True).offers.answering("c")
 
     asyncio.run(story())
 
@@ -161,11 +162,13 @@ def test_a_model_is_known_by_its_other_names():
     async def story():
         host = memory.opened("a", "b")
         host.add(replace(memory.offer("b"), aliases=("gpt-4o", "a")))
-        assert host.offer("gpt-4o").name == host.offer_answering("gpt-4o:latest").name == "b"
-        assert host.offer("a").name == "a"  # a name comes before what others are called too
-        assert host.knows("gpt-4o")
-        assert not host.knows("gpt-5")
-        assert host.offer_answering("gpt-5").name == host.offer_answering("").name == "a"
+        assert (
+            host.offers.named("gpt-4o").name == host.offers.answering("gpt-4o:latest").name == "b"
+        )
+        assert host.offers.named("a").name == "a"  # a name comes before what others are called too
+        assert host.offers.knows("gpt-4o")
+        assert not host.offers.knows("gpt-5")
+        assert host.offers.answering("gpt-5").name == host.offers.answering("").name == "a"
         await host.close()
 
     asyncio.run(story())

@@ -317,6 +317,18 @@ def test_models_are_listed_by_what_they_do(server):
     assert server.client.get("/api/ps").status_code == 200
 
 
+def test_texts_and_their_tokens_are_counted():
+    made = Server(beside=[offer("embedder", Counting())])
+    try:
+        embedded(made, input=["abc", "b"])
+        lines = made.client.get("/metrics").text.splitlines()
+    finally:
+        made.close()
+    assert 'localspec_texts_read_total{model="embedder"} 2.0' in lines
+    assert 'localspec_text_tokens_total{model="embedder"} 4.0' in lines
+    assert "llamacpp:prompt_tokens_total 4.0" in lines
+
+
 def test_a_client_that_leaves_waits_for_no_more_texts(server, model):
     model.gate = threading.Event()
     model.entered.clear()
@@ -339,6 +351,8 @@ def test_where_nothing_turns_texts_into_vectors_that_is_said():
             body = {"input": "a", "query": "q", "documents": ["a"]}
             text = refusal(made, path, body)
             assert "no model is served that" in text
+            assert "give localspec serve one, too, such as " in text
+            assert "such as " in refusal(made, path, body | {"model": "scripted"})
             assert does in text
             assert json.loads(text)["error"]["code"] == "not_supported"
     finally:

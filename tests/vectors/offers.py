@@ -8,7 +8,7 @@ from pathlib import Path
 from localspec.backend import Footprint
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import GREEDY
-from localspec.server.model_host import ServedOffer
+from localspec.server.offers import ServedOffer
 from tests.vectors.counting import Counting
 
 PREFIXES = {"query": "Q", "document": "D"}

@@ -10,7 +10,6 @@ from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.anthropic.content import AnthropicMessage, Texts, messages, system_text
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.fields import MAX_TOKENS, Object, Stops, TextRequest
 from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import LeftOut, RequestPart
@@ -19,6 +18,7 @@ from localspec.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.server.requests.thinking import Thinking, ThoughtFields
 from localspec.server.requests.tools import Name
 from localspec.server.requests.validators import OTHER, as_type, by_type, default_type
+from localspec.server.served import Served
 from localspec.templates.message import Json, Message, Tool
 
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}

@@ -68,7 +68,7 @@ class BenchRun:
 
     def begin(self, name: str) -> None:
         """Begin to measure a model; requests for it wait until that is over."""
-        offer = self._host.offer_meant_by(name)
+        offer = self._host.offers.meant_by(name)
         if self.state.state == "running":
             raise Refused(Fault(409, f"{self.state.model} is being measured: wait for its report"))
         if not offer.bench:

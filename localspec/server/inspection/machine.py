@@ -6,7 +6,8 @@ from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
 from localspec.runtime import pair_history
 from localspec.server.llamacpp.props import device
-from localspec.server.model_host import Served, ServedOffer
+from localspec.server.offers import ServedOffer
+from localspec.server.served import Served
 
 Object = dict[str, object]
 

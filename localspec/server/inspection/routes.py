@@ -46,7 +46,7 @@ def inspection(inspected: Inspected) -> APIRouter:
     @routes.get("/machine")
     async def show_machine(model: str = "") -> Object:
         """Show a model's memory by its plan, and what fell since versions changed."""
-        offer = host.offer_meant_by(model)
+        offer = host.offers.meant_by(model)
         return await asyncio.to_thread(machine, offer, host.loaded.get(offer.name))
 
     @routes.get("/catalogue", dependencies=allowed)

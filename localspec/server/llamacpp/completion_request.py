@@ -11,13 +11,13 @@ from pydantic import Field, JsonValue
 from localspec.engine.settings import Settings
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.fields import MAX_TOKENS, Copies, Logprobs, Stops, TextRequest
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.server.requests.prompts import One, PromptField, prompts, tokens
 from localspec.server.requests.sampling import NEVER
+from localspec.server.served import Served
 from localspec.templates.fill_in_middle import middle
 from localspec.tokenizer import Tokenizer
 

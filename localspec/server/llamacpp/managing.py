@@ -91,7 +91,7 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/lora-adapters", dependencies=allowed)
     async def scale(body: LoraScales, model: str = "") -> Object:
         """Set the scales of adapters for requests that name none; those left out are off."""
-        handler.host.offer_meant_by(model).adapters.scale(by_number(body))
+        handler.host.offers.meant_by(model).adapters.scale(by_number(body))
         return {"success": True}
 
     @routes.post("/slots/{id}", dependencies=allowed)

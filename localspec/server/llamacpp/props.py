@@ -10,7 +10,8 @@ from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.table import PARAMETERS
 from localspec.server.model_facts import ModelFacts
-from localspec.server.model_host import Served, ServedOffer
+from localspec.server.offers import ServedOffer
+from localspec.server.served import Served
 from localspec.templates.capabilities import Takes
 
 Object = dict[str, object]

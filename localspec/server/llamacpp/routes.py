@@ -18,11 +18,11 @@ from localspec.server.llamacpp.completion_request import InfillRequest, LlamaCom
 from localspec.server.llamacpp.managing import managing
 from localspec.server.llamacpp.props import properties, slots_of
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
-from localspec.server.model_host import Served
 from localspec.server.replies.frame import event
 from localspec.server.requests.chat_request import ChatRequest
 from localspec.server.requests.prompts import count as prompts_in
 from localspec.server.requests.reading import BoundedRoute
+from localspec.server.served import Served
 
 Object = dict[str, object]
 
@@ -101,11 +101,11 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.get("/lora-adapters")
     async def adapters(model: str = "") -> list[Object]:
         """List the adapters that requests can scale, with the scales of those that name none."""
-        return handler.host.offer_meant_by(model).adapters.listed()
+        return handler.host.offers.meant_by(model).adapters.listed()
 
     @routes.get("/props")
     async def props(model: str = "") -> Object:
-        offer = handler.host.offer_meant_by(model)
+        offer = handler.host.offers.meant_by(model)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
         answer = partial(properties, offer, served, facts, page=handler.page)
@@ -117,7 +117,7 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
-        offer = handler.host.offer_meant_by(model)
+        offer = handler.host.offers.meant_by(model)
         slots = slots_of(offer, handler.host.loaded.get(offer.name))
         if fail_on_no_slot and all(slot["is_processing"] for slot in slots):
             raise overloaded(f"all {len(slots)} slots are busy")

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import Fault, openai_error
-from localspec.server.model_host import Served
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
@@ -21,6 +20,7 @@ from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.thinking import ThoughtFields, reasoning
 from localspec.server.requests.validators import OTHER, by_type, check_readable
+from localspec.server.served import Served
 from localspec.templates.message import Message
 
 KINDS: Mapping[Kind, str] = {"text": "message", "thought": "reasoning", "call": "message"}

@@ -74,7 +74,7 @@ def downloading(routes: APIRouter, handler: RequestHandler) -> None:
     async def download(body: DownloadRequest) -> Object:
         """Begin to download a model, which goes on after the answer."""
         await handler.downloads.look_for(body.pull_name)
-        if handler.host.knows(body.pull_name):
+        if handler.host.offers.knows(body.pull_name):
             return {"status": "already_downloaded"}
         job = DownloadJob()
         handler.host.work(job.follow(handler.downloads.begin(body.pull_name)))

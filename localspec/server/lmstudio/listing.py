@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from localspec.server.model_facts import ModelFacts
-from localspec.server.model_host import Served, ServedOffer
+from localspec.server.offers import ServedOffer
+from localspec.server.served import Served
 from localspec.vector_model import Kind
 
 FORMATS = ("gguf", "mlx")  # that its clients know

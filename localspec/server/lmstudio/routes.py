@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
@@ -17,8 +18,9 @@ from localspec.server.lmstudio.chat import LmStudioAnswer, LmStudioChatRequest, 
 from localspec.server.lmstudio.downloading import downloading
 from localspec.server.lmstudio.listing import TYPES_V1, config, model_v0, model_v1
 from localspec.server.model_facts import ModelFacts
-from localspec.server.model_host import Served, ServedOffer
+from localspec.server.offers import ServedOffer
 from localspec.server.requests.reading import BoundedRoute
+from localspec.server.served import Served
 
 Object = dict[str, object]
 Describe = Callable[[ServedOffer, Served | None, ModelFacts], Object]
@@ -39,18 +41,23 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     host, allowed = handler.host, [Depends(handler.manager)]
     downloading(routes, handler)
 
-    async def describe(offer: ServedOffer, version: Describe) -> Object:
-        return version(offer, host.loaded.get(offer.name), await host.facts(offer.name))
+    async def describe(offer: ServedOffer, name: str, version: Describe) -> Object:
+        served, facts = host.loaded.get(offer.name), await host.facts(offer.name)
+        return version(replace(offer, name=name), served, facts)
+
+    async def descriptions(version: Describe) -> list[Object]:
+        named = [(offer, name) for offer in host.offers.values() for name in offer.names]
+        return [await describe(offer, name, version) for offer, name in named]
 
     @routes.get("/api/v0/models")
     async def models() -> Object:
         """List the models."""
-        offers = [await describe(offer, model_v0) for offer in list(host.offers.values())]
-        return {"object": "list", "data": offers}
+        return {"object": "list", "data": await descriptions(model_v0)}
 
     @routes.get("/api/v0/models/{name:path}")
     async def model(name: str) -> Object:
-        return await describe(host.offer_meant_by(name), model_v0)
+        offer = host.offers.meant_by(name)
+        return await describe(offer, name if name in offer.names else offer.name, model_v0)
 
     @routes.post("/api/v1/chat")
     async def chat(request: Request, body: LmStudioChatRequest) -> Response:
@@ -60,7 +67,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.get("/api/v1/models")
     async def keys() -> Object:
         """List the models, with those of them that are loaded."""
-        return {"models": [await describe(offer, model_v1) for offer in list(host.offers.values())]}
+        return {"models": await descriptions(model_v1)}
 
     @routes.post("/api/v1/models/load", dependencies=allowed)
     async def load(body: LoadRequest) -> Object:
@@ -77,7 +84,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:
         """Free a model's memory, at once or when its requests have ended."""
-        await host.unload(host.offer_meant_by(body.instance_id).name)
+        await host.unload(host.offers.meant_by(body.instance_id).name)
         return {"instance_id": body.instance_id}
 
     return routes

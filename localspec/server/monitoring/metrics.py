@@ -65,6 +65,8 @@ class Metrics:
         self._first = histogram("first_token_seconds", "Time to the first token", SECOND_BUCKETS)
         self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAP_BUCKETS)
         self._total = histogram("reply_seconds", "Time of a whole reply", SECOND_BUCKETS)
+        self._texts = counter("texts_read", "Texts that were read into vectors or scores")
+        self._text_tokens = counter("text_tokens", "Tokens of these")
         self._llama_cpp = {
             name: Counter(f"llamacpp:{name}", about, registry=self.registry)
             for name, about in LLAMA_CPP.items()
@@ -97,6 +99,12 @@ class Metrics:
             self._gap.labels(model).observe(timings.between_tokens_p50)
 
         self._note_as_llama_cpp(result)
+
+    def note_texts(self, model: str, texts: int, tokens: int) -> None:
+        """Count texts that were read whole, for vectors or scores."""
+        self._texts.labels(model).inc(texts)
+        self._text_tokens.labels(model).inc(tokens)
+        self._llama_cpp["prompt_tokens"].inc(tokens)
 
     def _note_as_llama_cpp(self, result: Result) -> None:
         used, speculation, timings = result.usage, result.speculation, result.timings

@@ -8,7 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from localspec.server.model_facts import ModelFacts
-from localspec.server.model_host import ModelHost, Served, ServedOffer
+from localspec.server.model_host import ModelHost
+from localspec.server.offers import ServedOffer
+from localspec.server.served import Served
 
 FORMATS: Mapping[str, str] = {"mlx": "safetensors"}  # that Ollama calls otherwise
 NEVER = "9999-12-31T23:59:59Z"
@@ -17,9 +19,8 @@ Object = dict[str, object]
 
 
 def tags(host: ModelHost) -> Object:
-    offers = host.offers.values()
-    adapted = [replace(offer, name=name) for offer in offers for name in offer.adapters.names]
-    return {"models": [description(offer) for offer in (*offers, *adapted)]}
+    named = [(offer, name) for offer in host.offers.values() for name in offer.names]
+    return {"models": [description(replace(offer, name=name)) for offer, name in named]}
 
 
 def running(host: ModelHost) -> Object:

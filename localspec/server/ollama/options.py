@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, Field
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
-from localspec.server.model_host import Served
 from localspec.server.requests.fields import MAX_TOKENS, Stops
 from localspec.server.requests.sampling import SamplingFields, as_whole
+from localspec.server.served import Served
 
 # Options of loading, which the server got when it started.
 LOADING = frozenset(

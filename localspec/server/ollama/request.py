@@ -15,7 +15,6 @@ from localspec.errors import PromptTooLong
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.ollama.options import OllamaOptions
 from localspec.server.requests.chat_messages import Parts, Role, texts_of
 from localspec.server.requests.fields import Id, Logprobs, Object
@@ -30,6 +29,7 @@ from localspec.server.requests.prepared import (
 from localspec.server.requests.thinking import ThoughtFields, reasoning
 from localspec.server.requests.tools import ToolsField, function_tools
 from localspec.server.requests.validators import as_object
+from localspec.server.served import Served
 from localspec.templates.fill_in_middle import middle
 from localspec.templates.message import Json, Message
 

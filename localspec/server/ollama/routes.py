@@ -51,7 +51,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
             await handler.report_ignored(request, body, ignored_context(handler.host, body))
             if body.unloads:
                 await handler.manager(request)
-                await handler.host.unload(handler.host.offer_meant_by(body.model).name)
+                await handler.host.unload(handler.host.offers.meant_by(body.model).name)
                 return Response(line(reply_format.loaded("unload")), media_type=LINES)
             await handler.host.preload(body.model)
             return Response(line(reply_format.loaded()), media_type=LINES)
@@ -77,7 +77,7 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
 
 def ignored_context(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
     """List num_ctx where it asks for more context than the model was loaded with."""
-    offer = host.offer_answering(body.model)
+    offer = host.offers.answering(body.model)
     served = host.loaded.get(offer.name)
     context = served.runtime.context if served else offer.context
     return ["options.num_ctx"] if body.options.num_ctx > context else []
@@ -103,7 +103,7 @@ def listing(routes: APIRouter, handler: RequestHandler) -> None:
 
     @routes.post("/api/show")
     async def show(body: ShowRequest) -> dict[str, object]:
-        offer = handler.host.offer_meant_by(body.required_name)
+        offer = handler.host.offers.meant_by(body.required_name)
         facts = await handler.host.facts(offer.name)
         return model_details(offer, handler.host.loaded.get(offer.name), facts)
 

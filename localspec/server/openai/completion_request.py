@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from localspec.engine.settings import Settings
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.fields import Logprobs, OpenAiRequest
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.server.requests.prompts import One, PromptField, prompts, tokens
+from localspec.server.served import Served
 from localspec.templates.fill_in_middle import is_filled_in, middle
 
 DEFAULT_TOKENS = 16  # by the API

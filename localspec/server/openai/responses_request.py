@@ -13,7 +13,6 @@ from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.openai.responses_input import (
     Item,
     Items,
@@ -30,6 +29,7 @@ from localspec.server.requests.sampling import OPENAI, Bounds
 from localspec.server.requests.thinking import Reasoning, ThoughtFields, as_effort, reasoning
 from localspec.server.requests.tools import ALLOWED, tool_name
 from localspec.server.requests.validators import as_listed, as_type
+from localspec.server.served import Served
 from localspec.templates.message import Message
 
 LOGPROBS = "message.output_text.logprobs"

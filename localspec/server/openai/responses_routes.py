@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from localspec.server.faults import Fault, Refused, refused
 from localspec.server.handler import ApiRequest, RequestHandler
-from localspec.server.model_host import Served
 from localspec.server.openai.response_store import ResponseStore, StoredResponse, with_identifiers
 from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
 from localspec.server.openai.responses_input import Item, ReferenceItem
@@ -23,6 +22,7 @@ from localspec.server.openai.responses_request import ResponsesRequest
 from localspec.server.requests.prepared import Prepared
 from localspec.server.requests.reading import BoundedRoute
 from localspec.server.safety import owner
+from localspec.server.served import Served
 
 ITEMS = TypeAdapter(list[Item])
 Limit = Annotated[int, Query(ge=1, le=100)]

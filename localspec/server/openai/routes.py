@@ -14,7 +14,7 @@ from starlette.responses import Response
 from localspec.server.api import Api
 from localspec.server.faults import openai_error
 from localspec.server.handler import ApiRequest, RequestHandler
-from localspec.server.model_host import ServedOffer
+from localspec.server.offers import ServedOffer
 from localspec.server.openai.chat import ChatAnswer, stream_error
 from localspec.server.openai.completion import CompletionAnswer
 from localspec.server.openai.completion_request import CompletionRequest, MiddleRequest
@@ -63,15 +63,14 @@ def openai(handler: RequestHandler) -> APIRouter:
     async def models() -> dict[str, object]:
         """List the models."""
         offers = handler.host.offers.values()
-        named = [(offer, name) for offer in offers for name in (offer.name, *offer.adapters.names)]
+        named = [(offer, name) for offer in offers for name in offer.names]
         data = [describe_model(handler, offer, name) for offer, name in named]
         return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
 
     @routes.get("/models/{name:path}")
     async def model(name: str) -> dict[str, object]:
-        offer = handler.host.offer_meant_by(name)
-        adapted = name if name in offer.adapters.names else offer.name
-        return describe_model(handler, offer, adapted)
+        offer = handler.host.offers.meant_by(name)
+        return describe_model(handler, offer, name if name in offer.names else offer.name)
 
     return routes
 

@@ -12,8 +12,8 @@ from functools import partial
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
 from localspec.server.faults import Fault, Refused
-from localspec.server.model_host import Served
 from localspec.server.replies.bell import Bell
+from localspec.server.served import Served
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 LONG_PROMPT = 100_000  # tokens of a prompt, which take milliseconds to check

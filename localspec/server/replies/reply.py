@@ -10,9 +10,9 @@ from typing import Literal
 
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
 from localspec.engine.job import Chunk, Result
-from localspec.server.model_host import Served
 from localspec.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.server.requests.prepared import Prepared
+from localspec.server.served import Served
 
 Finish = Literal["stop", "length", "tool_calls"]
 

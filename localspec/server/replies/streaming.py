@@ -116,21 +116,22 @@ class Gone(Exception):
 async def while_listening(receive: Receive, work: Awaitable[T]) -> T:
     """Return the result of work, unless the client leaves first."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(receive))
+    leaving = asyncio.create_task(_left(receive))
+    leaving.add_done_callback(lambda _: working.cancel())
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise Gone
+        return await working
+    except asyncio.CancelledError:
+        if leaving.done():
+            raise Gone from None
+        raise
     finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        leaving.cancel()
 
 
 async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    with suppress(Exception):  # as of a body that goes on, and is too long
+        while (await receive())["type"] != "http.disconnect":
+            pass
 
 
 def logged_fault(error: Exception) -> Fault:

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation, rendered
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import ChatMessage
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
@@ -32,6 +31,7 @@ from localspec.server.requests.tools import (
     function_tools,
 )
 from localspec.server.requests.validators import as_listed, as_object, as_type
+from localspec.server.served import Served
 
 
 class Traced(Drafting):

@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field, JsonValue
 from localspec.backend import MAX_TENTATIVE
 from localspec.engine.settings import MAX_LOGPROBS, Settings
 from localspec.proposers import registry
-from localspec.server.model_host import Served
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.sampling import OPENAI, Bounds, SamplingFields
 from localspec.server.requests.validators import as_strings
+from localspec.server.served import Served
 
 MAX_CHOICES = 16  # replies to one request
 MAX_TOKENS = 1 << 31

@@ -9,8 +9,8 @@ from localspec.dialects import Content, Part, ReplyReader
 from localspec.engine.settings import Settings
 from localspec.runtime.prompting import Conversation, prompt
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.thinking import with_budget
+from localspec.server.served import Served
 
 
 class Verbatim:

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.fields import MAX_CHOICES, Id
+from localspec.server.served import Served
 
 EMPTY = "the prompt is empty: give a text, or a token at least"
 Piece = Id | str

@@ -18,8 +18,12 @@ from localspec.server.replies.streaming import Gone
 from localspec.server.requests.json_size import check_size
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+SHORT_BYTES = 1_024
 LARGE_BYTES = 256 << 10
 LARGE_VALUES = 10_000  # which take 0.1 s to check
+
+
+SHORT = "localspec.short"  # key in the scope of a short request
 
 
 class ReadRequest(Request):
@@ -58,7 +62,8 @@ class BoundedRoute(APIRoute):
                 raise Gone from error
             if not body:
                 return await handler(request)
-            if len(body) <= LARGE_BYTES and not is_large(text_of(body)):
+            request.scope[SHORT] = len(body) <= SHORT_BYTES
+            if len(body) <= LARGE_VALUES or not is_large(text_of(body)):
                 return await handler(ReadRequest(request, parse_body(body)))
             preparing: Preparing = request.app.state.preparing
             preparing.admit(request)
@@ -66,6 +71,11 @@ class BoundedRoute(APIRoute):
             return await handler(ReadRequest(request, parsed))
 
         return read
+
+
+def is_short(request: Request) -> bool:
+    """Return whether little is to be read: in less time than it takes to go to a thread."""
+    return bool(request.scope.get(SHORT))
 
 
 def is_large(text: str) -> bool:

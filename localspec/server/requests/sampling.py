@@ -15,10 +15,10 @@ from localspec.sampling.order import sampler_name, spelled_samplers
 from localspec.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, Sampling, neutral
 from localspec.sampling.table import PARAMETERS, Parameter
 from localspec.server.faults import refused
-from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.lora import LoraScales, by_number
 from localspec.server.requests.validators import as_strings
+from localspec.server.served import Served
 from localspec.tokenizer import Tokenizer
 
 NAMED = {name: each for each in PARAMETERS for name in (*each.names, *each.aliases)}

@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.engine.settings import Settings
-from localspec.server.model_host import Served
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.served import Served
 from localspec.templates.message import Json
 from localspec.templates.thinking import EFFORT, SWITCH
 

@@ -14,12 +14,14 @@ from starlette.responses import Response
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.server.faults import refused
 from localspec.server.handler import RequestHandler
-from localspec.server.model_host import Served
 from localspec.server.replies.streaming import while_listening
+from localspec.server.requests.reading import is_short
+from localspec.server.served import Served
 from localspec.tokens import Tokens, Vectors
 from localspec.vector_model import Kind
 
 MAX_TEXTS = 2_048  # of a request, as with OpenAI
+QUICK_NUMBERS = 1_024  # that are written in less time than it takes to go to a thread
 
 
 class VectorBody(Protocol):
@@ -53,15 +55,18 @@ async def answer(
     """Read the texts of a request, by a model of a kind, and write the answer."""
     await handler.report_ignored(request, body, kind=kind)
     async with handler.host.lease(body.model, kind=kind) as served:
-        texts = await handler.run(request, partial(body.tokens, served.vectors))
+        tokenise = partial(body.tokens, served.vectors)
+        texts = await handler.run(request, tokenise, quick=is_short(request))
         rows = await while_listening(request.receive, read(served, texts))
     result = Rows(served.name, rows, sum(map(len, texts)))
-    content = await handler.run(request, partial(write, result))
+    handler.metrics.note_texts(result.model, len(texts), result.token_count)
+    quick = rows.size <= QUICK_NUMBERS
+    content = await handler.run(request, partial(write, result), quick=quick)
     return Response(content, media_type="application/json")
 
 
-async def read(served: Served, texts: Sequence[Tokens]) -> Vectors:
-    """Wait for the rows of texts; a client that leaves waits for no more of them."""
+def read(served: Served, texts: Sequence[Tokens]) -> asyncio.Future[Vectors]:
+    """Begin to read texts; where nobody waits for their rows any more, no more are read."""
     future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
 
     def end(result: Vectors | Exception) -> None:
@@ -76,10 +81,8 @@ async def read(served: Served, texts: Sequence[Tokens]) -> Vectors:
         served.bell.call(partial(end, result))
 
     reading = served.vectors.submit(texts, done)
-    try:
-        return await future
-    finally:
-        reading.cancelled = True
+    future.add_done_callback(lambda _: reading.cancel())
+    return future
 
 
 def require_few(count: int, field: str) -> None:

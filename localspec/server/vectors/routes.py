@@ -51,7 +51,7 @@ def embedding(routes: APIRouter, handler: RequestHandler) -> None:
 
 def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
     async def loaded(body: OllamaEmbedRequest, empty: dict[str, object]) -> Response:
-        offer = handler.host.offer_answering(body.model, "embedding")
+        offer = handler.host.offers.answering(body.model, "embedding")
         await handler.host.preload(offer.name)
         return JSONResponse(empty)
 

@@ -16,7 +16,8 @@ from localspec.server.app import Terms
 from localspec.server.faults import Refused
 from localspec.server.inspection.bench_run import BenchRun
 from localspec.server.inspection.recent_lines import MAX_LINES, RecentLines
-from localspec.server.model_host import ModelHost, ServedOffer
+from localspec.server.model_host import ModelHost
+from localspec.server.offers import ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
 from tests.server.scripted import Server
