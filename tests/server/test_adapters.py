@@ -18,7 +18,7 @@ BODIES = {
     "/v1/completions": {"prompt": "hi"},
     "/v1/responses": {"input": "hi", "store": False},
     "/v1/messages": {"messages": [HI], "max_tokens": 9},
-    "/completion": {"prompt": "hi"},
+    "/completion": {"prompt": "hi", "n_predict": 9},
     "/infill": {"input_prefix": "hi"},
     "/api/v1/chat": {"input": "hi"},
     "/api/chat": {"messages": [HI]},

@@ -40,6 +40,12 @@ LIMITS = JsonSize(
 WORDS = ("objects and lists", "fields", "values", "levels of objects and lists")
 
 
+def is_small(text: str) -> bool:
+    """Return whether a text is within all limits, by as little looking as that takes."""
+    containers = text.count("{") + text.count("[")
+    return len(text) < LIMITS.containers and containers <= LIMITS.depth
+
+
 def check_size(text: str, piece_size: int = PIECE) -> JsonSize:
     """Count the parts of a JSON text; refuse one that has too many, and look no further."""
     size, within, level = JsonSize(), 0, 0
