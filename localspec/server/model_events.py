@@ -40,7 +40,7 @@ class ModelEvents:
             queue.put_nowait(event)
 
     def listen(self) -> AsyncGenerator[Event | None]:
-        """Yield events from now on; None at first, and whenever none came for a while."""
+        """Yield events from now on, and None whenever none came for a while."""
         if len(self._queues) >= MAX_LISTENERS:
             raise overloaded(f"{MAX_LISTENERS} clients listen already")
         queue: asyncio.Queue[Event | None] = asyncio.Queue(MAX_UNREAD)
@@ -49,7 +49,6 @@ class ModelEvents:
 
     async def _changes(self, queue: asyncio.Queue[Event | None]) -> AsyncGenerator[Event | None]:
         try:
-            yield None  # the head of the answer goes out with the first bytes behind it
             while not self._closed:
                 try:
                     yield await asyncio.wait_for(queue.get(), QUIET_SECONDS)

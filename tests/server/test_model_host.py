@@ -209,7 +209,7 @@ def test_listeners_hear_how_far_a_model_and_its_drafter_are_loaded():
 
     async def story():
         loud = replace(offer, load=load, drafter="small.gguf")
-        host = memory.host = ModelHost({"a": loud}, lambda name, result: None)
+        host = memory.host = ModelHost(Offers({"a": loud}), lambda name, result: None)
         heard = host.events.listen()
         await host.preload("a")
         told = [(await anext(heard))["data"] for _ in range(4)]

@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from localspec.prefix_cache.slots import Slots
 from localspec.server.handler import RequestHandler
+from localspec.server.model_events import Event
 from localspec.server.model_library import Download
 from localspec.server.replies.frame import event
 from localspec.server.replies.streaming import KEEP_ALIVE, SSE, logged_fault
@@ -106,9 +107,15 @@ def managing(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.get("/models/sse")
     async def follow() -> Response:
         """Stream the events of the models for as long as a client listens."""
-        changes = handler.host.events.listen()
-        lines = (KEEP_ALIVE if change is None else event(change) async for change in changes)
+        lines = event_lines(handler.host.events.listen())
         return StreamingResponse(lines, media_type=SSE, headers={"Cache-Control": "no-store"})
+
+
+async def event_lines(changes: AsyncGenerator[Event | None]) -> AsyncGenerator[bytes]:
+    """Encode events; the first line comes at once, since the head of an answer goes with it."""
+    yield KEEP_ALIVE
+    async for change in changes:
+        yield KEEP_ALIVE if change is None else event(change)
 
 
 async def follow_download(
