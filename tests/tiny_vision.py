@@ -96,6 +96,24 @@ def _lfm2(weights: Weights, width: int) -> None:
     _matrix(weights, "mm.2", 4 * SEEN, width, GAIN)
 
 
+def _idefics3(weights: Weights, width: int) -> None:
+    _siglip(weights)
+    weights.matrix("mm.model.fc", 4 * SEEN, width, GAIN)
+
+
+def _hunyuanvl(weights: Weights, width: int) -> None:
+    _siglip(weights)
+    for name, inputs, outputs, side in (("0", SEEN, 2 * SEEN, 2), ("2", 2 * SEEN, 4 * SEEN, 1)):
+        weights.add(f"mm.{name}.weight", weights.normal(outputs, inputs, side, side))
+        weights.add(f"mm.{name}.bias", weights.normal(outputs))
+    _matrix(weights, "mm.model.fc", 4 * SEEN, width)
+    weights.norm("mm.pre_norm", SEEN)
+    weights.norm("mm.post_norm", width)
+    for name in ("begin", "end"):
+        weights.add(f"mm.image_{name}", weights.normal(width))
+    weights.add("v.image_newline", weights.normal(4 * SEEN))
+
+
 @dataclass(frozen=True, slots=True)
 class Sighted:
     """A model that sees: its language model in `tests.tiny`, and its projector."""
@@ -115,6 +133,13 @@ SIGHTED: Mapping[str, Sighted] = {
 }
 
 
+# Projectors that cannot be used: one whose model has other tokens, and one that numbers pictures.
+OTHERS: Mapping[str, Sighted] = {
+    "idefics3": Sighted("idefics3", _idefics3),
+    "hunyuanvl": Sighted("hunyuanvl", _hunyuanvl, "clip.vision.spatial_merge_size"),
+}
+
+
 def write_sighted(
     folder: Path, architecture: str, *, seed: int = 0, layout: Layout = "plain"
 ) -> tuple[Path, Path]:
@@ -124,7 +149,7 @@ def write_sighted(
 
 
 def write_projector(path: Path, architecture: str, *, seed: int = 0, width: int = WIDTH) -> Path:
-    kind = SIGHTED[architecture]
+    kind = {**SIGHTED, **OTHERS}[architecture]
     writer = GGUFWriter(path, "clip")
     writer.add_name(f"tiny projector for {architecture}")
     writer.add_bool("clip.has_vision_encoder", True)

@@ -27,8 +27,6 @@ from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 from localspec_llamacpp.buffered_rows import BufferedRows
 
-STRANGE = np.int32(-(1 << 31))  # in place of pictures, whose numbers are of one process
-
 
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
@@ -188,8 +186,7 @@ class LlamaHead:
         if own is None:
             return joined(trunk)
         _, states = text.unread()
-        tokens = np.where(text.tokens < 0, STRANGE, text.tokens)
-        whole = joined(trunk, own, tokens, states)
+        whole = joined(trunk, own, text.tokens, states)
         return whole if len(whole) <= most else None
 
     def restore(self, slot: int, data: Data) -> Data:

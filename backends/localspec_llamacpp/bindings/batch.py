@@ -95,19 +95,18 @@ class StatesBatch:
         parts: Sequence[Part],
         ids: Sequence[int],
         axes: int = 1,
-        positions: NDArray[np.int32] | None = None,
+        grid: NDArray[np.int32] | None = None,
     ) -> None:
-        """Take their positions on all axes, if they are not those of a text."""
+        """Lay out some states; `grid` says how far each is from the first one, on each axis."""
         hidden = [part.hidden for part in parts if part.hidden is not None]
         counts = [len(states) for states in hidden]
         self._states = np.concatenate(hidden)
         line = np.concatenate(
             [np.arange(n) + part.position for part, n in zip(parts, counts, strict=True)]
         )
-        if positions is None:
-            positions = np.zeros((axes, len(line)), np.int32)
-            positions[:3] = line  # of four axes the last one counts nothing in a text
-        self._positions = np.ascontiguousarray(positions)
+        self._positions = np.zeros((axes, len(line)), np.int32)
+        # Of four axes the last one counts nothing in a text.
+        self._positions[:3] = line if grid is None else grid[:3] + parts[0].position
         self._ids = np.repeat(np.array([ids[part.sequence] for part in parts], np.int32), counts)
         self._pointers = self._ids.ctypes.data + 4 * np.arange(len(line), dtype=np.uintp)
         self._counts, self._wanted = np.ones(len(line), np.int32), np.zeros(len(line), np.int8)

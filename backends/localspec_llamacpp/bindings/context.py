@@ -175,9 +175,9 @@ class Context:
     def look(self, part: Part, piece: Piece, offset: int) -> Logits:
         """Append positions of a picture, from an offset on, by the embeddings in the part."""
         sequence, start = part.sequence, part.position - offset
-        shown = slice(offset, offset + len(part.tokens))
-        positions = piece.grid.at(self.places.position(sequence, start), shown)
-        batch = StatesBatch([part], self.ids, positions=positions)
+        grid = piece.grid[:, offset : offset + len(part.tokens)]
+        part = part._replace(position=self.places.position(sequence, start))
+        batch = StatesBatch([part], self.ids, len(grid), grid)
         lib.llama_set_causal_attn(self.pointer, not piece.whole)
         try:
             self._run(lib.llama_decode, batch.struct, sequence)

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -43,17 +43,6 @@ def library() -> Any:
     return mtmd
 
 
-class Grid(NamedTuple):
-    """The positions of a picture: `base` in a text that begins with it, and how they move along."""
-
-    base: NDArray[np.int32]  # a row for each axis
-    slope: NDArray[np.int32]
-
-    def at(self, start: int, part: slice) -> NDArray[np.int32]:
-        """Give those of a part of a picture that begins at a position."""
-        return self.base[:, part] + self.slope[:, part] * np.int32(start)
-
-
 class Piece:
     """Positions of a picture that stand side by side, to be encoded when they are first read."""
 
@@ -61,8 +50,7 @@ class Piece:
         self.length = int(mtmd.mtmd_input_chunk_get_n_tokens(chunk))
         self.positions = int(mtmd.mtmd_input_chunk_get_n_pos(chunk))
         self.whole = whole
-        first, second = (_positions(mtmd, chunk, self.length, start)[:axes] for start in (0, 1))
-        self.grid = Grid(first, second - first)
+        self.grid = _grid(mtmd, chunk, self.length)[:axes]  # for a text that begins with it
         self.embeddings: Hidden | None = None
         self.chunk = mtmd.mtmd_input_chunk_copy(chunk)
         self._free = weakref.finalize(self, mtmd.mtmd_input_chunk_free, self.chunk)
@@ -74,10 +62,11 @@ class Piece:
         self._free()
 
 
-def _positions(mtmd: Any, chunk: Any, length: int, start: int) -> NDArray[np.int32]:
+def _grid(mtmd: Any, chunk: Any, length: int) -> NDArray[np.int32]:
+    """Return the positions of a picture, a row for each axis."""
     cells = np.zeros((length, 4), np.uint32)
     tokens = mtmd.mtmd_input_chunk_get_tokens_image(chunk)
-    mtmd.mtmd_helper_image_get_decoder_pos(tokens, start, pointer(cells, mtmd.mtmd_decoder_pos))
+    mtmd.mtmd_helper_image_get_decoder_pos(tokens, 0, pointer(cells, mtmd.mtmd_decoder_pos))
     return np.ascontiguousarray(cells.T[ORDER].astype(np.int32))
 
 
@@ -200,4 +189,4 @@ def bitmap_of(mtmd: Any, pixels: Pixels | None) -> Any:
 def places(pieces: Sequence[Tokens | Piece]) -> list[tuple[int, list[list[int]]]]:
     """Describe the pictures among pieces, by their positions."""
     pictures = (piece for piece in pieces if not isinstance(piece, np.ndarray))
-    return [(picture.length, picture.grid.at(1, slice(None)).tolist()) for picture in pictures]
+    return [(picture.length, picture.grid.tolist()) for picture in pictures]

@@ -1,0 +1,94 @@
+"""Pictures as pieces of a text: what is encoded, kept and found again."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from localspec.errors import BackendError, UsageError
+from localspec.media import Medium, positions
+from localspec_llamacpp.sight import KEPT_BYTES, LlamaSight
+
+LARGE = KEPT_BYTES // 4 // 10 // 3  # positions, of which so many embeddings are a third
+
+
+class Piece:
+    embeddings = None
+
+    def __init__(self, length, whole):
+        self.length, self.whole = length, whole
+
+
+class Projector:
+    """Takes a picture apart into a token and so many positions."""
+
+    width = 10
+
+    def __init__(self, length=4, *, whole=False):
+        self.asked, self._length, self._whole = [], length, whole
+
+    def pieces(self, pixels):
+        self.asked.append(pixels)
+        return [np.array([7], np.int32), Piece(self._length, self._whole)]
+
+
+def sight(projector, batch=8):
+    return LlamaSight(projector, batch, read=bytes.decode)
+
+
+def image(name):
+    return Medium("image", name.encode())
+
+
+def test_a_picture_is_taken_apart_once():
+    projector = Projector()
+    seeing = sight(projector)
+    (token, first), (_, again) = (seeing.pieces(image("cat")) for _ in range(2))
+    assert token.tolist() == [7]
+    assert first is again
+    assert projector.asked == ["cat"]
+    assert seeing.pieces(image("dog"))[1].first not in positions(first)
+
+
+def test_pictures_that_were_not_used_for_long_are_forgotten():
+    projector = Projector(LARGE)
+    seeing = sight(projector)
+    for name in ("a", "b", "c", "a", "d", "a", "c"):
+        seeing.pieces(image(name))
+    assert projector.asked == ["a", "b", "c", "d"]
+    seeing.pieces(image("b"))
+    assert projector.asked[4:] == ["b"]
+
+
+def test_a_picture_that_a_text_still_holds_stays_the_same_one():
+    projector = Projector(LARGE)
+    seeing = sight(projector)
+    [_, held] = seeing.pieces(image("a"))
+    for name in ("b", "c", "d"):
+        seeing.pieces(image(name))
+    [_, again] = seeing.pieces(image("a"))
+    assert len(projector.asked) == 5
+    assert again is held
+    for number in (held.first, held.last):
+        assert seeing.run(number) is held
+    with pytest.raises(BackendError):
+        seeing.run(held.last - 1)
+
+
+def test_a_picture_that_nobody_holds_is_gone():
+    seeing = sight(Projector(LARGE))
+    first = seeing.pieces(image("a"))[1].first
+    for name in ("b", "c", "d"):
+        seeing.pieces(image(name))
+    gc.collect()
+    with pytest.raises(BackendError, match="without its pictures"):
+        seeing.run(first)
+
+
+def test_a_picture_that_is_read_at_once_must_fit_a_batch():
+    assert len(sight(Projector(8, whole=True)).pieces(image("a"))) == 2
+    assert len(sight(Projector(9)).pieces(image("b"))) == 2
+    with pytest.raises(UsageError, match=r"takes 9 positions .* loaded for 8"):
+        sight(Projector(9, whole=True)).pieces(image("c"))
