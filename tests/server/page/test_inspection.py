@@ -17,7 +17,7 @@ from localspec.server.faults import Refused
 from localspec.server.inspection.bench_run import BenchRun
 from localspec.server.inspection.recent_lines import MAX_LINES, RecentLines
 from localspec.server.model_host import ModelHost
-from localspec.server.offers import ServedOffer
+from localspec.server.offers import Offers, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
 from tests.server.scripted import Server
@@ -141,7 +141,7 @@ def loads(tell):
 
 def hosted(**fields):
     offer = ServedOffer("tiny", loads, lambda: nullcontext(LETTERS), GREEDY, "any", "", **fields)
-    return ModelHost({"tiny": offer}, lambda model, result: None)
+    return ModelHost(Offers({"tiny": offer}), lambda model, result: None)
 
 
 def run(work):
