@@ -138,6 +138,7 @@ class Options:
     bit_exact: round alike in batches of any width, where the engine can; slower
     head: the file of a drafting head to load, too: this one or one beside it
     projector: the file that turns pictures or sounds into embeddings, to load, too
+    projector_on_host: the projector does not go to a GPU
     drafting: the model will be asked to roll rather than to verify
     verbose: let the engine write its log to stderr
     """
@@ -159,6 +160,7 @@ class Options:
     bit_exact: bool = False
     head: Path | None = None
     projector: Path | None = None
+    projector_on_host: bool = False
     drafting: bool = False
     verbose: bool = False
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from localspec.media import Kind
+
 MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many processes it has
 WORKERS = "LOCALSPEC_WORKERS"  # in the environment: HOST:PORT,... of workers whose devices are used
 
@@ -70,8 +72,28 @@ class RemoteModel(NamedTuple):
 
     name: str  # by which it is asked for, if there are several
     files: tuple[str, ...]  # all of it, in order
-    role: str = "model"  # or the kind of a drafter: "mtp", "eagle3"; anything else lies beside it
+    # Or the kind of a drafter, as "mtp", or "projector"; anything else only lies beside it.
+    role: str = "model"
     lacks: str = ""  # of its files, as "part 2 of 3"
+
+
+class Projector(NamedTuple):
+    """A file that turns pictures or sounds into the embeddings of a model."""
+
+    path: Path
+    kinds: frozenset[Kind]  # of media that it takes
+    weight_bytes: int
+
+
+class Projectors(NamedTuple):
+    """The way to the projectors of an engine, which lie in files of their own."""
+
+    # The one beside a model at a path; else why none is taken, "" where none lies there.
+    find: Callable[[Path], Projector | str]
+    describe: Callable[[Path], Projector]  # `UsageError` where a file is none
+    # The one to download of a repository's projectors; None where they are not of one model.
+    choose: Callable[[Sequence[RemoteModel]], RemoteModel | None]
+    missing: Callable[[], str]  # what the installed library lacks for them, in words; "": nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +160,7 @@ class BackendSpec:
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     tells_progress: bool = False  # `load` takes a third argument, and tells it the share it read
     scales_adapters: bool = False  # requests may choose the scales of its adapters
+    projectors: Projectors | None = None
     # The facts of an adapter at a path that it claims, by name; none where it is something else.
     describe_adapter: Callable[[Path], Mapping[str, str]] | None = None
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU

@@ -11,6 +11,7 @@ from localspec.memory.machine import Machine
 from localspec.memory.plan import PlanRequest
 
 GB, MB = 1 << 30, 1 << 20
+PROJECTOR = 900 * MB
 CELL = {"auto": 1.0, "f16": 1.0, "q8_0": 17 / 32, "q4_0": 9 / 32}
 
 
@@ -43,6 +44,7 @@ class Model:
             output=self.embeddings,
             tied=self.embeddings * 8 > self.weights,
             host=logits,
+            projector=PROJECTOR if options.projector else 0,
         )
 
 

@@ -25,11 +25,9 @@ from localspec_build.trial import trial
 BUILT = "built here"
 # pip keeps a wheel for all options of CMake alike, so its cache is left out.
 SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
-# LocalSpec loads llama and ggml: 176 of the 411 seconds of a core that the package takes by itself.
-# The library for pictures (mtmd) is left out, unless a build's own options have -DLLAVA_BUILD=on.
-WITHOUT_PICTURES = "-DLLAVA_BUILD=off"
+# LocalSpec loads llama, ggml and mtmd, for pictures.
 LEAN_FILE = Path(__file__).with_name("lean.cmake")
-LEAN = (WITHOUT_PICTURES, f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={LEAN_FILE.as_posix()}")
+LEAN = f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={LEAN_FILE.as_posix()}"
 
 
 def store() -> Path:
@@ -126,7 +124,7 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
 
 def places(choice: Choice, cmake: tuple[str, ...]) -> tuple[Path, Path]:
     """Return where a build is kept, and where one with all parts of llama.cpp is, which serves."""
-    names = (digest(*cmake, WITHOUT_PICTURES), digest(*cmake))
+    names = (digest(*cmake, LEAN_FILE.name), digest(*cmake))
     lean, whole = (store() / f"{choice.kind}-{name}" for name in names)
     return lean, whole
 
@@ -143,7 +141,7 @@ def compiled(folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping
         Reach(store()).forget()
         return False
     where = ("-v", "--config-settings", f"build-dir={build}", "--no-cache-dir")
-    more = {**more, "CMAKE_ARGS": shlex.join((*LEAN, *cmake))}
+    more = {**more, "CMAKE_ARGS": shlex.join((LEAN, *cmake))}
     if not wheel(folder, target, str(home), *where, environment=more):
         return False
     for done in (build, sources):

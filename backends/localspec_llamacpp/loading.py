@@ -33,7 +33,7 @@ from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers.footprint import inspect
-from localspec_llamacpp.headers.header import read
+from localspec_llamacpp.headers.projector import describe as describe_projector
 from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.sight import LlamaSight
@@ -258,7 +258,7 @@ def check(footprint: Footprint, options: Options) -> None:
     if options.head:
         check_head(footprint, options.head)
     if options.projector:
-        read(options.projector)
+        describe_projector(options.projector)
     kinds = options.kv_type.split(",")
     if options.kv_type != "auto" and (len(kinds) > 2 or not set(kinds) <= KV_TYPES.keys()):
         names = ", ".join(("auto", *KV_TYPES))

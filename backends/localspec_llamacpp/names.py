@@ -11,7 +11,12 @@ from localspec.backend_spec import RemoteModel, files_of
 SUFFIX = ".gguf"
 PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.I)
 DRAFTERS = ("mtp", "eagle3", "dflash")  # as llama.cpp names them, with a dash behind
-OTHERS = ("mmproj", "imatrix")  # GGUFs beside a model that are none
+MMPROJ = "mmproj"  # in the name of a projector, at either end
+OTHERS = ("imatrix",)  # GGUFs beside a model that are none
+# Of one projector in several types: the first runs fast on every device and loses next to nothing.
+PREFERRED = ("F16", "BF16", "Q8_0", "F32")
+TYPE = re.compile(r"(i?q\d\w*|b?f16|f32|mxfp4\w*)$")  # of weights, the last word of a name
+NO_NAME = (MMPROJ, "model", "ud")  # words of files' names that name no model
 
 
 def parts(path: Path) -> Sequence[Path]:
@@ -46,7 +51,30 @@ def model(stem: str, group: Sequence[str]) -> RemoteModel:
     return RemoteModel(stem, files, role(stem), lacks)
 
 
+def choose_projector(projectors: Sequence[RemoteModel]) -> RemoteModel | None:
+    """Choose the preferred type of a projector; None where there are several, by their names."""
+    if len({bare_name(PurePosixPath(model.files[0]).name) for model in projectors}) != 1:
+        return None
+    return min(projectors, key=lambda model: type_rank(model.name))
+
+
+def type_rank(name: str) -> int:
+    """Order files of one projector by the type that ends their names."""
+    word = re.split(r"[-.]", name)[-1].upper()
+    return PREFERRED.index(word) if word in PREFERRED else len(PREFERRED)
+
+
+def bare_name(file: str) -> str:
+    """Return the name of a model in that of its file, or of its projector: without type or part."""
+    part = PART.fullmatch(file)
+    stem = (part["stem"] if part else file[: -len(SUFFIX)]).lower()
+    words = [word for word in re.split(r"[-.]", stem) if word not in NO_NAME]
+    return "-".join(words[:-1] if words and TYPE.fullmatch(words[-1]) else words)
+
+
 def role(stem: str) -> str:
     name = PurePosixPath(stem).name.lower()
+    if MMPROJ in name:
+        return "projector"
     kinds = (*(f"{kind}-" for kind in DRAFTERS), *OTHERS)
     return next((kind.rstrip("-") for kind in kinds if name.startswith(kind)), "model")

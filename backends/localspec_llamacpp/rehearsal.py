@@ -129,7 +129,8 @@ class LlamaRehearsal:
                 caches += LOG.take_caches()
             sizes += more
         sizes = sizes or by_headers(self.footprint, trunk.shape)
-        return replace(account(model, sizes, caches, logits), head=beside)
+        projector = held_bytes(options.projector) if options.projector else 0
+        return replace(account(model, sizes, caches, logits), head=beside, projector=projector)
 
     def _context(self, weights: ModelWeights, options: Options) -> Context:
         """Set up a context, which allocates nothing."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Builder, PublishedAdapter, PublishedHead
+from localspec.backend_spec import (
+    BackendSpec,
+    Builder,
+    Projector,
+    Projectors,
+    PublishedAdapter,
+    PublishedHead,
+)
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
-from localspec_llamacpp.names import parts, remote_models
+from localspec_llamacpp.names import choose_projector, parts, remote_models
 
 MAGIC = b"GGUF"
 SUFFIXES = (".gguf", ".ggml")
@@ -60,6 +67,25 @@ def describe_adapter(path: Path) -> Mapping[str, str]:
     return describe(path)
 
 
+def find_projector(path: Path) -> Projector | str:
+    from localspec_llamacpp.headers.projector import find  # only here, as above
+
+    return find(path)
+
+
+def describe_projector(path: Path) -> Projector:
+    from localspec_llamacpp.headers.projector import describe  # only here, as above
+
+    return describe(path)
+
+
+def without_pictures() -> str:
+    """Say what the installed llama.cpp lacks for projectors."""
+    from localspec_llamacpp.bindings import library  # only here, as above
+
+    return "" if library.has_pictures() else "llama.cpp was built without mtmd"
+
+
 SPEC = BackendSpec(
     module="localspec_llamacpp.backend",
     format="gguf",
@@ -76,6 +102,7 @@ SPEC = BackendSpec(
     builder=Builder(NAMES, build),
     tells_progress=True,
     scales_adapters=True,
+    projectors=Projectors(find_projector, describe_projector, choose_projector, without_pictures),
     describe_adapter=describe_adapter,
     thin=thin,
     convert=convert,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,6 +16,7 @@ from localspec.commands.options.declare import flag, options, read
 from localspec.commands.options.loading import EngineOptions
 from localspec.memory.machine import size
 from localspec.models import engines, trial
+from localspec.models.locate import ModelFiles, locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,13 @@ def info(context: click.Context, model: str) -> None:
         lines = [f"{name:<14} {value}" for name, value in facts.items()]
         click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(lines))
         return
-    footprint = trial.footprint(model, read(context, EngineOptions).backend)
+    files = locate(model, read(context, EngineOptions).backend).with_projector()
+    with trial.examine(files) as examined:
+        footprint = replace(examined.footprint(), projector=files.projector)
     if read(context, InfoOptions).json:
         click.echo(json.dumps(asdict(footprint), indent=2, default=os.fspath))
         return
-    for name, value in (*describe(footprint), *runs_on(footprint.path)):
+    for name, value in (*describe(footprint), *sight(files), *runs_on(footprint.path)):
         click.echo(f"{name:<14} {value}")
 
 
@@ -65,7 +68,6 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("experts", experts if f.experts else ""),
         ("MTP head", f"{f.drafting_layers} layers" if f.drafting_layers else ""),
         ("drafting head", f"{f.drafter}: give it with --draft" if f.drafter else ""),
-        ("vision", f"{f.projector.name} beside it" if f.projector else ""),
         ("context", f"{f.context:,} tokens"),
         ("16-bit KV", kept),
         ("state", f"{f.state_bytes:,} bytes per slot" if f.recurrent else ""),
@@ -73,6 +75,18 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("chat template", "yes" if f.chat_template else "no"),
     ]
     return [line for line in lines if line[1]]
+
+
+def sight(files: ModelFiles) -> Iterator[tuple[str, str]]:
+    """Name the projector of a model, and what it takes; or say why there is none."""
+    projectors = engines.spec(files.engine).projectors
+    if files.projector and projectors:
+        kinds = " and ".join(
+            sorted(f"{kind}s" for kind in projectors.describe(files.projector).kinds)
+        )
+        yield "projector", f"{files.projector.name}: it takes {kinds}"
+    elif files.blind:
+        yield "projector", f"none: {files.blind}"
 
 
 def runs_on(path: Path) -> Iterator[tuple[str, str]]:

@@ -123,6 +123,12 @@ def engine(name: str) -> Iterator[Finding]:
         kinds = ", ".join(build.unseen)
         why = f": {build.why_unseen}" if build.why_unseen else ""
         yield Finding("gpu", f"{name} was built for {kinds} and sees no such device{why}", step)
+    if projectors := engines.spec(name).projectors:
+        fault = projectors.missing()
+        state = (
+            f"no pictures: {fault}" if fault else "pictures: by a projector beside a GGUF (mmproj)"
+        )
+        yield Finding("", state, "localspec doctor --fix" if fault else "")
     yield from engines.spec(name).advise(build.features)
 
 

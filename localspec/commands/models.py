@@ -78,11 +78,13 @@ class ListedModel:
     drafter_bytes: int  # beside the model; 0: none, or it is not known
     state: str
     speed: str = ""  # to expect of it, in words
+    projector_bytes: int = 0  # of the file by which it sees; 0: it reads text only
 
     def row(self) -> tuple[str, ...]:
         drafter = with_size(self.drafter, self.drafter_bytes)
+        projector = size(self.projector_bytes) if self.projector_bytes else ""
         state = f"{self.state}, {self.speed}" if self.speed else self.state
-        return self.name, self.weights, size(self.bytes), self.engine, drafter, state
+        return self.name, self.weights, size(self.bytes), self.engine, drafter, projector, state
 
 
 @click.command("list", params=options(EngineOptions, ListOptions))
@@ -97,16 +99,22 @@ def list_(context: click.Context) -> None:
     if read(context, ListOptions).json:
         click.echo(json.dumps({"models": [*map(asdict, models)]}, indent=2))
         return
-    head = ("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "")
+    head = ("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "PROJECTOR", "")
     click.echo(columns([head, *(model.row() for model in models)]))
 
 
 def pulled_row(pulled: store.PulledPair) -> ListedModel:
     whole = all(model.whole for model in pulled.models)
     state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
-    beside = pulled.draft.bytes if pulled.draft else 0
     return ListedModel(
-        pulled.name, pulled.weights, pulled.bytes, pulled.engine, pulled.drafter, beside, state
+        pulled.name,
+        pulled.weights,
+        pulled.bytes,
+        pulled.engine,
+        pulled.drafter,
+        pulled.draft.bytes if pulled.draft else 0,
+        state,
+        projector_bytes=pulled.projector.bytes if pulled.projector else 0,
     )
 
 
@@ -129,8 +137,17 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
             words = speed(entry, engine, weights) if entry.kind == "text" else ""
         except DoesNotFit:
             state = "does not fit"
-    total, beside = offer.weights[weights].bytes, size_of_drafter(offer, engine)
-    return ListedModel(entry.name, weights, total, engine, offer.drafter, beside, state, words)
+    return ListedModel(
+        entry.name,
+        weights,
+        offer.weights[weights].bytes,
+        engine,
+        offer.drafter,
+        size_of_drafter(offer, engine),
+        state,
+        words,
+        offer.projector_bytes,
+    )
 
 
 def speed(entry: Entry, engine: str, weights: str) -> str:
@@ -212,6 +229,8 @@ def describe_entry(entry: Entry) -> Iterator[str]:
             yield f"  {key:<11}{value}"
     for kind, offer in entry.offers.items():
         yield f"  {kind:<11}{drafting(offer)}"
+        if offer.projector:
+            yield f"    {'projector':<9}{size(offer.projector_bytes):>9}  {offer.projector}"
         for name, weights in offer.weights.items():
             yield f"    {name:<9}{size(weights.bytes):>9}  {weights.source}"
 
@@ -229,6 +248,8 @@ def drafting(offer: Offer) -> str:
 def describe_pulled(pulled: store.PulledPair) -> Iterator[str]:
     yield f"here: {pulled.weights} for {pulled.engine}, {size(pulled.bytes)}"
     yield f"  model    {pulled.target.path}"
+    if pulled.projector:
+        yield f"  projector {pulled.projector.path}"
     if pulled.draft is None:
         return
     yield f"  {pulled.drafter:<9}{pulled.draft.path}"

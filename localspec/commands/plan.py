@@ -22,7 +22,7 @@ from localspec.commands.options.loading import (
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
-from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
+from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL, PROJECTOR
 from localspec.memory.plan import Plan
 from localspec.memory.planner import current_machine, plan_pair
 from localspec.memory.training import beyond_training
@@ -36,7 +36,8 @@ from localspec.runtime.vector_loading import vector_options
 from localspec.system.bandwidth import copied_bytes_a_second
 
 BAR_WIDTH = 60  # characters
-MARKS = {"weights": "W", "context": "C", DRAFT_MODEL: "D", DRAFT_HEAD: "H", "buffers": "B"}
+MARKS = {"weights": "W", "context": "C", DRAFT_MODEL: "D", DRAFT_HEAD: "H", PROJECTOR: "P"}
+MARKS |= {"buffers": "B"}
 FREE, RESERVE, OTHERS = ".", "-", "x"
 
 
@@ -87,7 +88,7 @@ def plan_by_files(model: str, draft: str | None, loading: Loading) -> tuple[str,
 def plan_by_catalogue(model: str, loading: Loading) -> tuple[str, Plan]:
     """Plan by the catalogue for files that are not here."""
     name, _, weights = model.partition(":")
-    entry = find(name)
+    entry = find(name).text_only() if loading.limits.text_only else find(name)
     engine = choose(entry, loading.backend, tuple(specs()))
     machine = current_machine(engine, loading.limits)
     weights = fitting(entry, engine, weights, machine)
@@ -111,6 +112,8 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
     for adapter in options.adapters:
         yield f"with the adapter {adapter.path.name}, at a scale of {adapter.scale:g}"
+    if options.projector:
+        yield f"with the projector {options.projector.name}"
     for pool in plan.pools:
         yield ""
         yield from pool_lines(plan, pool)

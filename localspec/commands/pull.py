@@ -47,16 +47,23 @@ def catalogue_lines(full_name: str, backend: str, draft: str) -> Iterator[str]:
     offer = offer_for(entry, engine)
     model, beside = offer.weights[weights], 0 if draft else size_of_drafter(offer, engine)
     yield f"{name}, {weights} for {engine}"
-    yield f"  {'model':<8} {model.source}  (about {size(model.bytes)})"
+    yield f"  {'model':<9} {model.source}  (about {size(model.bytes)})"
     if draft or offer.draft:
         about = f"  (about {size(beside)})" if beside else ""
-        yield f"  {'model' if draft else offer.drafter:<8} {draft or offer.draft}{about}"
-    yield f"  about {size(model.bytes + beside)} to download, less what is here"
+        yield f"  {'model' if draft else offer.drafter:<9} {draft or offer.draft}{about}"
+    if offer.projector:
+        yield f"  {'projector':<9} {offer.projector}  (about {size(offer.projector_bytes)})"
+    total = model.bytes + beside + offer.projector_bytes
+    yield f"  about {size(total)} to download, less what is here"
 
 
 def plan_lines(plan: PullPlan) -> Iterator[str]:
     yield f"{plan.name}, {plan.weights} for {plan.engine}"
-    for part, role in zip(plan.parts, ("model", plan.drafter), strict=False):
-        amount = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
-        yield f"  {role:<8} {part.source}" + (f"  ({amount})" if part.files else "")
+    roles = (("model", plan.target), (plan.drafter, plan.draft), ("projector", plan.projector))
+    for role, part in roles:
+        if part:
+            amount = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
+            yield f"  {role:<9} {part.source}" + (f"  ({amount})" if part.files else "")
+    if plan.blind:
+        yield f"  no projector: {plan.blind}"
     yield f"  {size(plan.missing)} to download"

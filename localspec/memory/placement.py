@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from localspec.backend import Needs, Options
 from localspec.memory.machine import Machine, Pool
 
-DRAFT_MODEL, DRAFT_HEAD = "draft model", "drafting head"
+DRAFT_MODEL, DRAFT_HEAD, PROJECTOR = "draft model", "drafting head", "projector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Item:
     """Bytes of one kind in one pool."""
 
     pool: str
-    what: str  # "weights", "context", "draft model", "drafting head" or "buffers"
+    what: str  # "weights", "context", "draft model", "drafting head", "projector" or "buffers"
     bytes: int
 
 
@@ -86,14 +86,21 @@ def items_in_pool(pool: str, target: Needs, draft_needs: Needs | None) -> Iterat
         yield Item(pool, DRAFT_MODEL, draft_needs.weights + draft_needs.kept)
     if target.head:
         yield Item(pool, DRAFT_HEAD, target.head)
+    if target.projector:
+        yield Item(pool, PROJECTOR, target.projector)
     yield Item(pool, "buffers", target.working + (draft_needs.working if draft_needs else 0))
 
 
 def divide_layers(
     way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
-    """Put the last layers on the GPUs, by their room or as split; the draft model at home."""
+    """Put the last layers on the GPUs, by their room or as split; the draft model at home.
+
+    A projector goes to the first GPU that has layers, unless it is to stay with the host.
+    """
     gpus, home = machine.gpus, machine.home
+    on_host = target.projector if way.options.projector_on_host else 0
+    target = replace(target, projector=target.projector - on_host)
     helper = draft_needs.total if draft_needs else 0
     shares = way.options.split or rooms(target, layers, machine, helper)
     counts = apportion(layers, [share / max(sum(shares), 1e-9) for share in shares])
@@ -105,6 +112,8 @@ def divide_layers(
     items += items_on_host(
         target, layers, machine.host.name, draft_needs.host if draft_needs else 0
     )
+    if on_host:
+        items.append(Item(machine.host.name, PROJECTOR, on_host))
     if len(gpus) > 1:
         alone = tuple(float(at == home) for at in range(len(gpus)))
         drafting = way.drafting and replace(way.drafting, split=alone)
@@ -128,7 +137,7 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     if machine.home is not None:
         spaces[machine.home] = max(spaces[machine.home] - helper, 0)
     whole = (layer_weights(target) + target.kept) * min(layers, target.layers) // target.layers
-    whole += target.output + (target.head if layers > target.layers else 0)
+    whole += target.output + (target.head if layers > target.layers else 0) + target.projector
     if machine.main is not None and spaces[machine.main] >= whole:
         return only(machine.main, spaces)
     local = [0 if gpu.worker else space for gpu, space in zip(machine.gpus, spaces, strict=True)]
@@ -136,13 +145,18 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     best = max(range(len(ours)), key=ours.__getitem__)
     if ours[best] >= whole:
         return only(best, spaces)
-    if sum(local) >= whole or local == spaces:
-        return local
-    return fill_gpus(spaces, local, whole)
+    filled = sum(local) >= whole or local == spaces
+    return less(local if filled else fill_gpus(spaces, local, whole), target.projector)
 
 
 def only(one: int, rooms: Sequence[int]) -> list[int]:
     return [space if at == one else 0 for at, space in enumerate(rooms)]
+
+
+def less(rooms: Sequence[int], projector: int) -> list[int]:
+    """Keep room for a projector on the first GPU that has any."""
+    first = next((at for at, space in enumerate(rooms) if space), 0)
+    return [max(space - projector, 0) if at == first else space for at, space in enumerate(rooms)]
 
 
 def fill_gpus(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
@@ -170,6 +184,8 @@ def items_on_gpus(
         items.append(Item(gpu.name, "buffers", target.working))
         if has_output and target.head:
             items.append(Item(gpu.name, DRAFT_HEAD, target.head))
+        if target.projector and not any(counts[:at]):
+            items.append(Item(gpu.name, PROJECTOR, target.projector))
     return items
 
 

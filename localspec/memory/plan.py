@@ -2,7 +2,8 @@
 
 Options that were given are never conceded. The others go in this order: context beyond 16,384
 tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
-KV cache to 8 bits; context beyond 4,096; experts on GPUs; layers on GPUs.
+KV cache to 8 bits; a projector on a GPU; context beyond 4,096; experts on GPUs; layers on GPUs; a
+projector.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from localspec.backend import CELLS, Estimate, Needs, Options
-from localspec.errors import DoesNotFit, UsageError
+from localspec.errors import DoesNotFit, LocalSpecError, UsageError
 from localspec.memory.machine import Machine, Pool, size
 from localspec.memory.placement import (
     DRAFT_HEAD,
@@ -33,6 +35,7 @@ EIGHT_BITS = "q8_0"
 NO_DRAFT = "no draft model: prompt lookup drafts instead"
 SMALL_DRAFT = "the draft model's KV cache in 8 bits"
 NO_HEAD = "no drafting head: prompt lookup drafts instead"
+TEXT_ONLY = "text only"
 MAX_NAMED = 3  # other plans that an error names at most
 
 
@@ -47,6 +50,7 @@ class PlanRequest:
     drafting: Options = field(default_factory=lambda: Options(drafting=True))
     insists: bool = False  # on the draft model
     trained: int = CELLS  # tokens of one text that the model was made for
+    projector: Path | None = None  # that lies beside it: loaded if there is room for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +132,7 @@ def plan(request: PlanRequest, machine: Machine) -> Plan:
 
 def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Concession]]:
     """Concede until it fits, or as much as possible; return the placement and the concessions."""
-    concessions: list[Concession] = []
-    way = PairOptions(request.options, request.drafting if request.draft else None)
-    way = with_context(way, request.options.context or request.context)
-    fit = place_pair(request, choose_cache(request, way, machine), machine)
+    fit, concessions = without_concessions(request, machine)
     for step in STEPS:
         if not fit.short:
             break
@@ -146,6 +147,23 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
             concessions.append(Concession(change, f"{size(fit.short)} too much for {fit.where}"))
             fit = smaller
     return fit, concessions
+
+
+def without_concessions(
+    request: PlanRequest, machine: Machine
+) -> tuple[Placement, list[Concession]]:
+    """Place all that was asked for, but for a projector that its engine refuses."""
+    way = PairOptions(request.options, request.drafting if request.draft else None)
+    way = with_context(way, request.options.context or request.context)
+    refused: list[Concession] = []
+    if request.projector:
+        seeing = replace(way, options=replace(way.options, projector=request.projector))
+        try:
+            request.target(seeing.options)
+            way = seeing
+        except LocalSpecError as error:
+            refused = [Concession(TEXT_ONLY, str(error))]
+    return place_pair(request, choose_cache(request, way, machine), machine), refused
 
 
 def settle_placement(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
@@ -201,6 +219,23 @@ def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded
         return None
     change = NO_HEAD if options.head else NO_DRAFT
     return change, place_pair(request, PairOptions(replace(options, head=None), None), machine)
+
+
+def projector_on_host(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+    """Keep the projector off the GPUs: pictures take longer then, and text does not."""
+    options = fit.way.options
+    if options.projector is None or options.projector_on_host or fit.where == machine.host.name:
+        return None
+    way = replace(fit.way, options=replace(options, projector_on_host=True))
+    return "the projector in host memory", place_pair(request, way, machine)
+
+
+def no_projector(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
+    """Do without the projector that lies beside the model."""
+    if request.projector is None or fit.way.options.projector is None:
+        return None
+    way = replace(fit.way, options=replace(fit.way.options, projector=None))
+    return TEXT_ONLY, place_pair(request, way, machine)
 
 
 def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
@@ -270,9 +305,11 @@ STEPS: tuple[Callable[[PlanRequest, Placement, Machine], Conceded], ...] = (
     no_draft,
     partial(shorter_context, MODEST_CONTEXT),
     smaller_kv_cells,
+    projector_on_host,
     partial(shorter_context, MIN_CONTEXT),
     experts_on_host,
     fewer_layers,
+    no_projector,
 )
 
 
@@ -317,6 +354,8 @@ def nearest(request: PlanRequest, machine: Machine) -> Iterator[str]:
     if request.insists:
         alone = replace(request, draft=None, options=replace(options, head=None), insists=False)
         relaxed.append(("no drafting head" if options.head else "no draft model", alone))
+    if options.projector:
+        relaxed.append(("--no-mmproj", _with(request, projector=None)))
     if options.context is not None:
         open_context = replace(request, options=replace(options, context=None))
         relaxed.append(("", replace(open_context, context=options.context)))

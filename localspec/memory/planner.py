@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.backend import CELLS, CONTEXT, Device, Options, within
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine, Pool, size
-from localspec.memory.plan import Plan, PlanRequest, plan
-from localspec.models.engines import backend
+from localspec.memory.plan import TEXT_ONLY, Plan, PlanRequest, plan
+from localspec.models.engines import backend, spec, specs
 from localspec.system import free_memory
 
 if TYPE_CHECKING:  # numpy, which `localspec list` does without
@@ -28,12 +29,14 @@ class Limits:
     budget: bytes that may be taken; None: all but a reserve
     supposed: the budget is another machine's, not a part of this one's
     main_gpu: the GPU for a model that one can hold, and for draft models
+    text_only: a projector that lies beside a model stays there
     """
 
     device: str = "auto"
     budget: int | None = None
     supposed: bool = False
     main_gpu: int | None = None
+    text_only: bool = False
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES and not str(self.device).isdecimal():
@@ -45,6 +48,7 @@ def plan_pair(
     target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
 ) -> Plan:
     """Plan how to load a pair here; `insists` on the draft model."""
+    require_projectors(target, options)
     machine = limited(target.engine.devices, limits)
     if draft is not None and draft.footprint().drafter:
         options, draft = replace(options, head=draft.files.path), None
@@ -63,6 +67,7 @@ def plan_pair(
         split=(),
         cpu_moe=None,
         head=None,
+        projector=None,
     )
     if machine.gpus and machine.home is None:
         drafting = replace(drafting, gpu_layers=0)
@@ -73,14 +78,43 @@ def plan_pair(
     trained = target.footprint().context or CELLS
     usual = min(trained, CONTEXT)
     helper = draft.needs if draft is not None else None
-    request = PlanRequest(target.needs, options, usual, helper, drafting, insists, trained)
+    request = PlanRequest(
+        target.needs,
+        options,
+        usual,
+        helper,
+        drafting,
+        insists,
+        trained,
+        open_projector(target, options, limits),
+    )
     pair_plan = plan(request, machine)
+    if target.files.blind and not options.projector and not limits.text_only:
+        pair_plan = pair_plan.noting(TEXT_ONLY, target.files.blind)
     build = target.engine.build
     if build.unseen and limits.device == "auto" and not machine.gpus:
         why = f"built for {', '.join(build.unseen)}, of which none is seen"
         why += f": {build.why_unseen}" if build.why_unseen else ""
         return pair_plan.noting("on the CPU", why)
     return pair_plan
+
+
+def require_projectors(target: Examined, options: Options) -> None:
+    """Refuse a projector for an engine that takes none."""
+    engine = target.engine.name
+    if options.projector and spec(engine).projectors is None:
+        able = ", ".join(other.kind for other in specs().values() if other.projectors)
+        raise UsageError(
+            f"{engine} takes no projector ({options.projector.name}), its models read text only: "
+            f"give the same model as {able}"
+        )
+
+
+def open_projector(target: Examined, options: Options, limits: Limits) -> Path | None:
+    """Return the projector that lies beside a model and is loaded if there is room for it."""
+    if options.projector or limits.text_only or target.footprint().kind != "text":
+        return None
+    return target.files.projector
 
 
 def current_machine(engine: str, limits: Limits) -> Machine:

@@ -10,6 +10,7 @@ from localspec.memory.machine import Machine
 from localspec.memory.placement import (
     DRAFT_HEAD,
     DRAFT_MODEL,
+    PROJECTOR,
     Item,
     PairOptions,
     Placement,
@@ -58,7 +59,8 @@ class Settling:
                 yield Item(pool, "buffers", own[at].working)
         if draft and self.machine.home is None:
             yield Item(self.machine.host.name, "buffers", draft.working)
-        kept = (DRAFT_HEAD,) if own or draft is None else (DRAFT_HEAD, DRAFT_MODEL)
+        kept = [DRAFT_HEAD, PROJECTOR]
+        kept += [] if own or draft is None else [DRAFT_MODEL]
         yield from (item for item in fit.items if item.what in kept)
 
     def _moved(self, fit: Placement, target: Needs) -> Placement | None:

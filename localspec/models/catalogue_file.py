@@ -120,15 +120,31 @@ class CatalogueReader:
         draft_bytes = self._size(place, "draft-size", size) if size else 0
         if size and drafter not in HEADS:
             self._refuse(place, "draft-size", f"is of a head, and the drafter is {drafter!r}")
+        projector, projector_bytes = self._projector(place, fields)
         listed = self._table((*place, "weights"), fields.pop("weights", {}))
         weights = {
             name: self._weights((*place, "weights", name), entry) for name, entry in listed.items()
         }
         if not weights:
             self._refuse(place, "", "has no weights")
-        keys = ("drafter", "draft", "draft-original", "draft-size", "weights")
-        self._nothing_else(place, fields, keys)
-        return Offer(weights, drafter, draft, original, draft_bytes)
+        keys = ("drafter", "draft", "draft-original", "draft-size", "projector", "projector-size")
+        self._nothing_else(place, fields, (*keys, "weights"))
+        return Offer(weights, drafter, draft, original, draft_bytes, projector, projector_bytes)
+
+    def _projector(self, place: tuple[str, ...], fields: dict[str, object]) -> tuple[str, int]:
+        """Read the source of a projector, and its size."""
+        projector = self._take(place, fields, "projector", str, "")
+        size = self._take(place, fields, "projector-size", str, "")
+        if projector and not size:
+            self._refuse(place, "projector", "needs a projector-size beside it")
+        if size and not projector:
+            self._refuse(place, "projector-size", "is of a projector, and there is none")
+        if projector:
+            try:
+                source(projector)
+            except UsageError as error:
+                self._refuse(place, "projector", f"is wrong: {error}")
+        return projector, self._size(place, "projector-size", size) if size else 0
 
     def _size(self, place: tuple[str, ...], key: str, text: str) -> int:
         size = SIZE.fullmatch(text)

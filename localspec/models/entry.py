@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from localspec.models.sources import Source
 from localspec.vector_model import Kind
@@ -46,6 +46,8 @@ class Offer:
     draft: str = ""  # another name of the catalogue with its weights, or a source
     draft_original: str = ""  # ORG/REPOSITORY of a drafter's weights as its makers published them
     draft_bytes: int = 0  # of a drafting head in files of its own, where that is known
+    projector: str = ""  # the source of the file by which the model sees
+    projector_bytes: int = 0  # as published, rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,14 @@ class Entry:
     reasoning_budget: int = -1  # tokens of thought, where nobody chose another; -1: no limit
     reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
     samplers: tuple[str, ...] = ()  # in their order, where it is not the usual one
+
+    def text_only(self) -> Entry:
+        """Return the entry without its projectors."""
+        blind = {
+            kind: replace(offer, projector="", projector_bytes=0)
+            for kind, offer in self.offers.items()
+        }
+        return replace(self, offers=blind)
 
     @property
     def active_share(self) -> float:

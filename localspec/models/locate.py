@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.errors import NotPulled, UnknownModel, require_known
@@ -15,11 +15,24 @@ from localspec.models.sources import Package, as_hub_source, place
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Weights on this machine, and the draft model they were pulled with."""
+    """Weights on this machine, and what they were pulled with or lies beside them."""
 
     engine: str
     path: Path
     draft: Path | None = None
+    projector: Path | None = None  # by which the model sees
+    blind: str = ""  # why no projector is taken although there are some
+
+    def with_projector(self) -> ModelFiles:
+        """Look for a projector beside the weights, where none was pulled with them."""
+        projectors = spec(self.engine).projectors
+        if self.projector or projectors is None:
+            return self
+        match projectors.find(self.path):
+            case str(why):
+                return replace(self, blind=why)
+            case projector:
+                return replace(self, projector=projector.path)
 
 
 def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
@@ -29,7 +42,10 @@ def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
         return ModelFiles(taker(path, backend), path)
     engines = tuple(specs()) if backend == AUTO else (backend,)
     if pulled := _preferred(name_or_path, engines):
-        return ModelFiles(pulled.engine, pulled.target.path, pulled.draft_path)
+        target, projector = pulled.target.path, pulled.projector
+        return ModelFiles(
+            pulled.engine, target, pulled.draft_path, projector.path if projector else None
+        )
     name, _, weights = name_or_path.partition(":")
     if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
         hub = "" if claiming(path) else as_hub_source(name_or_path)

@@ -52,6 +52,7 @@ class PulledPair:
     target: StoredModel
     drafter: str = "none"
     draft: StoredModel | None = None
+    projector: StoredModel | None = None
 
     @property
     def draft_path(self) -> Path | None:
@@ -60,7 +61,7 @@ class PulledPair:
 
     @property
     def models(self) -> tuple[StoredModel, ...]:
-        return (self.target, self.draft) if self.draft else (self.target,)
+        return tuple(model for model in (self.target, self.draft, self.projector) if model)
 
     @property
     def bytes(self) -> int:
@@ -112,7 +113,9 @@ def _place(name: str, weights: str, engine: str) -> Path:
 
 def _pair_in(place: Path) -> PulledPair:
     record = kept_json.read(place)
-    draft = record["draft"] and _stored_model(record["draft"])
+    draft, projector = (
+        record.get(part) and _stored_model(record[part]) for part in ("draft", "projector")
+    )
     return PulledPair(
         record["name"],
         record["weights"],
@@ -120,6 +123,7 @@ def _pair_in(place: Path) -> PulledPair:
         _stored_model(record["target"]),
         record["drafter"],
         draft,
+        projector,
     )
 
 

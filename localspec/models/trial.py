@@ -133,9 +133,10 @@ class Examined:
 
 
 def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
-    """Describe a model, as its engine lays it out."""
-    with examine(locate(str(name_or_path), wish)) as examined:
-        return examined.footprint()
+    """Describe a model, as its engine lays it out, with the projector that lies beside it."""
+    files = locate(str(name_or_path), wish).with_projector()
+    with examine(files) as examined:
+        return replace(examined.footprint(), projector=files.projector)
 
 
 @contextmanager

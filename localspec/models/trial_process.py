@@ -182,9 +182,7 @@ def bytes_read(process: psutil.Process) -> int:
 
 def footprint(data: dict[str, Any]) -> Footprint:
     """Read a footprint from JSON."""
-    names = ("path", "projector")
-    paths = {key: data.get(key) and Path(data[key]) for key in names}
-    return Footprint(**data | paths)
+    return Footprint(**data | {"path": Path(data["path"])})
 
 
 def error_of(name: str, message: str) -> LocalSpecError:

@@ -72,7 +72,9 @@ class Record:
 
 def key(way: Options) -> str:
     """Name a way of loading; files beside a model are known by what they hold."""
-    beside = [*([way.head] if way.head else []), *(adapter.path for adapter in way.adapters)]
-    if not beside:
+    files = [file for file in (way.head, way.projector) if file]
+    files += [adapter.path for adapter in way.adapters]
+    if not files:
         return repr(way)
-    return f"{replace(way, head=None, adapters=())!r} {fingerprint(beside, [])}"
+    bare = replace(way, head=None, projector=None, adapters=())
+    return f"{bare!r} {fingerprint(files, [])}"

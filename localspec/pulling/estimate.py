@@ -53,11 +53,12 @@ def rough_plan(
     if offer.draft_bytes and not alone:
         options = replace(options, head=Path(offer.draft))
     request = PlanRequest(
-        estimate_needs(offer.weights[weights], shape_of(entry, offer), offer.draft_bytes),
+        estimate_needs(offer.weights[weights], shape_of(entry, offer), offer),
         options,
         min(entry.context or CONTEXT, CONTEXT),
         estimate_needs(draft[1], draft[0].shape) if draft else None,
-        replace(options, drafting=True),
+        replace(options, drafting=True, projector=None),
+        projector=Path(offer.projector) if offer.projector else None,
     )
     return plan.plan(request, machine)
 
@@ -85,17 +86,29 @@ def size_of_drafter(offer: Offer, engine: str) -> int:
     return draft[1].bytes if draft else offer.draft_bytes
 
 
-def estimate_needs(weights: Weights, shape: Shape | None, head: int = 0) -> Estimate:
+def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = None) -> Estimate:
     """Estimate the needs by published sizes; of an unknown shape, the weights alone."""
 
     def needs(options: Options) -> Needs:
-        cells, beside = options.context or CONTEXT, head if options.head else 0
+        cells, beside = options.context or CONTEXT, beside_weights(offer, options)
         if shape is None:
-            return Needs(weights.bytes, 0, BUFFER_BYTES, head=beside)
+            return replace(beside, weights=weights.bytes, working=BUFFER_BYTES)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
         kinds = options.kv_type.split(",")
         share = sum(KV_SHARES.get(kind, 1.0) for kind in kinds) / len(kinds)
-        kept = int(cells * shape.token_bytes * share)
-        return Needs(weights.bytes, kept, BUFFER_BYTES + logits, shape.layers, head=beside)
+        return replace(
+            beside,
+            weights=weights.bytes,
+            kept=int(cells * shape.token_bytes * share),
+            working=BUFFER_BYTES + logits,
+            layers=shape.layers,
+        )
 
     return needs
+
+
+def beside_weights(offer: Offer | None, options: Options) -> Needs:
+    """Count the head and the projector of an offer, where options have them."""
+    head = offer.draft_bytes if offer and options.head else 0
+    projector = offer.projector_bytes + BUFFER_BYTES if offer and options.projector else 0
+    return Needs(0, 0, 0, head=head, projector=projector)

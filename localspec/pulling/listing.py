@@ -12,6 +12,7 @@ from localspec.backend_spec import BackendSpec, RemoteModel
 from localspec.errors import PullError
 
 DRAFTERS = ("mtp", "eagle3", "dflash")  # roles of what lies beside a model and drafts for it
+PROJECTOR = "projector"  # the role of what a model sees by
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,11 @@ def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
     """Find the first drafter among the files, if there is one."""
     whole = (model for model in listing.models(spec) if not model.lacks)
     return next((model for model in whole if model.role in DRAFTERS), None)
+
+
+def projector(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
+    """Find the projector among the files, if there is one, in whichever types."""
+    found = [model for model in listing.models(spec) if model.role == PROJECTOR]
+    if not found or spec.projectors is None:
+        return None
+    return spec.projectors.choose(found)

@@ -47,18 +47,34 @@ def require_disk_space(plan: PullPlan) -> None:
 def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     """Download, check and register a pair."""
     require_disk_space(plan)
-    for part in plan.parts:
-        if part.listing:
+    for part in (plan.target, plan.draft):
+        if part and part.listing:
             require_readable(plan.engine, part.listing, part.files)
-    models = [stored_model(part, plan.engine, count) for part in plan.parts]
-    target, draft = models[0], models[1] if len(models) > 1 else None
+    target = stored_model(plan.target, plan.engine, count)
+    draft = stored_model(plan.draft, plan.engine, count) if plan.draft else None
+    projector = stored_model(plan.projector, plan.engine, count) if plan.projector else None
     say("checking that it runs")
     with trial.examine(ModelFiles(plan.engine, target.path)) as examined:
         examined.check_runs(Options(), current_machine(plan.engine, Limits()).available)
         drafter = checked_drafter(plan, examined, draft, say) if draft else plan.drafter
-    pair = store.PulledPair(plan.name, plan.weights, plan.engine, target, drafter, draft)
+        if projector and not takes_projector(plan, examined, projector, say):
+            projector = None
+    pair = store.PulledPair(plan.name, plan.weights, plan.engine, target, drafter, draft, projector)
     store.keep(pair)
     return pair
+
+
+def takes_projector(
+    plan: PullPlan, target: Examined, projector: store.StoredModel, say: Say
+) -> bool:
+    """Try a model with its projector; say why its engine does not take it."""
+    free_bytes = current_machine(plan.engine, Limits()).available
+    try:
+        target.check_runs(Options(projector=projector.path), free_bytes)
+    except LocalSpecError as error:
+        say(f"its projector is not used: {error}")
+        return False
+    return True
 
 
 def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:

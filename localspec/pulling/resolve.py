@@ -9,7 +9,7 @@ from localspec.errors import PullError, require_known
 from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, entries, find, offer_for
 from localspec.models.engines import AUTO, spec, specs, taker
-from localspec.models.entry import Weights
+from localspec.models.entry import Offer, Weights
 from localspec.models.sources import Address, Hub, Package, Source, source
 from localspec.pulling import hub, listing
 from localspec.pulling.estimate import find_draft, fitting
@@ -43,10 +43,12 @@ class PullPlan:
     target: PullPart
     drafter: str = "none"
     draft: PullPart | None = None
+    projector: PullPart | None = None
+    blind: str = ""  # why there is no projector although the catalogue names one
 
     @property
     def parts(self) -> tuple[PullPart, ...]:
-        return (self.target, self.draft) if self.draft else (self.target,)
+        return tuple(part for part in (self.target, self.draft, self.projector) if part)
 
     @property
     def missing(self) -> int:
@@ -67,17 +69,28 @@ def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullP
     weights = fitting(entry, engine_name, weights, current_machine(engine_name, Limits()))
     offer = offer_for(entry, engine_name)
     target = listed_part(offer.weights[weights], engine_name, weights)
+    plan = PullPlan(name, weights, engine_name, target, *_drafter(offer, engine_name, draft))
+    return with_projector(plan, offer)
+
+
+def _drafter(offer: Offer, engine: str, draft: str) -> tuple[str, PullPart | None]:
+    """Find what is to draft: the given one, else the one that is offered."""
     if draft:
-        return PullPlan(name, weights, engine_name, target, "model", _given(draft, engine_name))
-    if offer.drafter == "model" and (listed_draft := find_draft(offer, engine_name)):
-        _, draft_offer = listed_draft
+        return "model", _given(draft, engine)
+    if offer.drafter == "model" and (listed_draft := find_draft(offer, engine)):
         _, _, draft_weights = offer.draft.partition(":")
-        helper = listed_part(draft_offer, engine_name, draft_weights)
-        return PullPlan(name, weights, engine_name, target, "model", helper)
-    if offer.draft:
-        helper = part(source(offer.draft), engine_name, "")
-        return PullPlan(name, weights, engine_name, target, offer.drafter, helper)
-    return PullPlan(name, weights, engine_name, target, offer.drafter)
+        return "model", listed_part(listed_draft[1], engine, draft_weights)
+    return offer.drafter, part(source(offer.draft), engine, "") if offer.draft else None
+
+
+def with_projector(plan: PullPlan, offer: Offer) -> PullPlan:
+    """Add the projector that an offer names; the model is pulled without one that is not there."""
+    if not offer.projector:
+        return plan
+    try:
+        return replace(plan, projector=part(source(offer.projector), plan.engine, ""))
+    except PullError as error:
+        return replace(plan, blind=str(error))
 
 
 def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
@@ -91,12 +104,13 @@ def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
         drafter, helper = (
             ("model", _given(draft, engine_name)) if draft else _beside(where, offered, engine_name)
         )
+        projector = _projector_beside(where, offered, engine_name)
     else:
         assert isinstance(where, Address)
         engine_name, target = taker(Path(where.name), engine), PullPart(where)
         drafter, name = "model" if draft else "none", Path(where.name).stem.lower()
-        helper = _given(draft, engine_name) if draft else None
-    return PullPlan(name, "as-given", engine_name, target, drafter, helper)
+        helper, projector = _given(draft, engine_name) if draft else None, None
+    return PullPlan(name, "as-given", engine_name, target, drafter, helper, projector)
 
 
 def hub_taker(where: Hub, offered: Listing) -> str:
@@ -115,6 +129,15 @@ def _beside(where: Hub, offered: Listing, engine: str) -> tuple[str, PullPart | 
         return "none", None
     files = offered.remotes(drafter)
     return drafter.role, PullPart(replace(where, file=drafter.files[0]), offered, files)
+
+
+def _projector_beside(where: Hub, offered: Listing, engine: str) -> PullPart | None:
+    """Find the projector that lies beside a model."""
+    projector = listing.projector(offered, spec(engine))
+    if projector is None or projector.lacks:
+        return None
+    files = offered.remotes(projector)
+    return PullPart(replace(where, file=projector.files[0]), offered, files)
 
 
 def _given(draft: str, engine: str) -> PullPart:

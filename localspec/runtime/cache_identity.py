@@ -23,7 +23,7 @@ def identity(loaded_pair: LoadedPair) -> str:
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
     way = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
-    way = replace(way, head=None, projector=None, adapters=())
+    way = replace(way, head=None, projector=None, projector_on_host=False, adapters=())
     whole = (path, options.head, options.projector)
     files = [file for part in whole if part for file in weight_files(name, part)]
     files += [file for adapter in options.adapters for file in files_of(adapter.path)]

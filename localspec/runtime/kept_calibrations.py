@@ -71,7 +71,7 @@ def key_of(loaded_pair: LoadedPair) -> str:
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan
     used = [way for way in (plan.options, plan.drafting) if way]
-    ways = [replace(way, context=None, head=None, adapters=()) for way in used]
+    ways = [replace(way, context=None, head=None, projector=None, adapters=()) for way in used]
     machine = [line for model in loaded_pair.models for line in model.engine.circumstances]
     adapters = [adapter.path for adapter in plan.options.adapters if adapter.scale]
     return fingerprint(

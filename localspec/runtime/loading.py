@@ -15,6 +15,7 @@ from localspec.costs import Costs
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import Engine, EngineParts
 from localspec.errors import LocalSpecError, UsageError
+from localspec.media import Kind
 from localspec.memory.planner import Limits, Watcher, current_machine
 from localspec.models import engines
 from localspec.prefix_cache.disk import Disk
@@ -78,6 +79,17 @@ class Loading:
     def insists(self) -> bool:
         """Whether the given draft model must be used."""
         return self.proposer != "auto"
+
+    def projector_of(self, files: PairFiles) -> Path | None:
+        """Return the projector that a model is loaded with if there is room for it."""
+        found = None if self.limits.text_only else files.target.projector
+        return self.options.projector or found
+
+    def media_of(self, files: PairFiles) -> frozenset[Kind]:
+        """Return the kinds of media that a model takes if there is room for its projector."""
+        projector = self.projector_of(files)
+        projectors = engines.spec(files.target.engine).projectors
+        return projectors.describe(projector).kinds if projector and projectors else frozenset()
 
 
 def load(

@@ -72,6 +72,7 @@ class PairFiles:
 
         A draft model that is named by its path may be for another engine.
         """
+        target = target.with_projector()
         if draft is not None:
             by_path = place(draft).exists()
             return cls(target, locate(str(draft), AUTO if by_path else backend))

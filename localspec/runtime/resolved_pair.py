@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from localspec.backend import BATCH_MARGIN, Options
 from localspec.errors import ModelFileError, UsageError
-from localspec.memory.plan import Plan
+from localspec.memory.plan import TEXT_ONLY, Plan
 from localspec.memory.planner import Limits, plan_pair
 from localspec.models.engines import spec
 from localspec.models.trial import ResolvedModel
@@ -52,8 +52,7 @@ def resolve_pair(
     faults: list[str] = []
     for way in ways(options, limits):
         try:
-            plan = plan_pair(*examined, way.options, way.limits, insists=insists)
-            fault = fault_of(plan, examined)
+            plan, fault = try_way(way, examined, insists=insists)
         except UsageError:
             if not faults:
                 raise
@@ -65,6 +64,21 @@ def resolve_pair(
         if not uses_gpu(target.engine.devices, plan.options):
             break
     raise ModelFileError(faults[0])
+
+
+def try_way(way: Way, examined: ExaminedPair, *, insists: bool) -> tuple[Plan, str]:
+    """Plan and try one way; return the plan and its fault, "" for none.
+
+    A projector that nobody asked for is left out where it alone is at fault.
+    """
+    plan = plan_pair(*examined, way.options, way.limits, insists=insists)
+    fault = fault_of(plan, examined)
+    if fault and plan.options.projector != way.options.projector:
+        limits = replace(way.limits, text_only=True)
+        text_only = plan_pair(*examined, way.options, limits, insists=insists)
+        if not fault_of(text_only, examined):
+            return text_only.noting(TEXT_ONLY, fault), ""
+    return plan, fault
 
 
 def fault_of(plan: Plan, examined: ExaminedPair) -> str:

@@ -58,6 +58,7 @@ def vector_options(options: Options, footprint: Footprint) -> Options:
         slots=1,
         context=min(options.context or TEXT_CONTEXT, footprint.context or longest, longest),
         kv_type="auto",
+        projector=None,
         bit_exact=False,
         members=1,
         head=None,

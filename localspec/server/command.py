@@ -88,7 +88,7 @@ def serve(
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
         models = with_bench(named_models(names, draft, loading, thought), names, as_typed)
         offers = with_aliases(models, options.alias)
-        pulled = without_adapters(loading)
+        pulled = for_other_models(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         terms = replace(terms, library=library)
         asyncio.run(run_server(offers, terms, options, listener, life))
@@ -111,7 +111,7 @@ def named_models(
 ) -> list[ServedOffer]:
     """Find the models that are named on the command line."""
     located = [locate_or_pull(name, loading) for name in names]
-    loadings = [loading, *[without_adapters(loading)] * (len(names) - 1)]
+    loadings = [loading, *[for_other_models(loading)] * (len(names) - 1)]
     models = zip(names, located, loadings, strict=True)
     return [
         with_thought(offer_files(name, target, draft, own), name, thought)
@@ -140,9 +140,9 @@ def with_thought(offer: ServedOffer, name: str, chosen: ThoughtDefaults) -> Serv
     )
 
 
-def without_adapters(loading: Loading) -> Loading:
-    """Return the way to load models but the first, which the adapters are for."""
-    return replace(loading, options=replace(loading.options, adapters=()))
+def for_other_models(loading: Loading) -> Loading:
+    """Return the way to load models but the first, which adapters and a projector are for."""
+    return replace(loading, options=replace(loading.options, adapters=(), projector=None))
 
 
 async def run_server(

@@ -24,6 +24,12 @@ class Cell:
     origin: Path  # the folder that it was made of
 
     @property
+    def projector(self) -> Path | None:
+        """The file by which it sees, if it is there."""
+        path = projector(self.origin.parents[1], self.name)
+        return path if path.exists() and self.kind not in MLX else None
+
+    @property
     def drafting_layers(self) -> int:
         """The drafting layers in the files; configurations promise more, and mlx-lm drops them."""
         return int("-mtp" in self.name and self.kind not in MLX)
@@ -32,6 +38,11 @@ class Cell:
 def cell(folder: Path, name: str, kind: str) -> Cell:
     form = f"mlx/{name}-{kind}" if kind in MLX else f"gguf/{name}-{kind}.gguf"
     return Cell(name, kind, folder / form, folder / "hf" / name)
+
+
+def projector(folder: Path, name: str) -> Path:
+    """Name the projector of a model, which all its forms share."""
+    return folder / "gguf" / f"mmproj-{name}-F16.gguf"
 
 
 def suits(recipe: Recipe, kind: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from architectures.kinds import MLX, QUANTISED, WIDE, cell, suits
+from architectures.kinds import MLX, QUANTISED, WIDE, cell, projector, suits
 from architectures.recipes import all_recipes
 from architectures.tools import Tools
 
@@ -65,6 +65,8 @@ class Making:
         if any(kind in QUANTISED for kind in kinds):
             wide.add("BF16")  # that which others are made of
         files = [self._path(name, kind) for kind in sorted(wide)]
+        if wide and all_recipes(self.width)[name].vision:
+            files.append(projector(self.folder, name))
         order = {
             "name": name,
             "width": self.width,

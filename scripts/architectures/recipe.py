@@ -11,6 +11,17 @@ Vocabulary = Literal["bytes", "gemma", "sentencepiece"]
 
 
 @dataclass(frozen=True, slots=True)
+class Vision:
+    """The part of a recipe that sees, which becomes a projector."""
+
+    values: Values  # of its configuration
+    processor: Values  # of preprocessor_config.json
+    tokens: tuple[str, ...] = ()  # around pictures; the one that stands for a picture is the first
+    whole: Values = field(default_factory=dict)  # of the configuration around both parts
+    says: Values = field(default_factory=dict)  # in published configurations, not transformers'
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     kind: str  # transformers' model type
     values: Values  # of its configuration, where they differ from what all have
@@ -23,11 +34,14 @@ class Recipe:
     lacks: tuple[str, ...] = ()  # keys, with `*`, that transformers' configurations have only
     tokenizer_says: Values = field(default_factory=dict)
     as_written: bool = False  # the converter is to read config.json without transformers' defaults
-    renames: tuple[str, str] | None = None  # a part of tensors' names, as published
+    renames: Mapping[str, str] = field(default_factory=dict)  # of tensors, to published names
+    vision: Vision | None = None  # of a `wrapped` one that is to see
 
     def at(self, width: int) -> Recipe:
         """Put numbers in place of the shares of a width."""
-        return replace(self, values=sized(self.values, width), says=sized(self.says, width))
+        vision = self.vision and replace(self.vision, values=sized(self.vision.values, width))
+        values, says = sized(self.values, width), sized(self.says, width)
+        return replace(self, values=values, says=says, vision=vision)
 
     @property
     def vocabulary(self) -> Vocabulary:

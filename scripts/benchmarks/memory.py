@@ -14,12 +14,14 @@ import mlx.core as mx
 
 from benchmarks.drafting.files import KINDS, write
 from benchmarks.machine import heading
+from benchmarks.seeing import projector_file
 from localspec.backend import Options
 from localspec.models.locate import locate
+from localspec_llamacpp.headers.footprint import inspect
 from tests.gguf_to_mlx import convert
 
 MIB = 1 << 20
-CLOSE, CLOSE_WITH_HEAD = 0.15, 0.06  # of all that is taken, by which a plan may be wrong
+CLOSE, CLOSE_WITH_MORE = 0.15, 0.06  # of all that is taken, by which a plan may be wrong
 STARTER = "smollm2-135m"
 WAYS = (
     Options(context=2048),
@@ -30,7 +32,7 @@ WAYS = (
     Options(context=2048, tentative=510),
     Options(context=2048, slots=4, tentative=510),
 )
-PARTS = ("weights", "kept", "working", "head", "total", "grown")
+PARTS = ("weights", "kept", "working", "head", "projector", "total", "grown")
 FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
 
 CHILD = """
@@ -40,11 +42,14 @@ from pathlib import Path
 import numpy as np
 import psutil
 from localspec.backend import Options, Roll, Row
+from localspec.media import Medium, positions
 from localspec.models.engines import backend
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
+from tests.tiny_vision import picture
 engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-options = Options(**options | ({"head": Path(options["head"])} if "head" in options else {}))
+files = {name: Path(options[name]) for name in ("head", "projector") if name in options}
+options = Options(**options | files)
 with engine.rehearse(path) as rehearsal:
     needs = rehearsal.needs(options)
 process = psutil.Process()
@@ -54,6 +59,10 @@ width = options.batch
 for slot in range(options.slots):
     tokens = np.arange(width, dtype=np.int32) + 300
     model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
+    if model.sight:
+        for piece in model.sight.pieces(Medium("image", picture(slot, 448, 448))):
+            row = piece if isinstance(piece, np.ndarray) else np.array(positions(piece), np.int32)
+            model.forward([Row(slot, row)])
     if model.head:
         roll = Roll(Row(slot, tokens[-1:]), 4, Sampler(GREEDY, 0, tokens), width + 1)
         model.head.roll([roll])
@@ -68,13 +77,19 @@ class MemoryCase:
     path: Path
     options: Options
 
+    @property
+    def has_more(self) -> bool:
+        """Whether it is loaded with a head or a projector."""
+        return bool(self.options.head or self.options.projector)
+
     def __str__(self) -> str:
         o = self.options
         cells = "" if o.kv_type == "auto" else f", {o.kv_type}"
         batch = "" if o.batch == Options().batch else f", batch {o.batch:,}"
         slots = f"{o.slots} x " if o.slots > 1 else ""
         drafts = "" if o.tentative == Options().tentative else f", drafts of {o.tentative}"
-        name = o.head.stem if o.head else self.path.stem
+        beside = o.head or o.projector
+        name = beside.stem if beside else self.path.stem
         return f"{self.engine:<8} {name:<38} {slots}{o.context:,}{cells}{batch}{drafts}"
 
 
@@ -86,6 +101,11 @@ def cases(folder: Path) -> Iterator[MemoryCase]:
         target, head = write(kind, folder)
         for slots in (1, 4):
             yield MemoryCase("llamacpp", target, Options(context=2048, slots=slots, head=head))
+    projector = projector_file.write(folder / "mmproj.gguf", inspect(starter).embedding)
+    for slots in (1, 4):
+        yield MemoryCase(
+            "llamacpp", starter, Options(context=2048, slots=slots, projector=projector)
+        )
     converted = folder / "starter-16-bits"
     convert(starter, converted, mx.float16)
     for way in FOLDER_WAYS:
@@ -105,13 +125,13 @@ def main() -> bool:
     """Print the table; False if a plan was too far off."""
     print(heading())
     print("\nMiB planned, and by how much the process grew when it had read a batch\n")
-    print(f"{'':64} weights context buffers    head   all   grew")
+    print(f"{'':64} weights context buffers    head  mmproj     all    grew")
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(Path(folder)):
             measurement = measured(case)
             off = measurement["grown"] / measurement["total"] - 1
-            met = met and abs(off) <= (CLOSE_WITH_HEAD if case.options.head else CLOSE)
+            met = met and abs(off) <= (CLOSE_WITH_MORE if case.has_more else CLOSE)
             parts = [measurement[name] / MIB for name in PARTS]
             figures = "".join(f"{part:8.0f}" for part in parts)
             print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)

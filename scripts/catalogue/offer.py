@@ -74,6 +74,7 @@ def check(claim: Claim, headers: Looks) -> OfferFinding:
         *shapes(claim.entry, look),
         *templates(claim.entry, look),
         *drafters(claim, look, headers),
+        *projectors(claim, headers),
     )
     return OfferFinding(claim, listing, line, wrong, size)
 
@@ -143,6 +144,21 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
                 yield f"drafter has {drafter.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
     except LocalSpecError as error:
         yield f"drafter {offer.draft}: {error}"
+
+
+def projectors(claim: Claim, headers: Looks) -> Iterator[str]:
+    offer = claim.offer
+    if not offer.projector:
+        return
+    try:
+        projector = part(source(offer.projector), claim.engine, "")
+        headers.require_header(projector, claim.engine)
+    except LocalSpecError as error:
+        yield f"projector {offer.projector}: {error}"
+        return
+    if abs(projector.bytes - offer.projector_bytes) > max(LEAST, ROUNDED * offer.projector_bytes):
+        size = f"{offer.projector_bytes:,}"
+        yield f"projector has {projector.bytes:,} bytes; projector-size says {size}"
 
 
 def drafting(offer: Offer, engine: str) -> PullPart:

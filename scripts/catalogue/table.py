@@ -30,12 +30,13 @@ def table() -> str:
 
 
 def lines(entries: dict[str, Entry]) -> Iterator[str]:
-    yield "| name | what | GGUF | MLX | drafter |"
-    yield "|---|---|---|---|---|"
+    yield "| name | what | GGUF | MLX | drafter | projector |"
+    yield "|---|---|---|---|---|---|"
     for entry in entries.values():
         gguf, mlx = entry.offers.get("gguf"), entry.offers.get("mlx")
         drafter = next(offer.drafter for offer in (gguf, mlx) if offer)
-        cells = [f"`{entry.name}`", entry.about, weights(gguf), weights(mlx), drafter]
+        projector = size(gguf.projector_bytes) if gguf and gguf.projector else ""
+        cells = [f"`{entry.name}`", entry.about, weights(gguf), weights(mlx), drafter, projector]
         yield f"| {' | '.join(cells)} |"
 
 

@@ -131,11 +131,6 @@ def test_what_only_the_engine_can_judge_is_left_to_it(tmp_path: Path) -> None:
     assert (found.architecture, found.layers, found.kv_bytes_per_token) == ("hyper9", 2, 0)
 
 
-def test_a_vision_projector_beside_a_model_is_named(tmp_path: Path) -> None:
-    (tmp_path / "mmproj-model-f16.gguf").touch()
-    assert looked_into(tmp_path, model()).projector == tmp_path / "mmproj-model-f16.gguf"
-
-
 # What the engine lays out
 
 

@@ -92,6 +92,7 @@ WEIGHTS = {
     "aligns its weights to 24 bytes": model({"/general.alignment": 24}),
     "is a LoRA adapter, not a model": model({"/general.type": "adapter"}),
     "is a vision projector, not a model": model({"/general.type": "mmproj"}),
+    "a vision projector, not a model: give": model({"/general.architecture": "clip"}),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from localspec.backend import Device, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.machine import Machine
-from localspec.memory.plan import PlanRequest, plan
-from tests.machines import GB, MACHINES, MB, MODELS, cpu, mac, pc, wanted
+from localspec.memory.plan import TEXT_ONLY, PlanRequest, plan
+from tests.machines import GB, MACHINES, MB, MODELS, PROJECTOR, cpu, mac, pc, wanted
 
 
 def summary(asked: PlanRequest, machine: Machine) -> str:
@@ -201,6 +202,54 @@ def test_a_draft_model_that_was_insisted_on_is_used_or_nothing_is():
     assert found.options.context < 8192
     with pytest.raises(DoesNotFit, match="with no draft model it would fit"):
         plan(wanted("8b", "0.6b", insists=True), machine.instead(int(5.6 * GB)))
+
+
+def seeing(target: str, draft: str | None = None, **options) -> PlanRequest:
+    """Ask for a model with a projector beside it."""
+    return replace(wanted(target, draft, **options), projector=Path("mmproj.gguf"))
+
+
+def test_a_projector_that_lies_beside_a_model_is_loaded_where_there_is_room():
+    found = plan(seeing("8b"), MACHINES["16 GB laptop"])
+    assert found.options.projector == Path("mmproj.gguf")
+    assert [item.bytes for item in found.items if item.what == "projector"] == [PROJECTOR]
+    assert not found.concessions
+
+
+def test_a_model_reads_text_only_rather_than_not_being_loaded():
+    machine = cpu(64 * GB).instead(5750 * MB)
+    found = plan(seeing("8b", "0.6b"), machine)
+    assert found.options.projector is None
+    assert [concession.what for concession in found.concessions][-1] == TEXT_ONLY
+    assert found.taken(machine.host) <= machine.host.available
+    given = wanted("8b", projector=Path("mmproj.gguf"))
+    with pytest.raises(DoesNotFit, match="with --no-mmproj it would fit"):
+        plan(given, machine)
+
+
+def test_a_draft_model_goes_before_a_projector_does():
+    found = plan(seeing("8b", "0.6b"), cpu(64 * GB).instead(6500 * MB))
+    assert (found.drafting, found.options.projector) == (None, Path("mmproj.gguf"))
+
+
+def test_a_projector_lies_on_the_first_gpu_with_layers_if_there_is_room():
+    machine = pc(64 * GB, 24 * GB, 24 * GB)
+    for request in (seeing("70b"), seeing("8b")):
+        found = plan(request, machine)
+        at = next(item.pool for item in found.items if item.what == "projector")
+        layers = [item.pool for item in found.items if item.what == "weights" and item.bytes]
+        assert at == next(pool for pool in layers if pool.startswith("GPU"))
+        assert all(found.taken(pool) <= pool.available for pool in found.pools)
+
+
+def test_a_projector_makes_room_on_a_gpu_before_layers_do():
+    machine = pc(64 * GB, 6 * GB)
+    found = plan(seeing("8b"), machine)
+    assert found.options.projector_on_host
+    assert found.options.gpu_layers is None
+    pools = [item.pool for item in found.items if item.what == "projector"]
+    assert pools == ["host memory"]
+    assert "the projector in host memory" in [concession.what for concession in found.concessions]
 
 
 def test_what_cannot_be_quantised_gives_up_context_instead():

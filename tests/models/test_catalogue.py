@@ -94,6 +94,14 @@ FAULTS = [
     ('draft = "one:q4_0"', "", 9, "is missing where the drafter is 'model'"),
     ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\ndraft-size = "1GB"', 12, "is of a head, and the"),
+    ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector = "x"', 12, "needs a projector-size"),
+    ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector-size = "1GB"', 12, "is of a projector, and"),
+    (
+        "[one.gguf]",
+        '[one.gguf]\nprojector = "hf:a"\nprojector-size = "1GB"',
+        10,
+        "'hf:a' is no source",
+    ),
     ('size = "1.5GB"', 'size = "1.5"', 14, "is '1.5'; write it as 5.0GB or 98MB"),
     ("hf:people/one:one-*.gguf", "hf:people", 15, "'hf:people' is no source"),
     ("hf:people/one:one-*.gguf", "hf:a/b:../c.gguf", 15, "outside of its repository"),
@@ -286,7 +294,7 @@ def test_a_wish_for_an_engine_is_granted_or_refused():
 
 
 def test_an_unknown_name_suggests_one_that_is_near():
-    with pytest.raises(UnknownModel, match=r"did you mean smollm2-135m\?"):
+    with pytest.raises(UnknownModel, match=r"did you mean smollm2-135m or smolvlm2-500m\?"):
         locate("smollm-135m")
     with pytest.raises(UnknownModel, match="no file"):
         locate("nowhere/model.gguf")

@@ -7,7 +7,7 @@ import pytest
 from localspec.backend_spec import RemoteModel
 from localspec.errors import PullError
 from localspec.models.engines import spec
-from localspec.pulling.listing import Listing, Remote, choose_model, drafter
+from localspec.pulling.listing import Listing, Remote, choose_model, drafter, projector
 
 GGUF, MLX = spec("llamacpp"), spec("mlx")
 
@@ -129,3 +129,21 @@ def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
     found = drafter(repository("a.gguf", name), GGUF)
     assert (found.role if found else "") == kind
     assert drafter(repository("a.gguf", name), MLX) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["mmproj-F32.gguf", "mmproj-BF16.gguf", "mmproj-F16.gguf"], "mmproj-F16"),
+        (["mmproj-model-Q8_0.gguf", "sub/mmproj-BF16.gguf"], "sub/mmproj-BF16"),
+        (["a.mmproj-f16.gguf"], "a.mmproj-f16"),
+        (["a-mmproj-q4_0.gguf"], "a-mmproj-q4_0"),
+        (["mmproj-a-f16.gguf", "mmproj-b-f16.gguf"], None),
+        ([], None),
+    ],
+)
+def test_a_projector_beside_a_model_is_known_by_its_name(names, chosen):
+    found = projector(repository("a.gguf", *names), GGUF)
+    assert (found.name if found else None) == chosen
+    assert gguf(repository("a.gguf", *names), "") == ["a.gguf"]
+    assert projector(repository("a.gguf", *names), MLX) is None

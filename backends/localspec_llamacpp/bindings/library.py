@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from importlib import import_module
 from pathlib import Path
 
 import llama_cpp.llama_cpp as lib
@@ -37,6 +38,15 @@ def features() -> tuple[str, ...]:
         names += [part.strip()] if part.strip() else []
         names += [name.strip()] if value.strip() == "1" else []
     return tuple(names)
+
+
+def has_pictures() -> bool:
+    """Whether this build has libmtmd, by which models take pictures."""
+    try:
+        import_module("llama_cpp.mtmd_cpp")
+    except (ImportError, OSError, RuntimeError, AttributeError):
+        return False
+    return True
 
 
 def system_number(name: bytes) -> int | None:

@@ -21,6 +21,7 @@ TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
 POOLINGS = {1: "mean", 2: "cls", 3: "last", 4: "rank"}  # by llama.cpp's numbers
+PROJECTOR = "clip"  # the architecture of every projector, whatever is inside
 OTHER_TYPES = {
     ADAPTER: "a LoRA adapter, not a model: give the model that it is for, and this as --adapter",
     "mmproj": "a vision projector, not a model: give the model it belongs to",
@@ -39,10 +40,11 @@ def inspect(path: Path) -> Footprint:
 
 def described(header: Header) -> Footprint:
     """Return the footprint by a header, if it is a model's."""
-    kind = header.text("general.type")
+    architecture = header.text("general.architecture") or "unknown"
+    kind = "mmproj" if architecture == PROJECTOR else header.text("general.type")
     if kind in OTHER_TYPES:
         header.refuse(f"is {OTHER_TYPES[kind]}")
-    return footprint(header, header.text("general.architecture") or "unknown")
+    return footprint(header, architecture)
 
 
 def footprint(header: Header, architecture: str) -> Footprint:
@@ -76,7 +78,6 @@ def footprint(header: Header, architecture: str) -> Footprint:
         chat_template=header.text("tokenizer.chat_template"),
         uneven=uneven(header.tensors),
         pooling=POOLINGS.get(number("pooling_type"), ""),
-        projector=projector(header.path),
     )
 
 
@@ -111,8 +112,3 @@ def quantisation(header: Header) -> str:
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.size
     return sizes.most_common(1)[0][0]
-
-
-def projector(path: Path) -> Path | None:
-    """Find a vision projector that lies beside a model."""
-    return next(iter(sorted(path.parent.glob("*mmproj*.gguf"))), None)

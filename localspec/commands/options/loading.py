@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
 from localspec.commands.options.adapter_file import AdapterFile
-from localspec.commands.options.declare import COUNT, TEXT, flag, option, repeated
+from localspec.commands.options.declare import COUNT, READABLE, TEXT, flag, option, repeated
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
@@ -122,6 +123,14 @@ class LoadingOptions:
         "is named. May repeat.",
         "FILE[:SCALE]",
     )
+    mmproj: Path | None = option(
+        READABLE,
+        "Projector, by which the model takes pictures or sounds: a GGUF file.",
+        "FILE",
+        otherwise="the one that was pulled with the model or lies beside it",
+    )
+    no_mmproj: bool = flag("Text only, without the projector that lies beside the model.")
+    no_mmproj_offload: bool = flag("Projector in host memory, not on a GPU.")
     verbose: bool = flag("Log of the engine on standard error.")
 
 
@@ -158,7 +167,13 @@ def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None
         mmap=chosen.mmap,
         members=members(),
         adapters=chosen.adapter,
+        projector=chosen.mmproj,
+        projector_on_host=chosen.no_mmproj_offload,
         verbose=chosen.verbose,
     )
-    limits = Limits(chosen.device, chosen.budget, main_gpu=chosen.main_gpu)
+    if chosen.mmproj and chosen.no_mmproj:
+        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: leave one away")
+    limits = Limits(
+        chosen.device, chosen.budget, main_gpu=chosen.main_gpu, text_only=chosen.no_mmproj
+    )
     return Loading(options, drafting.proposer, drafting.depth, chosen.backend, limits)

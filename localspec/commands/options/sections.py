@@ -60,7 +60,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
     "Log": ("log_file", "log_prompts"),
-    "Model": ("context", "backend", "adapter", "bit_exact"),
+    "Model": ("context", "backend", "mmproj", "no_mmproj", "adapter", "bit_exact"),
     "Speculation": ("draft", "proposer", "depth", "prediction", "plain"),
     "Engine, memory and GPUs": (
         "device",
@@ -74,6 +74,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "threads",
         "flash_attention",
         "mmap",
+        "no_mmproj_offload",
         "verbose",
     ),
 }

@@ -32,9 +32,11 @@ def convert(source: Path, recipe: Recipe, folder: Path, file: Path) -> None:
     if recipe.as_written:
         base.AutoConfig = Unknown
     outtype = file.stem.rpartition("-")[2].lower()
-    trunk = ["--no-nextn"] if recipe.trunk else []
+    part = ["--no-nextn"] if recipe.trunk else []
+    if file.name.startswith("mmproj-"):
+        part = ["--mmproj"]
     script = source / "convert_hf_to_gguf.py"
-    sys.argv = [str(script), str(folder), "--outfile", str(file), "--outtype", outtype, *trunk]
+    sys.argv = [str(script), str(folder), "--outfile", str(file), "--outtype", outtype, *part]
     runpy.run_path(str(script), run_name="__main__")
     if not file.exists():
         raise ValueError(f"the converter wrote no {file.name}")

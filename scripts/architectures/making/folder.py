@@ -11,7 +11,7 @@ import transformers
 
 from architectures.making import vocabularies, weights
 from architectures.parts import VOCABULARY, base
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
 VISION = {
     "hidden_size": 64,
@@ -48,9 +48,12 @@ def make(name: str, recipe: Recipe, width: int, folder: Path) -> None:
         weights.add_drafting_block(folder, width)
     if recipe.spare:
         weights.add_spare(folder)
-    if recipe.renames:
-        weights.rename(folder, *recipe.renames)
+    for old, new in recipe.renames.items():
+        weights.rename(folder, old, new)
     publish(folder / "config.json", recipe)
+    if recipe.vision:
+        text = json.dumps(recipe.vision.processor, indent=1)
+        (folder / "preprocessor_config.json").write_text(text, encoding="utf-8")
 
 
 def build(recipe: Recipe, width: int) -> torch.nn.Module:
@@ -72,8 +75,14 @@ def configuration(recipe: Recipe, width: int) -> transformers.PretrainedConfig:
     if not recipe.wrapped:
         return transformers.AutoConfig.for_model(recipe.kind, **values)
     vision = {**VISION, "out_hidden_size": width}
+    whole: Values = MARKS
+    if recipe.vision:
+        # Tied to embeddings, random weights repeat the last token, whatever they saw.
+        whole = {**MARKS, "tie_word_embeddings": False, **recipe.vision.whole}
+        values["tie_word_embeddings"] = whole["tie_word_embeddings"]
+        vision = {**recipe.vision.values}
     return transformers.AutoConfig.for_model(
-        recipe.kind, text_config=values, vision_config=vision, **MARKS
+        recipe.kind, text_config=values, vision_config=vision, **whole
     )
 
 
@@ -84,4 +93,6 @@ def publish(file: Path, recipe: Recipe) -> None:
     for key in [key for key in text if any(fnmatch(key, pattern) for pattern in recipe.lacks)]:
         del text[key]
     text.update(recipe.says)
+    if recipe.vision:
+        config["vision_config"].update(recipe.vision.says)
     file.write_text(json.dumps(config, indent=1), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,16 @@ Ids = Mapping[str, Any]
 
 def save(folder: Path, recipe: Recipe, size: int) -> None:
     """Write the vocabulary that a recipe asks for."""
+    more = recipe.vision.tokens if recipe.vision else ()
     if recipe.vocabulary == "gemma":
-        save_gemma(folder, size)
+        save_gemma(folder, size, more)
     elif recipe.vocabulary == "bytes":
-        save_bytes(folder, size)
-    elif recipe.values.get("bos_token_id") == 2:
-        save_sentencepiece(folder, size, {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3})
+        save_bytes(folder, size, more)
     else:
-        save_sentencepiece(folder, size, {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1})
+        ids = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
+        if recipe.values.get("bos_token_id") == 2:
+            ids = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3}
+        save_sentencepiece(folder, trained(size, ids, more), ids)
     if recipe.tokenizer_says:
         amend(folder / "tokenizer_config.json", recipe.tokenizer_says)
 
@@ -57,7 +59,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(rng.choices(words, k=20)) for _ in range(count)]
 
 
-def save_bytes(folder: Path, size: int) -> None:
+def save_bytes(folder: Path, size: int, more: Sequence[str]) -> None:
     """Save BPE over bytes, as GPT-2 began it."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Sequence(
@@ -69,7 +71,7 @@ def save_bytes(folder: Path, size: int) -> None:
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=CHAT + GLM,
+        special_tokens=[*CHAT, *GLM, *more],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
     made.train_from_iterator(sentences(400), trainer)
@@ -77,7 +79,7 @@ def save_bytes(folder: Path, size: int) -> None:
     save_fast(folder, made, TEMPLATE, bos_token=CHAT[0], eos_token=CHAT[2], pad_token=CHAT[0])
 
 
-def save_gemma(folder: Path, size: int) -> None:
+def save_gemma(folder: Path, size: int, more: Sequence[str]) -> None:
     """Save Gemma 4's: BPE over raw text with ▁ for a space and bytes to fall back on."""
     made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = normalizers.Replace(" ", "▁")
@@ -85,7 +87,7 @@ def save_gemma(folder: Path, size: int) -> None:
     made.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     )
-    special = GEMMA + [f"<0x{at:02X}>" for at in range(256)]
+    special = [*GEMMA, *more, *(f"<0x{at:02X}>" for at in range(256))]
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special)
     made.train_from_iterator(sentences(400), trainer)
     made.add_special_tokens([f"<unused{at}>" for at in range(size - made.get_vocab_size())])
@@ -99,9 +101,8 @@ def save_fast(folder: Path, made: Tokenizer, template: str, **names: str) -> Non
     fast.save_pretrained(folder)
 
 
-def save_sentencepiece(folder: Path, size: int, ids: Ids) -> None:
+def save_sentencepiece(folder: Path, model: pieces.ModelProto, ids: Ids) -> None:
     """Save SentencePiece's BPE, as llama.cpp's converter and transformers read it."""
-    model = trained(size, ids)
     (folder / "tokenizer.model").write_bytes(model.SerializeToString())
     fast = LlamaTokenizer.from_pretrained(folder)
     fast.chat_template = TEMPLATE
@@ -115,7 +116,7 @@ def save_sentencepiece(folder: Path, size: int, ids: Ids) -> None:
     )
 
 
-def trained(size: int, ids: Ids) -> pieces.ModelProto:
+def trained(size: int, ids: Ids, more: Sequence[str]) -> pieces.ModelProto:
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences(400)),
@@ -126,7 +127,7 @@ def trained(size: int, ids: Ids) -> pieces.ModelProto:
         hard_vocab_limit=False,
         minloglevel=2,
         num_threads=1,
-        user_defined_symbols=CHAT,
+        user_defined_symbols=[*CHAT, *more],
         **ids,
     )
     model = pieces.ModelProto()

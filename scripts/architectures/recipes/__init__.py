@@ -15,9 +15,13 @@ from architectures.recipes import (
     phi,
     qwen,
     recurrent,
+    sight,
 )
 
-TOPICS = (llama, qwen, gemma, phi, glm, granite, recurrent, deepseek, dense, mixtures, early)
+TOPICS = (
+    *(llama, qwen, gemma, phi, glm, granite, recurrent, deepseek, dense, mixtures, early),
+    sight,
+)
 
 
 def all_recipes(width: int) -> dict[str, Recipe]:

@@ -173,7 +173,7 @@ RECIPES: Mapping[str, Recipe] = {
                 "num_heads": 4,
             },
         },
-        renames=("model.layers.0.block_sparse_moe.", "model.layers.0.mlp."),
+        renames={"model.layers.0.block_sparse_moe.": "model.layers.0.mlp."},
     ),
     "olmohybrid": Recipe("olmo_hybrid", {**LINEAR}, "dbrx"),
 }

@@ -1,0 +1,95 @@
+"""Projectors, which turn pictures or sounds into embeddings: their headers, and which fits a model.
+
+Of those that lie beside a model one is taken where no other can be meant: an only one beside an
+only model, else the one of the model's width whose header or file has the model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from localspec.backend_spec import Projector
+from localspec.errors import ModelFileError, UsageError
+from localspec.media import Kind
+from localspec_llamacpp.headers.footprint import PROJECTOR, quantisation
+from localspec_llamacpp.headers.header import read
+from localspec_llamacpp.headers.metadata import Header
+from localspec_llamacpp.names import MMPROJ, PREFERRED, bare_name, remote_models
+
+ENCODERS: tuple[tuple[str, Kind], ...] = (("vision", "image"), ("audio", "audio"))
+BASENAME = "general.basename"
+
+
+def describe(path: Path) -> Projector:
+    """Describe a projector by its header; `UsageError` where a file is none."""
+    header = read(path)
+    architecture = header.text("general.architecture")
+    if architecture != PROJECTOR:
+        raise UsageError(
+            f"{path.name} is no projector: its architecture is {architecture}; give the file with "
+            f"{MMPROJ} in its name that was published with the model"
+        )
+    kinds = [kind for part, kind in ENCODERS if header.number(f"clip.has_{part}_encoder")]
+    weight_bytes = sum(tensor.size for tensor in header.tensors)
+    return Projector(path, frozenset(kinds), weight_bytes)
+
+
+def find(path: Path) -> Projector | str:
+    """Find the projector for a model beside it; else return why none is taken, or "" if none is."""
+    beside = list(projectors(path.parent))
+    if not beside:
+        return ""
+    if len({identity(header) for header in beside}) > 1 or len(models_in(path.parent)) > 1:
+        model = read(path)
+        related = [(header, relation(model, header)) for header in beside]
+        beside = [header for header, same in related if same]
+        unclear = [header for header, same in related if same is None]
+        if unclear and not beside:
+            return f"{listed(unclear)} may be for it: give one with --mmproj"
+    if len({identity(header) for header in beside}) > 1:
+        return f"{listed(beside)} suit it: give one with --mmproj"
+    return describe(min(beside, key=rank).path) if beside else ""
+
+
+def models_in(folder: Path) -> set[str]:
+    """Name the models in a folder; one in several types is one."""
+    names = [path.name for path in folder.iterdir()]
+    return {bare_name(model.files[0]) for model in remote_models(names) if model.role == "model"}
+
+
+def projectors(folder: Path) -> Iterator[Header]:
+    """Read the headers of the projectors in a folder; what is broken is none."""
+    for path in sorted(folder.glob(f"*{MMPROJ}*.gguf")):
+        with suppress(ModelFileError):
+            header = read(path)
+            if header.text("general.architecture") == PROJECTOR:
+                yield header
+
+
+def relation(model: Header, projector: Header) -> bool | None:
+    """Tell whether a projector is for a model; None: their headers and names do not say."""
+    architecture = model.text("general.architecture")
+    width = model.number(f"{architecture}.embedding_length")
+    if width not in [projector.number(f"clip.{part}.projection_dim") for part, _ in ENCODERS]:
+        return False
+    names = [header.text(BASENAME) or "" for header in (model, projector)]
+    same = names[0].casefold() == names[1].casefold() if all(names) else None
+    named, name = bare_name(projector.path.name), bare_name(model.path.name)
+    return True if named and f"{name}-".startswith(f"{named}-") else same
+
+
+def identity(header: Header) -> object:
+    """Return what is the same in files that hold one projector in several types."""
+    shapes = frozenset((tensor.name, tensor.shape) for tensor in header.tensors)
+    return header.text("general.name"), header.text(BASENAME), shapes
+
+
+def rank(header: Header) -> int:
+    kind = quantisation(header)
+    return PREFERRED.index(kind) if kind in PREFERRED else len(PREFERRED)
+
+
+def listed(headers: Sequence[Header]) -> str:
+    return " and ".join(header.path.name for header in headers)
