@@ -15,7 +15,7 @@ from localspec.backend import Options
 from localspec.cli import run
 from localspec.commands.options.adapter_file import AdapterFile, parsed
 from localspec.commands.options.loading import LoadingOptions, make_loading
-from localspec.server.command import without_adapters
+from localspec.server.command import for_other_models
 from tests import engines
 from tests.backends.lora_files import adapter
 
@@ -64,7 +64,7 @@ ADAPTERS = (Adapter(Path("poet.gguf")), Adapter(Path("judge.gguf"), -0.5))
 def test_adapters_are_for_the_first_of_several_models():
     loading = make_loading(LoadingOptions(adapter=ADAPTERS))
     assert loading.options.adapters == ADAPTERS
-    assert without_adapters(loading).options.adapters == ()
+    assert for_other_models(loading).options.adapters == ()
 
 
 def test_options_come_back_from_json_as_they_were():

@@ -39,6 +39,8 @@ sampling = { temperature = 0.7, top-k = 20 }
 [large.gguf]
 drafter = "model"
 draft = "small:q8_0"
+projector = "hf:people/large:mmproj-F16.gguf"
+projector-size = "900MB"
 [large.gguf.weights]
 q4_k_m = { from = "hf:people/large", size = "60.0GB" }
 [large.mlx]
@@ -84,11 +86,11 @@ def test_the_list_tells_what_is_here_and_what_would_fit(capsys):
     assert run(["list"]) == 0
     out = re.sub(r"about \d+ tokens/s", "about 28 tokens/s", capsys.readouterr().out)
     assert out == (
-        "NAME   WEIGHTS  SIZE     ENGINE    DRAFTER\n"
-        "gone   q8_0     1 MiB    llamacpp  none           files are missing\n"
-        "mine   q8_0     2 MiB    llamacpp  model 1 MiB    here\n"
-        "small  q8_0     573 MiB  llamacpp  none           fits, about 28 tokens/s\n"
-        "large  q4_k_m   56 GiB   llamacpp  model 573 MiB  does not fit\n"
+        "NAME   WEIGHTS  SIZE     ENGINE    DRAFTER        PROJECTOR\n"
+        "gone   q8_0     1 MiB    llamacpp  none                      files are missing\n"
+        "mine   q8_0     2 MiB    llamacpp  model 1 MiB               here\n"
+        "small  q8_0     573 MiB  llamacpp  none                      fits, about 28 tokens/s\n"
+        "large  q4_k_m   56 GiB   llamacpp  model 573 MiB  859 MiB    does not fit\n"
     )
 
 
@@ -105,7 +107,9 @@ def test_the_list_and_a_description_come_as_json_with_the_same_facts(capsys):
         "drafter": "none",
         "drafter_bytes": 0,
         "state": "fits",
+        "projector_bytes": 0,
     }
+    assert large["projector_bytes"] == 900_000_000
     assert (mine["state"], large["state"]) == ("here", "does not fit")
     assert run(["show", "large", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -136,6 +140,7 @@ def test_everything_known_of_a_name_is_shown(capsys):
         "  sampling   temperature 0.7, top-k 20\n"
         "  checked    not yet: sizes are as published\n"
         "  gguf       drafts with small:q8_0\n"
+        "    projector  859 MiB  hf:people/large:mmproj-F16.gguf\n"
         "    q4_k_m      56 GiB  hf:people/large\n"
         "  mlx        drafts with hf:people/large-mtp, a drafting head (mtp; 668 MiB)\n"
         "    4bit        51 GiB  hf:people/large-4bit\n"
@@ -223,9 +228,10 @@ def test_without_the_hub_a_dry_run_tells_the_sizes_of_the_catalogue(capsys, monk
     out, err = capsys.readouterr()
     assert out == (
         "large, q4_k_m for llamacpp\n"
-        "  model    hf:people/large  (about 56 GiB)\n"
-        "  model    small:q8_0  (about 573 MiB)\n"
-        "  about 56 GiB to download, less what is here\n"
+        "  model     hf:people/large  (about 56 GiB)\n"
+        "  model     small:q8_0  (about 573 MiB)\n"
+        "  projector hf:people/large:mmproj-F16.gguf  (about 859 MiB)\n"
+        "  about 57 GiB to download, less what is here\n"
     )
     assert "these are sizes of the catalogue: the hub is " in err
     assert run(["pull", "large:q4_k_m", "--backend", "llamacpp"]) == 1
@@ -268,7 +274,7 @@ def test_records_that_make_no_sense_are_passed_over(tmp_path):
 def test_what_was_pulled_for_an_engine_that_has_gone_can_still_be_removed(capsys):
     store.keep(replace(kept("mine"), engine="onnx", weights="q4_0"))
     assert run(["list"]) == 0
-    row = "mine   q4_0     1 MiB    onnx      none           engine missing\n"
+    row = "mine   q4_0     1 MiB    onnx      none                      engine missing\n"
     assert row in capsys.readouterr().out
     assert locate("mine").engine == "llamacpp"
     assert run(["rm", "mine:q4_0"]) == 0
@@ -279,7 +285,7 @@ def test_a_format_that_no_engine_here_takes_is_listed_but_not_run(capsys):
     catalogue.own().write_text(OWN.replace("small.gguf", "small.onnx").partition("[large]")[0])
     assert run(["list"]) == 0
     said = capsys.readouterr().out
-    assert said.endswith("small  q8_0     573 MiB  onnx    none     engine missing\n")
+    assert said.endswith("small  q8_0     573 MiB  onnx    none                engine missing\n")
     assert run(["generate", "small", "hi"]) == 2
     said = capsys.readouterr().err
     assert "small is listed as onnx only, which none of the engines here takes: " in said

@@ -61,7 +61,7 @@ def test_completing_a_commands_name_imports_no_command():
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        (("chat", "smol"), "plain,smollm2-135m\n"),
+        (("chat", "smoll"), "plain,smollm2-135m\n"),
         (("run", "--temp"), "plain,--temperature\n"),
         (("serve", "--cache-r"), "plain,--cache-ram\n"),
         (("generate", "./no-mod"), "file,./no-mod\n"),
