@@ -95,7 +95,12 @@ FAULTS = [
     ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\ndraft-size = "1GB"', 12, "is of a head, and the"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector = "x"', 12, "needs a projector-size"),
-    ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector-size = "1GB"', 12, "is of a projector, and"),
+    (
+        'draft = "one:q4_0"',
+        'draft = "one:q4_0"\nprojector-size = "1GB"',
+        12,
+        "is of a projector, and",
+    ),
     (
         "[one.gguf]",
         '[one.gguf]\nprojector = "hf:a"\nprojector-size = "1GB"',
