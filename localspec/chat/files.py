@@ -1,17 +1,25 @@
-"""Files that are put into a message."""
+"""Files that are put into a message: texts and pictures."""
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from localspec.errors import UsageError
+from localspec.pictures.header import header, kind_of
+from localspec.runtime.message_media import file_data
 
-LARGEST = 4 << 20  # bytes
+LARGEST = 4 << 20  # bytes of a text
 MENTION = re.compile(r"(?<!\S)@(\"[^\"]+\"|\S+)")
 MARKS = ".,;:!?)'\""  # that may follow a path in a sentence
+# A path as terminals paste it where a file is dropped: in quotes, with backslashes, as an address.
+START = r"(?:file://|~?[/\\]|[A-Za-z]:[/\\])"
+PASTED = re.compile(rf"(?<!\S)(?:'({START}[^']+)'|\"({START}[^\"]+)\"|({START}(?:\\ |\S)+))")
+HEAD_BYTES = 32  # of a file, which show whether it is a picture
 
 
 def place(path: str) -> Path:
@@ -38,6 +46,28 @@ def text_of(path: str) -> str:
     return text
 
 
+def is_picture(path: str) -> bool:
+    """Return whether a file is there and begins as pictures do."""
+    try:
+        with place(path).open("rb") as file:
+            return kind_of(file.read(HEAD_BYTES)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def picture_of(path: str) -> str:
+    """Read a picture; return it in base64."""
+    data = file_data(place(path))
+    header(data)  # which refuses what is none
+    return base64.b64encode(data).decode()
+
+
+def data_url(picture: str) -> str:
+    """Return a picture, given in base64, as requests have it."""
+    kind = kind_of(base64.b64decode(picture[:64])) or "PNG"
+    return f"data:image/{kind.lower()};base64,{picture}"
+
+
 def quoted(path: str, text: str) -> str:
     """Fence the text of a file with more backticks than it contains."""
     ticks = max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1
@@ -49,6 +79,21 @@ def quoted(path: str, text: str) -> str:
 def mentioned(question: str) -> list[str]:
     """List the paths of existing files that a question names as @path."""
     return list(dict.fromkeys(_named(question)))
+
+
+def pasted_pictures(question: str) -> list[str]:
+    """List the paths of pictures that stand in a question as a terminal pastes them."""
+    return [path for path in dict.fromkeys(_pasted(question)) if is_picture(path)]
+
+
+def _pasted(question: str) -> Iterator[str]:
+    for single, double, bare in PASTED.findall(question):
+        path = single or double or bare.rstrip(MARKS)
+        if path.startswith("file://"):
+            path = unquote(path.removeprefix("file://"))
+        yield path
+        if bare and os.sep == "/":
+            yield re.sub(r"\\(.)", r"\1", path)
 
 
 def _named(question: str) -> Iterator[str]:

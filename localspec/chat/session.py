@@ -6,20 +6,22 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from localspec.chat.files import quoted
+from localspec.chat.files import data_url, quoted
 from localspec.errors import LocalSpecError, UsageError
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import whole, write
-from localspec.templates.message import Message
+from localspec.templates.message import Json, Message
 
 VERSION = 1
 WHO = ("user", "assistant")
 LARGEST = 64 << 20  # bytes of a file that is read
+MAX_PICTURES = 48 << 20  # bytes of all pictures in it, in base64
 MAX_TITLE = 60  # characters
+STOPPED = "\n\n(stopped)"
 
 
 @dataclass(slots=True)
@@ -31,6 +33,18 @@ class ChatMessage:
     thought: str = ""
     stopped: bool = False
     files: dict[str, str] = field(default_factory=dict)  # that a question came with, by path
+    pictures: dict[str, str] = field(default_factory=dict)  # the same, in base64
+
+    @staticmethod
+    def empty() -> ChatMessage:
+        """Return a question without anything."""
+        return ChatMessage("user", "")
+
+    def copied(self, content: str, without: Collection[str] = ()) -> ChatMessage:
+        """Return it with another content, and without some of its files."""
+        files = {path: text for path, text in self.files.items() if path not in without}
+        pictures = {path: data for path, data in self.pictures.items() if path not in without}
+        return replace(self, content=content, files=files, pictures=pictures)
 
     @property
     def text(self) -> str:
@@ -39,7 +53,13 @@ class ChatMessage:
 
     @property
     def message(self) -> Message:
-        fields: dict[str, str] = {"role": self.role, "content": self.text}
+        """The message as requests have it, pictures before the text."""
+        content: Json = self.text
+        if self.pictures:
+            urls = [{"url": data_url(picture)} for picture in self.pictures.values()]
+            parts: list[Json] = [{"type": "image_url", "image_url": url} for url in urls]
+            content = [*parts, {"type": "text", "text": self.text}]
+        fields: dict[str, Json] = {"role": self.role, "content": content}
         return {**fields, "reasoning_content": self.thought} if self.thought else fields
 
 
@@ -55,8 +75,13 @@ class Session:
 
     def messages(self, question: ChatMessage) -> list[Message]:
         """The messages for the model, the system message first."""
-        system = [{"role": "system", "content": self.system}] if self.system else []
+        system: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, *(message.message for message in (*self.said[self.forgotten :], question))]
+
+    @property
+    def pictures(self) -> list[str]:
+        """The pictures in its messages, in base64."""
+        return [picture for message in self.said for picture in message.pictures.values()]
 
     def forget(self) -> bool:
         """Leave out the oldest turn; return False if there is none."""
@@ -122,7 +147,8 @@ class Session:
             parts.append(f"> {self.system}".replace("\n", "\n> "))
         for message in self.said:
             who = "You" if message.role == "user" else self.model
-            parts += [f"## {who}", message.text + ("\n\n(stopped)" if message.stopped else "")]
+            pictures = [f"![picture](<{path}>)" for path in message.pictures]
+            parts += [f"## {who}", *pictures, message.text + STOPPED * message.stopped]
         return "\n\n".join(parts) + "\n"
 
 
@@ -188,7 +214,8 @@ def _message(entry: object) -> ChatMessage:
     role, content, thought = (_text(entry[name]) for name in ("role", "content", "thought"))
     if role not in WHO:
         raise ValueError(f"a message is by neither {' nor '.join(WHO)}")
-    return ChatMessage(role, content, thought, entry["stopped"] is True, _texts(entry["files"]))
+    files, pictures = _texts(entry["files"]), _texts(entry.get("pictures", {}))
+    return ChatMessage(role, content, thought, entry["stopped"] is True, files, pictures)
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -10,13 +10,13 @@ from typing import Protocol
 from localspec.chat import files, named_settings
 from localspec.chat.hearing import HeardAnswer, hear
 from localspec.chat.room import fitting, forgotten
-from localspec.chat.session import ChatMessage, Session
+from localspec.chat.session import MAX_PICTURES, ChatMessage, Session
 from localspec.chat.speakers.speaker import Speaker
 from localspec.chat.status import status
 from localspec.chat.terminal.coloured import legend
 from localspec.chat.terminal.screen import Screen
 from localspec.engine.settings import Settings
-from localspec.errors import LocalSpecError, PromptTooLong
+from localspec.errors import LocalSpecError, PromptTooLong, UsageError
 from localspec.grammar.grammar import Grammar
 
 
@@ -29,6 +29,9 @@ class ModelSource(Protocol):
         """Refuse a name that cannot be opened."""
 
     def open(self, name: str) -> Speaker: ...
+
+    def who_sees(self) -> str:
+        """Tell which models take pictures."""
 
     def about(self, name: str) -> str:
         """Describe one of the models by name; empty if nothing is known of it."""
@@ -48,7 +51,8 @@ class Talk:
     think: bool | None = None  # before it answers; None: as its makers meant it to
     prediction: str | None = None  # None: the usual one
     schema: Grammar | None = None
-    files: dict[str, str] = field(default_factory=dict)  # that go with the next question
+    # The next question: files and pictures go with it.
+    next: ChatMessage = field(default_factory=ChatMessage.empty)
     begun: str = ""  # what the next line begins with
     editing: bool = False  # the next question takes the place of the last
     heard: list[HeardAnswer] = field(default_factory=list)
@@ -86,14 +90,37 @@ class Talk:
     def ask(self, question: str) -> bool:
         """Answer a question, or give it back; return False if it was stopped."""
         self.begun = question
-        named = {path: files.text_of(path) for path in files.mentioned(question)}
-        for path in named:
+        asked = self.next.copied(question)
+        for path in self._named(question):
+            self.attach(path, asked)
             self.screen.faint(f"with {path}")
         before = self.session.before() if self.editing else self.session
-        heard = self._answer(ChatMessage("user", question, files=self.files | named), before)
+        heard = self._answer(asked, before)
         if heard.anything:
-            self.begun, self.files, self.editing = "", {}, False
+            self.begun, self.next, self.editing = "", ChatMessage.empty(), False
         return not heard.stopped
+
+    def _named(self, question: str) -> Sequence[str]:
+        """List the files that a question names; paths of pictures count where a model sees."""
+        pasted = files.pasted_pictures(question) if self.speaker.sees else []
+        return list(dict.fromkeys([*files.mentioned(question), *pasted]))
+
+    def attach(self, path: str, question: ChatMessage) -> None:
+        """Put a file or a picture into a question."""
+        if not files.is_picture(path):
+            question.files[path] = files.text_of(path)
+            return
+        if self.speaker.sees is False:
+            fault = f"{path} is a picture, and {self.speaker.name} reads text only"
+            raise UsageError("; ".join(filter(None, (fault, self.source.who_sees()))))
+        picture = files.picture_of(path)
+        total = sum(map(len, (*self.session.pictures, *question.pictures.values(), picture)))
+        if total > MAX_PICTURES:
+            raise UsageError(
+                f"the pictures of this conversation would have {total:,} bytes; they may have "
+                f"{MAX_PICTURES:,}: /new begins another"
+            )
+        question.pictures[path] = picture
 
     def again(self) -> bool:
         """Answer the last question once more; the first answer stays if there is no other."""
@@ -102,14 +129,14 @@ class Talk:
     def edit(self) -> None:
         """Edit the last question; it stays until the new one is answered."""
         question = self.session.question
-        named = files.mentioned(question.content)
+        named = self._named(question.content)
         self.begun, self.editing = question.content, True
-        self.files = {path: text for path, text in question.files.items() if path not in named}
+        self.next = question.copied("", without=named)
 
     def unedit(self) -> None:
         """Restore the last question."""
         if self.editing:
-            self.files, self.editing = {}, False
+            self.next, self.editing = ChatMessage.empty(), False
 
     def _answer(self, question: ChatMessage, before: Session) -> HeardAnswer:
         """Answer a question; restore the conversation if no answer comes."""
@@ -151,6 +178,7 @@ class Talk:
         self.session.model = self.speaker.name
         self.session.forgotten = 0  # its context may be larger
         self.introduce()
+        self.tell_of_pictures()
         if changes := self.changes:
             self.screen.notice(
                 f"this goes along: {', '.join(changes)}; /set NAME={named_settings.DEFAULT} resets"
@@ -159,6 +187,10 @@ class Talk:
     def introduce(self) -> None:
         for line in self.speaker.about:
             self.screen.faint(line)
+
+    def tell_of_pictures(self) -> None:
+        if self.session.pictures and self.speaker.sees is False:
+            self.screen.notice("it reads text only: the pictures of this conversation are left out")
 
     def keep(self) -> None:
         try:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from localspec.cli.supervision import start_supervised
 from localspec.commands.model_names import name_or_path
-from localspec.commands.options.declare import INTEGER, flag, option, options, read
+from localspec.commands.options.declare import (
+    INTEGER,
+    READABLE,
+    flag,
+    option,
+    options,
+    read,
+    repeated,
+)
 from localspec.commands.options.loading import (
     LOADING,
     DraftingOptions,
@@ -24,10 +34,12 @@ from localspec.errors import UsageError
 
 if TYPE_CHECKING:
     from localspec.engine.worker import Stream
+    from localspec.runtime.runtime import Prompt, Runtime
 
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
+    image: tuple[Path, ...] = repeated(READABLE, "Picture before the prompt. May repeat.", "FILE")
     raw: bool = flag("The prompt as it is, without the model's chat template.")
     json: bool = flag("Text and figures as JSON.")
     logprobs: int | None = option(
@@ -54,6 +66,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     shown = read(context, GenerateOptions)
     if shown.logprobs is not None and not shown.json:
         raise UsageError("--logprobs are part of the result as JSON: add --json")
+    check_images(shown)
     # A wrong option fails before anything is loaded.
     reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
     options = read(context, LoadingOptions)
@@ -62,11 +75,35 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     if loading.options.members == 1:
         start_supervised(context)
     with locate_and_load(model, options.draft, loading) as runtime:
-        stream = runtime.stream(text, reply_settings, raw=shown.raw)
+        asked = with_images(text, shown.image, model, runtime) if shown.image else text
+        stream = runtime.stream(asked, reply_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:
             show(stream)
+
+
+def check_images(shown: GenerateOptions) -> None:
+    """Refuse files that are no pictures."""
+    from localspec.pictures.header import header
+    from localspec.runtime.message_media import file_data
+
+    if shown.image and shown.raw:
+        raise UsageError("--image goes through the chat template: leave --raw out")
+    for path in shown.image:
+        try:
+            header(file_data(path))
+        except UsageError as error:
+            raise UsageError(f"--image {path}: {error}") from error
+
+
+def with_images(text: str, images: Sequence[Path], model: str, runtime: Runtime) -> Prompt:
+    """Return a question about pictures, for a model that sees."""
+    from localspec.pulling.at_hand import who_sees
+
+    if runtime.sight is None:
+        raise UsageError(f"{model} reads text only, and takes no --image; {who_sees()}")
+    return [{"role": "user", "content": text, "images": list(images)}]
 
 
 def show(stream: Stream) -> None:

@@ -30,6 +30,11 @@ class ModelAtHand:
         return sum(file.stat().st_size for file in weight_files(self.engine, self.path))
 
     @property
+    def sees(self) -> bool:
+        """Whether a projector was pulled with it or lies beside it."""
+        return locate(self.name, self.engine).with_projector().projector is not None
+
+    @property
     def entry(self) -> Entry | None:
         """Its entry in the catalogue, if there is one."""
         return entries().get(self.name.partition(":")[0])
@@ -43,6 +48,14 @@ def at_hand(backend: str = AUTO) -> list[ModelAtHand]:
             files = locate(name, backend)
             models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
     return list(models.values())
+
+
+def who_sees(backend: str = AUTO) -> str:
+    """Tell which models that are here take pictures."""
+    names = [model.name for model in at_hand(backend) if model.sees]
+    if not names:
+        return "no model here takes any: pull one that `localspec list` shows as one that sees"
+    return f"these here do: {', '.join(names)}"
 
 
 def names_with_reasons() -> Iterator[tuple[str, str]]:

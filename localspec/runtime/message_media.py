@@ -12,10 +12,10 @@ from typing import Protocol, cast, runtime_checkable
 
 from localspec.errors import UsageError
 from localspec.media import Kind, Medium
+from localspec.pictures.decoding import MAX_BYTES
 from localspec.runtime.messages import GivenMessage, shortened
 from localspec.templates.message import Message
 
-MAX_BYTES = 64 << 20  # of a file
 FORMS = "a path, bytes, a data URL or an image of Pillow's"
 
 

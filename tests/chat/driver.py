@@ -84,6 +84,9 @@ class Scripted:
     def about(self, name: str) -> str:
         return f"{self._context:,} tokens" if name == "scripted" else ""
 
+    def who_sees(self) -> str:
+        return ""
+
     def check(self, name: str) -> None:
         if name not in NAMES:
             raise UnknownModel(f"there is no model {name!r}; there are: {', '.join(NAMES)}")

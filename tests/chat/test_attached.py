@@ -15,7 +15,7 @@ import pytest
 
 from localspec.chat.hearing import hear
 from localspec.chat.speakers.local import LocalSpeaker
-from localspec.chat.speakers.server import AttachedServer
+from localspec.chat.speakers.server import Attached, AttachedServer
 from localspec.chat.speakers.speaker import Ended
 from localspec.engine.engine import Engine
 from localspec.engine.settings import Settings
@@ -593,3 +593,45 @@ def test_a_server_that_never_answers_is_left_at_once():
         with pytest.raises(KeyboardInterrupt):
             AttachedServer(server.address, "", usual)
         assert time.monotonic() - begun < 2
+
+
+class Props:
+    """A connection to a server that tells of the media that its model takes."""
+
+    address = "http://here"
+
+    def __init__(self, props):
+        self.props = props
+
+    def ask(self, path, asked=None, seconds=0.0):
+        return self.props
+
+
+@pytest.mark.parametrize(
+    ("listed", "props", "sees"),
+    [
+        ({"architecture": {"input_modalities": ["text", "image"]}}, {}, True),
+        ({"architecture": {"input_modalities": ["text"]}}, {}, False),
+        ({}, {}, None),
+        ({"owned_by": "llamacpp"}, {"modalities": {"vision": True}}, True),
+        ({"owned_by": "llamacpp"}, {"modalities": {"vision": False}}, False),
+    ],
+)
+def test_a_server_tells_whether_its_model_takes_pictures(listed, props, sees):
+    speaker = Attached(Props(props), "owl", listed)
+    assert speaker.sees is sees
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
+    content = [part, {"type": "text", "text": "which?"}]
+    sent = speaker.sendable([{"role": "user", "content": content}])
+    assert sent == [{"role": "user", "content": "which?" if sees is False else content}]
+
+
+def test_it_is_told_which_models_of_a_server_take_pictures():
+    owl = {"id": "owl", "architecture": {"input_modalities": ["text", "image"]}}
+    for models, sentence in (
+        ([owl, {"id": "mole"}], "these at ADDRESS do: owl"),
+        ([{"id": "x"}], ""),
+    ):
+        with raw(HEAD + json.dumps({"data": models}).encode()) as server:
+            who = AttachedServer(server.address, "", usual).who_sees()
+            assert who == sentence.replace("ADDRESS", server.address)

@@ -42,6 +42,7 @@ class Saying:
     about: Sequence[str] = ()
     read = None
     thinks = None
+    sees: bool | None = None
     thought = None
 
     def __init__(self, *answers):
@@ -82,6 +83,9 @@ class Only:
 
     def about(self, name):
         return ""
+
+    def who_sees(self):
+        return "these here do: owl"
 
     def check(self, name):
         pass
@@ -137,11 +141,11 @@ def test_an_answer_that_was_cut_is_kept_and_marked(end, goes_on):
 def test_a_question_without_an_answer_comes_back(end):
     talk = talk_with([Piece("ho"), STOP], [end])
     heed(talk, "hi")
-    talk.files = {"a.txt": "a"}
+    talk.next.files["a.txt"] = "a"
     heed(talk, "what?")
     assert told(talk) == ["hi", "ho"]
     assert talk.begun == "what?"
-    assert talk.files == {"a.txt": "a"}
+    assert talk.next.files == {"a.txt": "a"}
 
 
 def test_one_who_does_not_count_is_asked_again_with_fewer_turns():
@@ -484,7 +488,12 @@ def test_a_command_that_cannot_be_done_says_why_and_changes_nothing(home, line, 
         table.run(talk, line)
     assert "\n" not in str(refused.value)
     assert heed(talk, line)
-    assert (talk.session.wishes, talk.files, talk.prediction, talk.schema) == ({}, {}, None, None)
+    assert (talk.session.wishes, talk.next.files, talk.prediction, talk.schema) == (
+        {},
+        {},
+        None,
+        None,
+    )
 
 
 def test_a_path_and_a_text_after_a_line_end_are_no_commands():

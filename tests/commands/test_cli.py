@@ -13,6 +13,7 @@ import pytest
 
 from localspec.cli import commands, run
 from tests import engines
+from tests.tiny_vision import picture
 
 WORDS = "the code is"
 ONE_THREAD = ["--threads", "1"]  # more would only wait for each other on so small a model
@@ -167,6 +168,24 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(model, capsys, arguments, c
     assert message in err
     assert err.strip().splitlines()[-1].count("\n") == 0
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("notes.png", [], "notes.png: a picture is of no known kind"),
+        ("owl.png", ["--raw"], "--image goes through the chat template: leave --raw out"),
+        ("owl.png", [], "reads text only, and takes no --image; "),
+    ],
+)
+def test_a_picture_is_for_the_chat_template_of_a_model_that_sees(
+    model, capsys, tmp_path, name, options, message
+):
+    (tmp_path / "notes.png").write_text("no picture, whatever its name")
+    (tmp_path / "owl.png").write_bytes(picture(1, 8, 8))
+    assert ask([model, WORDS, "--image", str(tmp_path / name), *options]) == 2
+    out, err = capsys.readouterr()
+    assert (out, message in err) == ("", True), err
 
 
 def command(*arguments, **options):

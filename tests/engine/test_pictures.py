@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from localspec.backend import Row
 from localspec.control.best import Best
 from localspec.control.depth import Depth
 from localspec.costs import Costs
@@ -18,10 +20,10 @@ from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.ngram import NgramProposer
 from localspec.proposers.silent import Silent
 from localspec.sampling.parameters import Sampling
-from localspec.testing import hashed_logits, seeing_logits
+from localspec.testing import ScriptedModel, ScriptedSight, hashed_logits, seeing_logits
 from localspec.tokens import tokens_of
 from tests.chi_square import chi_square, limit
-from tests.runs import PROPOSERS, Want, converse, replies, said, scripted
+from tests.runs import LETTERS, PROPOSERS, Want, converse, replies, said, scripted
 from tests.seeing import BEGIN, CAT, DOG, END, Watched, pictured, seeing, seen
 
 LONG = Settings(max_tokens=40, ignore_end=True)
@@ -158,6 +160,54 @@ def test_strings_are_banned_and_log_probabilities_reported_behind_pictures():
         assert all(len(result.logprobs) == 40 for result in results)
         assert not any("c" in result.text or "ab" in result.text for result in results)
     assert texts[0] == texts[1]
+
+
+class Stepping(ScriptedModel):
+    """A model that takes several steps by itself, and notes behind which tokens."""
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        self.behind = []
+
+    def multi_step(self, slots, tokens, choose):
+        while tokens:
+            self.behind += tokens
+            pairs = zip(slots, tokens, strict=True)
+            rows = self.forward([Row(slot, tokens_of([token])) for slot, token in pairs])
+            tokens = choose([row[0] for row in rows])
+
+
+def test_a_prompt_may_end_in_a_picture_of_one_position_that_alone_is_left_to_read():
+    sight = ScriptedSight(BEGIN, END, (1,))
+    model = Stepping(seeing_logits(1), LETTERS, sight=sight)
+    want = pictured(model, [1, 2], CAT, settings=LONG)
+    cut = Want(want.prompt[:-1], want.settings)
+    engine = Engine(model, Silent())
+    first, second = (converse(engine, [cut])[0] for _ in range(2))
+    assert second.usage.cached_tokens == second.usage.prompt_tokens - 1
+    assert said([first]) == said([second])
+    assert min(model.behind) >= 0
+
+
+class Noting(Silent):
+    """Notes which rounds are said to teach nothing about drafts."""
+
+    def __init__(self):
+        self.reads = []
+
+    def note(self, cost):
+        self.reads.append(cost.reads)
+
+
+def test_a_round_with_a_picture_teaches_no_times():
+    model, proposer = seeing(lengths=(40,)), Noting()
+    engine = Engine(model, proposer, clock=count().__next__)
+    converse(engine, [pictured(model, [1], CAT, [2], settings=LONG)])
+    assert engine.tiers.reading_seconds == 0
+    assert proposer.reads[0]
+    assert not any(proposer.reads[1:])
+    converse(engine, [Want([1, 2, 3] * 15, LONG)])
+    assert engine.tiers.reading_seconds > 0
 
 
 def test_positions_of_a_picture_count_as_tokens_of_the_prompt():

@@ -419,6 +419,18 @@ def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):
     assert len({first, *others}) == 7
 
 
+def test_the_projector_counts_wherever_it_lies(tmp_path, loaded):
+    """Other embeddings of a picture are other keys and values."""
+    path, projector = tmp_path / "model.gguf", tmp_path / "mmproj.gguf"
+    for file in (path, projector):
+        file.write_bytes(b"0")
+    without, first = at(loaded, path), at(loaded, path, projector=projector)
+    moved = projector.rename(tmp_path / "mmproj-f16.gguf")
+    assert at(loaded, path, projector=moved) == first
+    moved.write_bytes(b"1")
+    assert len({without, first, at(loaded, path, projector=moved)}) == 3
+
+
 def test_every_part_of_the_weights_counts(tmp_path, loaded):
     parts = [tmp_path / f"model-0000{part}-of-00003.gguf" for part in (1, 2, 3)]
     (tmp_path / "sub").mkdir()

@@ -10,7 +10,7 @@ from rich.table import Table
 from localspec.chat import conversations, files, named_settings, session
 from localspec.chat.commands.command import OFF, add, columns
 from localspec.chat.conversations import KeptConversation
-from localspec.chat.session import Session
+from localspec.chat.session import ChatMessage, Session
 from localspec.chat.status import counted
 from localspec.chat.talk import Talk
 from localspec.chat.terminal import clipboard
@@ -30,7 +30,7 @@ def new(talk: Talk, _: str) -> None:
 def begin_anew(talk: Talk) -> None:
     before = talk.session
     talk.session = Session(before.model, before.system, wishes=before.wishes)
-    talk.files, talk.heard = {}, []
+    talk.next, talk.heard = ChatMessage.empty(), []
 
 
 def list_(talk: Talk, _: str) -> None:
@@ -97,7 +97,7 @@ def find(talk: Talk, name: str) -> KeptConversation:
 
 def go_on(talk: Talk, conversation: Session) -> None:
     other, conversation.model = conversation.model, talk.speaker.name
-    talk.session, talk.heard, talk.files = conversation, [], {}
+    talk.session, talk.heard, talk.next = conversation, [], ChatMessage.empty()
     recall(talk, other)
 
 
@@ -148,6 +148,7 @@ def recall(talk: Talk, other: str) -> None:
             talk.screen.markdown(message.content)
     if other != talk.speaker.name:
         talk.screen.notice(f"it was with {other}: /model {other} goes on with that")
+    talk.tell_of_pictures()
     try:
         named_settings.apply(talk.usual, talk.session.wishes)
     except UsageError as error:
@@ -194,8 +195,14 @@ def file(talk: Talk, path: str) -> None:
     if not path:
         raise UsageError(f"name a file: /file PATH, or {OFF} for none")
     if path == OFF:
-        talk.files = {}
+        talk.next = ChatMessage.empty()
         talk.screen.faint("no files go with the next question")
         return
-    talk.files[path] = files.text_of(path)
+    talk.attach(path, talk.next)
     talk.screen.faint(f"{path} goes with the next question")
+
+
+def image(talk: Talk, path: str) -> None:
+    if path not in ("", OFF):
+        files.picture_of(path)  # which refuses what is no picture
+    file(talk, path)

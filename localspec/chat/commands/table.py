@@ -87,13 +87,14 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "Asking": {
         "/file": Command("PATH|off", "put a file into the next question", conversation.file, None),
+        "/image": Command("PATH|off", "put a picture into it", conversation.image, None),
         "/help": Command("", "this list", help_),
         "/quit": Command("", "leave", quit_),
     },
 }
 KEYS = {
     "Asking": {
-        "@PATH": "in a question: put that file into it",
+        "@PATH": "in a question: put that file or picture into it",
         "Alt-Enter": 'begin a line; so does Enter after """',
         "Ctrl-X Ctrl-E": "write it in your editor, long pastes in full",
         "Ctrl-C": "stop the answer; twice, or Ctrl-D: leave",

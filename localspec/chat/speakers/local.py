@@ -6,11 +6,12 @@ import queue
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece
+from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece, texts_of
 from localspec.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.engine.attribution import Trail
 from localspec.engine.job import Chunk, Event, Job, Result
 from localspec.engine.settings import Settings
+from localspec.runtime.message_media import with_media
 from localspec.runtime.prompting import Conversation, PreparedPrompt, prompt
 from localspec.runtime.runtime import Runtime
 from localspec.templates.message import Message
@@ -25,7 +26,11 @@ class LocalSpeaker:
         self._runtime = runtime
 
     def count(self, messages: Sequence[Message]) -> int:
-        return len(self._runtime.conversation(messages))
+        return len(self._runtime.conversation(messages if self.sees else texts_of(messages)))
+
+    @property
+    def sees(self) -> bool:
+        return self._runtime.sight is not None
 
     @property
     def thinks(self) -> bool:
@@ -35,7 +40,8 @@ class LocalSpeaker:
         self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
     ) -> LocalAnswer:
         extra = {} if think is None else {SWITCH: think}
-        conversation = Conversation(messages, format=settings.grammar, extra=extra)
+        texts, media = with_media(messages if self.sees else texts_of(messages))
+        conversation = Conversation(texts, format=settings.grammar, extra=extra, media=media)
         return LocalAnswer(self._runtime, prompt(self._runtime, conversation, settings))
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from localspec.memory.machine import size
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import ThoughtDefaults, advised, thought_defaults
 from localspec.proposers.registry import DRAFT
-from localspec.pulling.at_hand import at_hand
+from localspec.pulling.at_hand import at_hand, who_sees
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import LoadedFacts
@@ -36,6 +36,9 @@ class LocalModels:
     def about(self, name: str) -> str:
         """Return the size of its weights."""
         return self._sizes().get(name, "")
+
+    def who_sees(self) -> str:
+        return who_sees(self.loading.backend)
 
     def _sizes(self) -> dict[str, str]:
         """Map the models that are here to their sizes."""

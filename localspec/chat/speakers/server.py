@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from localspec.chat.request_fields import request_fields
 from localspec.chat.speakers.http import QUICK_SECONDS, HttpLine, Wire
-from localspec.chat.speakers.speaker import Ended, Piece
+from localspec.chat.speakers.speaker import Ended, Piece, texts_of
 from localspec.chat.speakers.stream import Object, StreamTally, count, objects
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, UsageError, reported, require_known
@@ -42,6 +42,10 @@ class AttachedServer:
         context = context_of(self._models.get(name, {}))
         return f"{context:,} tokens of context" if context else ""
 
+    def who_sees(self) -> str:
+        names = [name for name, model in self._models.items() if takes_pictures(model)]
+        return f"these at {self._wire.address} do: {', '.join(names)}" if names else ""
+
     def check(self, name: str) -> None:
         self._models = self._listed() or self._models
         require_known(self._wire.address, name, self._models)
@@ -66,6 +70,12 @@ def writes_text(model: Object) -> bool:
     return not isinstance(outputs, list) or "text" in outputs
 
 
+def takes_pictures(model: Object) -> bool | None:
+    """Return whether a listed model takes pictures; None: its server does not tell."""
+    inputs = objects(model.get("architecture")).get("input_modalities")
+    return "image" in inputs if isinstance(inputs, list) else None
+
+
 def context_of(model: Object) -> int:
     return count(model, "context_length") or count(model, "max_model_len")
 
@@ -79,17 +89,20 @@ class Attached:
         self._wire = wire
         self._owner = listed.get("owned_by")
         self.context = context_of(listed)
+        self.sees = takes_pictures(listed)
         if self._owner == OURS:
             self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
         if self._owner in READS_ALOUD:  # a llama-server loads the model here
             props = wire.ask(f"/props?{urlencode({'model': name})}")
             defaults = objects(props.get("default_generation_settings"))
             self.context = count(defaults, "n_ctx") or self.context
+            vision = objects(props.get("modalities")).get("vision")
+            self.sees = vision if isinstance(vision, bool) else self.sees
 
     def count(self, messages: Sequence[Message]) -> int | None:
         if self._owner != OURS:
             return None
-        asked: dict[str, Json] = {"model": self.name, "messages": list(messages)}
+        asked: dict[str, Json] = {"model": self.name, "messages": self.sendable(messages)}
         try:
             text = self._wire.ask("/apply-template", asked).get("prompt")
             asked = {"model": self.name, "content": text, "add_special": True}
@@ -103,7 +116,7 @@ class Attached:
     ) -> AttachedAnswer:
         asked: dict[str, Json] = {
             "model": self.name,
-            "messages": list(messages),
+            "messages": self.sendable(messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             **request_fields(settings, ours=self._owner == OURS),
@@ -113,6 +126,10 @@ class Attached:
         if self._owner in READS_ALOUD:
             asked["return_progress"] = True
         return AttachedAnswer(self._wire, asked)
+
+    def sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return messages as the server is sent them: without pictures where it takes none."""
+        return texts_of(messages) if self.sees is False else list(messages)
 
     def close(self) -> None:
         """Do nothing: the server goes on."""

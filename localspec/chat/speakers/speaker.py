@@ -10,7 +10,7 @@ from localspec.engine.attribution import Span
 from localspec.engine.figures import PositionCounts
 from localspec.engine.job import FinishReason
 from localspec.engine.settings import Settings
-from localspec.templates.message import Message
+from localspec.templates.message import Message, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,10 @@ class Speaker(Protocol):
         """Whether the model can think before it answers; None: not known."""
 
     @property
+    def sees(self) -> bool | None:
+        """Whether the model takes pictures; one that does not gets the texts alone."""
+
+    @property
     def about(self) -> Sequence[str]:
         """Two lines: the model, and how it runs."""
 
@@ -93,3 +97,8 @@ class Speaker(Protocol):
         """Begin an answer, with thinking or without where that can be chosen."""
 
     def close(self) -> None: ...
+
+
+def texts_of(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without their pictures."""
+    return [{**message, "content": text_of(message)} for message in messages]
