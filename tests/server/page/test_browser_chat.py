@@ -279,6 +279,46 @@ def test_files_are_dropped_and_pictures_only_where_the_model_sees(page):
     wait_for(page, "document.querySelector('#told').textContent.includes('no text in UTF-8')")
 
 
+SEES = '{"modalities": {"vision": true}, "default_generation_settings": {"params": {}}}'
+DROPPED = """([kind, bytes, name, type]) => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([Uint8Array.from(atob(bytes), c => c.charCodeAt(0))], name, {type}));
+  const target = document.querySelector(kind === 'drop' ? '#chat' : '#message');
+  const data = kind === 'drop' ? {dataTransfer: transfer} : {clipboardData: transfer};
+  const event = kind === 'drop' ? DragEvent : ClipboardEvent;
+  target.dispatchEvent(new event(kind, {bubbles: true, cancelable: true, ...data}));
+}"""
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("way", ["drop", "paste"])
+def test_a_picture_goes_to_a_model_that_sees(browser, server, way):
+    with opened(browser, server.address) as page:
+        sent = []
+        page.route(
+            "**/props?*", lambda route: route.fulfill(body=SEES, content_type="application/json")
+        )
+        page.route(
+            "**/v1/chat/completions", lambda route: (sent.append(route.request), route.abort())
+        )
+        page.wait_for_selector("#model option", state="attached")
+        page.evaluate(DROPPED, [way, DOT, "dot.png", "image/png"])
+        assert page.locator("#attached img").get_attribute("alt") == "dot.png"
+        page.fill("#message", "What is it?")
+        page.press("#message", "Enter")
+        page.wait_for_selector(".message.user img")
+        wait_for(page, "document.querySelector('#stop').hidden")
+        picture, text = sent[0].post_data_json["messages"][0]["content"]
+        assert picture == {
+            "type": "image_url",
+            "image_url": {"url": f"data:image/png;base64,{DOT}"},
+        }
+        assert text == {"type": "text", "text": "What is it?"}
+
+
 def test_drafts_are_switched_off_for_a_conversation(page):
     page.click("#open-settings")
     page.locator("#settings").get_by_label("Draft tokens ahead").uncheck()

@@ -43,7 +43,7 @@ def page(browser, server):
 
 def test_the_machine_shows_acceptance_slots_and_the_log(page):
     ask(page, "lens")
-    page.keyboard.press("Alt+2")
+    page.keyboard.press("Alt+.")
     page.wait_for_selector("#positions:not([hidden])")
     assert "suffix" in page.locator("#positions").inner_text()
     assert page.locator("#slots tbody tr").count() == 8

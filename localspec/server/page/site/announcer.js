@@ -5,7 +5,9 @@ const MAX_LENGTH = 600; // characters of one announcement
 
 /** Split off what can be read out: up to the last end of a sentence or a line. */
 export function readable(text) {
-  const ends = SIGNS.map((sign) => (text.includes(sign) ? text.lastIndexOf(sign) + sign.length : 0));
+  const ends = SIGNS.map((sign) =>
+    text.includes(sign) ? text.lastIndexOf(sign) + sign.length : 0,
+  );
   const end = Math.max(...ends);
   return [text.slice(0, end), text.slice(end)];
 }

@@ -4,7 +4,14 @@ import { Lens } from "./lens.js";
 export class Answer {
   /** `node` is the message that grows. */
   constructor(node) {
-    Object.assign(node, { text: "", thought: "", calls: [], finish: null, error: "", figures: null });
+    Object.assign(node, {
+      text: "",
+      thought: "",
+      calls: [],
+      finish: null,
+      error: "",
+      figures: null,
+    });
     this.node = node;
     this.lens = new Lens();
     this.read = null; // the share of the prompt that was read
@@ -29,7 +36,11 @@ export class Answer {
   }
 
   #figures({ usage, timings }) {
-    this.node.figures = { ...this.node.figures, ...(usage && { usage }), ...(timings && { timings }) };
+    this.node.figures = {
+      ...this.node.figures,
+      ...(usage && { usage }),
+      ...(timings && { timings }),
+    };
   }
 
   #delta(delta, trace, logprobs) {
@@ -72,11 +83,15 @@ export function figures(node) {
   if (timings.predicted_per_second) words.push(speeds(timings));
   if (timings.draft_n) {
     const share = Math.round((100 * timings.draft_n_accepted) / timings.draft_n);
-    words.push(`${number(timings.draft_n_accepted)} of ${number(timings.draft_n)} drafted accepted (${share}%)`);
+    words.push(
+      `${number(timings.draft_n_accepted)} of ${number(timings.draft_n)} drafted accepted (${share}%)`,
+    );
   }
   const cached = usage.prompt_tokens_details?.cached_tokens;
   if (usage.prompt_tokens) {
-    words.push(`prompt ${number(usage.prompt_tokens)}${cached ? `, ${number(cached)} cached` : ""}`);
+    words.push(
+      `prompt ${number(usage.prompt_tokens)}${cached ? `, ${number(cached)} cached` : ""}`,
+    );
   }
   if (timings.thoughts_cut) words.push("thought cut at its budget");
   if (node.finish === "length") words.push("length limit reached");

@@ -18,16 +18,34 @@ export class AnswerView {
     this.lens = new Lens(node.lens);
     this.thoughtTitle = el("summary", {});
     this.thought = el("div", { class: "thought-text" });
-    this.details = el("details", { class: "thought", hidden: true }, this.thoughtTitle, this.thought);
+    this.details = el(
+      "details",
+      { class: "thought", hidden: true },
+      this.thoughtTitle,
+      this.thought,
+    );
     this.text = el("div", { class: "text" });
     this.calls = el("div", { class: "calls" });
     this.problem = el("p", { class: "problem", role: "alert", hidden: true });
     this.legend = el("div", {});
     this.timeline = new Timeline((round) => this.mark(round));
-    this.instruments = el("div", { class: "instruments", hidden: true }, this.legend, this.timeline.element);
+    this.instruments = el(
+      "div",
+      { class: "instruments", hidden: true },
+      this.legend,
+      this.timeline.element,
+    );
     this.figures = el("p", { class: "figures" });
-    this.element = el("div", {}, this.details, this.text, this.calls, this.problem,
-      this.instruments, this.figures);
+    this.element = el(
+      "div",
+      {},
+      this.details,
+      this.text,
+      this.calls,
+      this.problem,
+      this.instruments,
+      this.figures,
+    );
     this.element.addEventListener("pointerover", (event) => this.#hint(event));
     this.element.addEventListener("pointerout", () => this.chat.hint.hide());
     this.#begin();
@@ -104,10 +122,25 @@ export class AnswerView {
   }
 
   #results() {
-    const fields = this.node.calls.map((call) => el("label", {}, `Result of ${call.name}`,
-      el("textarea", { rows: 2, placeholder: "What the tool answers" })));
-    const send = () => this.chat.results(this.node, fields.map((field) => field.lastChild.value));
-    return el("div", { class: "results" }, ...fields, button("Send results", send, { class: "main" }));
+    const fields = this.node.calls.map((call) =>
+      el(
+        "label",
+        {},
+        `Result of ${call.name}`,
+        el("textarea", { rows: 2, placeholder: "What the tool answers" }),
+      ),
+    );
+    const send = () =>
+      this.chat.results(
+        this.node,
+        fields.map((field) => field.lastChild.value),
+      );
+    return el(
+      "div",
+      { class: "results" },
+      ...fields,
+      button("Send results", send, { class: "main" }),
+    );
   }
 
   mark(round) {
@@ -133,5 +166,10 @@ function callView({ name, arguments: given }) {
     // An answer that was cut off: its arguments as they came.
   }
   code.update({ language: "json", text });
-  return el("section", { class: "call" }, el("h3", {}, "Call of ", el("code", {}, ...shown(name))), code.element);
+  return el(
+    "section",
+    { class: "call" },
+    el("h3", {}, "Call of ", el("code", {}, ...shown(name))),
+    code.element,
+  );
 }

@@ -5,7 +5,7 @@ const KEY = "localspec.key";
 const base = new URL(".", document.baseURI);
 let askForKey = async () => null; // which the page sets: it asks the user
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
     this.status = status;
@@ -38,7 +38,13 @@ async function sent(path, { method, body, signal }) {
   if (key) headers.Authorization = `Bearer ${key}`;
   try {
     const json = body === undefined ? undefined : JSON.stringify(body);
-    return await fetch(new URL(path, base), { method, headers, body: json, signal, credentials: "omit" });
+    return await fetch(new URL(path, base), {
+      method,
+      headers,
+      body: json,
+      signal,
+      credentials: "omit",
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("the server does not answer: start it, or wait until it is back");
@@ -86,15 +92,4 @@ export async function* events(path, options) {
     if (ended >= 0) return;
   }
   throw new ApiError("the connection to the server was lost");
-}
-
-/** Yield the objects of a stream that has one a line. */
-export async function* lines(path, options) {
-  let rest = "";
-  for await (const text of texts(await ask(path, options))) {
-    const whole = (rest + text).split("\n");
-    rest = whole.pop();
-    for (const line of whole) if (line.trim()) yield JSON.parse(line);
-  }
-  if (rest.trim()) yield JSON.parse(rest);
 }

@@ -34,7 +34,8 @@ class App {
     this.library = new LibraryView(this);
     this.#controls();
     this.#route();
-    if (!this.store.lasts) this.tell("This browser keeps nothing here: conversations last until the page goes.");
+    if (!this.store.lasts)
+      this.tell("This browser keeps nothing here: conversations last until the page goes.");
     await this.#connect();
   }
 
@@ -150,7 +151,9 @@ class App {
     told.textContent = words;
     told.hidden = false;
     clearTimeout(this.telling);
-    this.telling = setTimeout(() => { told.hidden = true; }, TOLD_MS);
+    this.telling = setTimeout(() => {
+      told.hidden = true;
+    }, TOLD_MS);
   }
 
   /** Ask before what cannot be taken back; resolves to whether the user agrees. */
@@ -172,12 +175,16 @@ class App {
       find("#key-problem").textContent = refused;
       dialog.returnValue = "";
       dialog.showModal();
-      dialog.addEventListener("close", () => {
-        const key = find("#key-field").value.trim();
-        find("#key-field").value = "";
-        this.asking = null;
-        resolve(dialog.returnValue === "use" && key ? key : null);
-      }, { once: true });
+      dialog.addEventListener(
+        "close",
+        () => {
+          const key = find("#key-field").value.trim();
+          find("#key-field").value = "";
+          this.asking = null;
+          resolve(dialog.returnValue === "use" && key ? key : null);
+        },
+        { once: true },
+      );
     });
     return this.asking;
   }

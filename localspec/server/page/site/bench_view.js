@@ -41,7 +41,9 @@ export class BenchView {
     const run = await json("localspec/bench");
     this.start.disabled = run.state === "running";
     this.state.textContent = {
-      none: "", running: `Measuring ${run.model}: ${Math.round(run.seconds)} s`, done: `Measured ${run.model}.`,
+      none: "",
+      running: `Measuring ${run.model}: ${Math.round(run.seconds)} s`,
+      done: `Measured ${run.model}.`,
       failed: `${run.model} could not be measured: ${run.error}`,
     }[run.state];
     if (run.state === "running") this.#timer = setTimeout(() => this.#look(), EVERY_MS);
@@ -65,7 +67,12 @@ export class BenchView {
       await this.app.store.remove("reports", id);
       await this.#reports();
     };
-    return el("details", {}, el("summary", {}, `${model}, ${when}`),
-      el("pre", { tabindex: "0", role: "group", "aria-label": "Report" }, ...shown(report)), button("Remove this report", remove, { class: "quiet" }));
+    return el(
+      "details",
+      {},
+      el("summary", {}, `${model}, ${when}`),
+      el("pre", { tabindex: "0", role: "group", "aria-label": "Report" }, ...shown(report)),
+      button("Remove this report", remove, { class: "quiet" }),
+    );
   }
 }

@@ -14,8 +14,10 @@ export function points(values, most, width = WIDTH, height = HEIGHT) {
   const step = width / Math.max(most - 1, 1);
   const top = Math.max(...values, 1e-9);
   const first = width - step * (values.length - 1);
-  return values.map((value, at) =>
-    `${(first + at * step).toFixed(1)},${(height - 1 - (value / top) * (height - 2)).toFixed(1)}`);
+  return values.map(
+    (value, at) =>
+      `${(first + at * step).toFixed(1)},${(height - 1 - (value / top) * (height - 2)).toFixed(1)}`,
+  );
 }
 
 export class Chart {
@@ -23,10 +25,18 @@ export class Chart {
     this.label = label;
     this.most = most; // values that are shown
     this.values = [];
-    this.line = shape("polyline", { fill: "none", stroke: "currentColor", "stroke-width": "1.5",
-      "vector-effect": "non-scaling-stroke" });
-    this.element = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none",
-      role: "img", class: "chart" });
+    this.line = shape("polyline", {
+      fill: "none",
+      stroke: "currentColor",
+      "stroke-width": "1.5",
+      "vector-effect": "non-scaling-stroke",
+    });
+    this.element = shape("svg", {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      class: "chart",
+    });
     this.element.append(this.line);
     this.#draw();
   }
@@ -40,6 +50,9 @@ export class Chart {
     this.line.setAttribute("points", points(this.values, this.most).join(" "));
     const last = this.values.at(-1) ?? 0;
     const top = Math.max(0, ...this.values);
-    this.element.setAttribute("aria-label", `${this.label}: ${last.toFixed(1)} now, ${top.toFixed(1)} at most`);
+    this.element.setAttribute(
+      "aria-label",
+      `${this.label}: ${last.toFixed(1)} now, ${top.toFixed(1)} at most`,
+    );
   }
 }

@@ -1,6 +1,6 @@
 // The conversation that one reads, and what one does with it: ask, stop, retry, edit, branch.
 import { Composer } from "./composer.js";
-import { el, find, replace } from "./dom.js";
+import { find, replace } from "./dom.js";
 import { Hint } from "./lens_view.js";
 import { messageView } from "./message_view.js";
 import { Painter } from "./painter.js";
@@ -89,7 +89,12 @@ export class ChatView {
   results(node, texts) {
     let parent = node.id;
     node.calls.forEach(({ id, name }, at) => {
-      parent = add(this.conversation, parent, { role: "tool", callId: id, name, text: texts[at] }).id;
+      parent = add(this.conversation, parent, {
+        role: "tool",
+        callId: id,
+        name,
+        text: texts[at],
+      }).id;
     });
     this.ask();
   }

@@ -18,9 +18,18 @@ export class CodeView {
     this.label = el("span", {});
     this.code = el("code", { translate: "no" });
     this.open = el("div", {});
-    const bar = el("div", { class: "code-bar" }, this.label, copyButton(() => this.#text, "Copy code"));
-    this.element = el("div", { class: "code" }, bar,
-      el("pre", { tabindex: "0", role: "group", "aria-label": "Code" }, this.code, this.open));
+    const bar = el(
+      "div",
+      { class: "code-bar" },
+      this.label,
+      copyButton(() => this.#text, "Copy code"),
+    );
+    this.element = el(
+      "div",
+      { class: "code" },
+      bar,
+      el("pre", { tabindex: "0", role: "group", "aria-label": "Code" }, this.code, this.open),
+    );
   }
 
   update({ language: name, text }) {
@@ -45,7 +54,8 @@ export class CodeView {
   }
 
   #settle(line) {
-    if (this.#lines % GROUP === 0) this.group = this.code.appendChild(el("div", { class: "lines" }));
+    if (this.#lines % GROUP === 0)
+      this.group = this.code.appendChild(el("div", { class: "lines" }));
     const { nodes, state } = this.#draw(line);
     this.group.append(...nodes, "\n");
     this.#state = state;
@@ -56,10 +66,11 @@ export class CodeView {
   #draw(line) {
     const { tokens, state } = colour(this.#language, line, this.#state);
     const nodes = tokens.flatMap(([kind, text]) =>
-      kind ? el("span", { class: `c-${kind}` }, ...shown(text)) : cuts(text).map(part));
+      kind ? el("span", { class: `c-${kind}` }, ...shown(text)) : cuts(text).map(part),
+    );
     return { nodes, state };
   }
 }
 
 const part = (text, _, parts) =>
-  parts.length > 1 ? el("div", { class: "cut" }, ...shown(text)) : shown(text)[0] ?? "";
+  parts.length > 1 ? el("div", { class: "cut" }, ...shown(text)) : (shown(text)[0] ?? "");

@@ -114,7 +114,8 @@ export class Composer {
   async #read(file) {
     if (file.type.startsWith("image/") && file.type !== "image/svg+xml") return this.#picture(file);
     const size = `${(file.size / (1 << 20)).toFixed(1)} MiB`;
-    if (file.size > MAX_TEXT) throw new Error(`${size} are more than the 8 MiB that a text may have`);
+    if (file.size > MAX_TEXT)
+      throw new Error(`${size} are more than the 8 MiB that a text may have`);
     try {
       const data = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
       if (!data.includes("\0")) return { name: file.name, kind: "text", data };
@@ -125,7 +126,8 @@ export class Composer {
   }
 
   async #picture(file) {
-    if (!(await this.chat.sees())) throw new Error("this model sees no pictures: choose another one");
+    if (!(await this.chat.sees()))
+      throw new Error("this model sees no pictures: choose another one");
     if (file.size > MAX_PICTURE) throw new Error("a picture may have 20 MiB");
     const data = await new Promise((resolve, reject) => {
       const reader = new FileReader();
@@ -141,7 +143,16 @@ export class Composer {
       this.files.splice(at, 1);
       this.#show();
     };
-    replace(this.list, ...this.files.map((file, at) => el("li", {}, preview(file),
-      button("×", remove(at), { class: "quiet", "aria-label": `Remove ${file.name}` }))));
+    replace(
+      this.list,
+      ...this.files.map((file, at) =>
+        el(
+          "li",
+          {},
+          preview(file),
+          button("×", remove(at), { class: "quiet", "aria-label": `Remove ${file.name}` }),
+        ),
+      ),
+    );
   }
 }

@@ -4,10 +4,16 @@ import { button } from "./dom.js";
 const SHOWN_MS = 1500; // for which it says that it did
 
 export function copyButton(text, label) {
-  const copy = button("Copy", async () => {
-    copy.textContent = (await copied(text())) ? "Copied" : "Not copied";
-    setTimeout(() => { copy.textContent = "Copy"; }, SHOWN_MS);
-  }, { class: "quiet", "aria-label": label });
+  const copy = button(
+    "Copy",
+    async () => {
+      copy.textContent = (await copied(text())) ? "Copied" : "Not copied";
+      setTimeout(() => {
+        copy.textContent = "Copy";
+      }, SHOWN_MS);
+    },
+    { class: "quiet", "aria-label": label },
+  );
   return copy;
 }
 

@@ -53,7 +53,8 @@ function outside(language, line, at) {
   for (const [kind, pattern] of language.rules) {
     pattern.lastIndex = at;
     const match = pattern.exec(line);
-    if (match?.[0]) return { kind: kindOf(language, kind, match[0]), end: pattern.lastIndex, open: null };
+    if (match?.[0])
+      return { kind: kindOf(language, kind, match[0]), end: pattern.lastIndex, open: null };
   }
   return { kind: "", end: at + 1, open: null };
 }

@@ -177,7 +177,8 @@ class Scanner {
     const match = WORD.test(before) ? null : this.match(URL_HERE);
     if (!match) return this.literal();
     let url = match[0].replace(/[.,;:!?'*_~\]]+$/, "");
-    while (url.endsWith(")") && url.split(")").length > url.split("(").length) url = url.slice(0, -1);
+    while (url.endsWith(")") && url.split(")").length > url.split("(").length)
+      url = url.slice(0, -1);
     this.at -= match[0].length - url.length;
     const href = address(url);
     this.push(href ? link(href, [plain(url)]) : plain(url));
@@ -206,7 +207,8 @@ function emphasised(nodes) {
 function joined(nodes) {
   const out = [];
   for (const node of nodes) {
-    const text = node.type === "run" ? node.sign.repeat(node.length) : node.type === "text" ? node.text : null;
+    const text =
+      node.type === "run" ? node.sign.repeat(node.length) : node.type === "text" ? node.text : null;
     if (text === null) out.push(node);
     else if (out.at(-1)?.type === "text") out.at(-1).text += text;
     else if (text) out.push(plain(text));

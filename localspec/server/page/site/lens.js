@@ -2,7 +2,7 @@
 const MAX_LOOK = 16; // reported tokens that may have no characters of their own, in a row
 const NOW_MS = 1500; // of the newest rounds, by which the speed of now is measured
 const MIN_PLAIN = 4; // rounds without drafts that an estimate of plain decoding needs
-export const TARGET = "target";
+const TARGET = "target";
 
 const SOURCES = new Map([
   [TARGET, "the model itself"],
@@ -74,16 +74,6 @@ export class Lens {
     return counts;
   }
 
-  /** Sum up: rounds, drafted and accepted tokens. */
-  totals() {
-    const sum = (of) => this.rounds.reduce((total, round) => total + of(round), 0);
-    return {
-      rounds: sum((round) => round.count),
-      drafted: sum((round) => round.drafted),
-      accepted: sum((round) => round.accepted),
-    };
-  }
-
   /** Tokens a second in the newest rounds; null before there are any with a time. */
   speed() {
     let [ms, tokens] = [0, 0];
@@ -126,10 +116,12 @@ export function sentence(round, number) {
   if (round.count > 1) return `${round.count} rounds without drafts${time}`;
   if (!round.drafted) return `Round ${number}: nothing drafted${time}`;
   const rejected = round.drafted - round.accepted;
-  return `Round ${number}: ${round.by} drafted ${round.drafted}, ${round.accepted} accepted, ` +
-    `${rejected} rejected${time}`;
+  return (
+    `Round ${number}: ${round.by} drafted ${round.drafted}, ${round.accepted} accepted, ` +
+    `${rejected} rejected${time}`
+  );
 }
 
-export function milliseconds(ms) {
+function milliseconds(ms) {
   return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }

@@ -16,7 +16,10 @@ export class LensView {
   update(text, _, rows) {
     for (const row of rows.slice(this.#tokens)) {
       const token = text.slice(this.#length, this.#length + row.length);
-      const properties = { class: classOf(row.by), data: { round: row.round, token: this.#tokens } };
+      const properties = {
+        class: classOf(row.by),
+        data: { round: row.round, token: this.#tokens },
+      };
       this.text.add(token, (nodes) => el("span", properties, ...nodes));
       this.#length += row.length;
       this.#tokens += 1;
@@ -38,17 +41,21 @@ export class LensView {
 /** The one hint that follows the pointer over tokens. */
 export class Hint {
   constructor() {
-    this.element = document.body.appendChild(el("div", { class: "hint", role: "tooltip", hidden: true }));
+    this.element = document.body.appendChild(
+      el("div", { class: "hint", role: "tooltip", hidden: true }),
+    );
     document.addEventListener("keydown", (event) => event.key === "Escape" && this.hide());
     document.addEventListener("scroll", () => this.hide(), { capture: true, passive: true });
   }
 
   show(token, round, number, row) {
     const likely = row.likely?.slice(0, 6) ?? [];
-    replace(this.element,
+    replace(
+      this.element,
       el("p", {}, el("b", { class: classOf(row.by) }, row.by), ` · ${about(row.by)}`),
       round && el("p", {}, sentence(round, number)),
-      likely.length ? el("p", { class: "likely" }, likelihoods(likely)) : null);
+      likely.length ? el("p", { class: "likely" }, likelihoods(likely)) : null,
+    );
     this.element.hidden = false;
     const box = token.getBoundingClientRect();
     const own = this.element.getBoundingClientRect();
@@ -71,7 +78,16 @@ function likelihoods([chosen, ...others]) {
 
 /** Name the colours of the sources that an answer has. */
 export function legend(counts) {
-  return el("ul", { class: "legend", "aria-label": "Tokens by source" },
+  return el(
+    "ul",
+    { class: "legend", "aria-label": "Tokens by source" },
     ...[...counts].map(([by, count]) =>
-      el("li", { title: about(by) }, el("span", { class: `swatch ${classOf(by)}` }), `${by} ${count}`)));
+      el(
+        "li",
+        { title: about(by) },
+        el("span", { class: `swatch ${classOf(by)}` }),
+        `${by} ${count}`,
+      ),
+    ),
+  );
 }

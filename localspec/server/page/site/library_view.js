@@ -24,7 +24,8 @@ export class LibraryView {
   async show() {
     this.#shown = true;
     find("#pull").hidden = !this.app.about.manage;
-    find("#library-note").textContent = this.app.about.manage ? ""
+    find("#library-note").textContent = this.app.about.manage
+      ? ""
       : "Clients of this server may not manage its models: start it with --manage yes.";
     this.#show();
     await this.refresh();
@@ -55,7 +56,10 @@ export class LibraryView {
   async pull(model) {
     this.#pulling.set(model, { done: 0, total: 0 });
     this.#show();
-    await this.#act(() => json("models", { method: "POST", body: { model } }), () => this.#pulling.delete(model));
+    await this.#act(
+      () => json("models", { method: "POST", body: { model } }),
+      () => this.#pulling.delete(model),
+    );
   }
 
   async remove(model, size) {
@@ -82,7 +86,8 @@ export class LibraryView {
     for (const model of this.app.models.models) {
       if (!known.has(model.id)) known.set(model.id, servedRow(model));
     }
-    for (const name of this.#pulling.keys()) if (!known.has(name)) known.set(name, { name, state: "" });
+    for (const name of this.#pulling.keys())
+      if (!known.has(name)) known.set(name, { name, state: "" });
     const rows = [...known.values()].filter((row) => row.name.toLowerCase().includes(words));
     replace(find("#library tbody"), ...rows.map((row) => this.#row(row)));
   }
@@ -91,10 +96,14 @@ export class LibraryView {
     const served = this.app.models.models.find((model) => model.id === row.name);
     const drafter = row.drafter_bytes ? `${row.drafter} ${bytes(row.drafter_bytes)}` : row.drafter;
     const cells = [row.weights, row.bytes ? bytes(row.bytes) : "", drafter, row.speed];
-    return el("tr", {}, el("th", { scope: "row" }, row.name),
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, row.name),
       ...cells.map((cell) => el("td", {}, cell ?? "")),
       el("td", {}, served ? served.status.value : row.state),
-      el("td", { class: "row" }, ...(this.app.about.manage ? this.#actions(row, served) : [])));
+      el("td", { class: "row" }, ...(this.app.about.manage ? this.#actions(row, served) : [])),
+    );
   }
 
   #actions(row, served) {
@@ -105,18 +114,31 @@ export class LibraryView {
       const value = pulling.total ? Math.min(pulling.done, pulling.total) : null;
       return [
         el("progress", { max: pulling.total || 1, value, "aria-label": `download of ${name}` }),
-        el("span", {}, pulling.total ? `${bytes(pulling.done)} of ${bytes(pulling.total)}` : "begins"),
-        labelled("Cancel", () => this.#act(() => json("models/unload", { method: "POST", body: { model: name } }))),
+        el(
+          "span",
+          {},
+          pulling.total ? `${bytes(pulling.done)} of ${bytes(pulling.total)}` : "begins",
+        ),
+        labelled("Cancel", () =>
+          this.#act(() => json("models/unload", { method: "POST", body: { model: name } })),
+        ),
       ];
     }
     const actions = [];
-    if (served?.status.value === "unloaded") actions.push(labelled("Load", () => this.app.models.load(name)));
+    if (served?.status.value === "unloaded")
+      actions.push(labelled("Load", () => this.app.models.load(name)));
     if (served?.status.value === "loaded") {
-      actions.push(labelled("Unload", () => this.#act(() => json("models/unload", { method: "POST", body: { model: name } }))));
+      actions.push(
+        labelled("Unload", () =>
+          this.#act(() => json("models/unload", { method: "POST", body: { model: name } })),
+        ),
+      );
     }
     if (row.here) {
       if (!served) actions.push(labelled("Serve", () => this.app.models.load(name)));
-      actions.push(labelled("Remove", () => this.remove(name, row.bytes + (row.drafter_bytes ?? 0))));
+      actions.push(
+        labelled("Remove", () => this.remove(name, row.bytes + (row.drafter_bytes ?? 0))),
+      );
     } else if (row.pullable && !served) actions.push(labelled("Pull", () => this.pull(name)));
     return actions;
   }

@@ -1,14 +1,14 @@
 // Long texts in pieces that a browser lays out one by one.
 import { el, shown } from "./dom.js";
 
-export const CUT = 4000; // characters without an end of line that are laid out together
+const CUT = 4000; // characters without an end of line that are laid out together
 const ENOUGH = 800; // characters after which a piece ends with its line
 
 /** Cut a line into pieces, none between the halves of a character. */
 export function cuts(line) {
   if (line.length <= CUT) return [line];
   const pieces = [];
-  for (let at = 0; at < line.length; ) {
+  for (let at = 0; at < line.length;) {
     let end = Math.min(at + CUT, line.length);
     if (isHalf(line, end)) end -= 1;
     pieces.push(line.slice(at, end));

@@ -6,6 +6,7 @@ import { el, find, replace, shown } from "./dom.js";
 import { acceptance, decoded, metrics, total } from "./metrics.js";
 
 const EVERY_MS = 1000; // between two looks
+const SELDOM = 5; // looks, of which one is at the memory, which takes the server longer
 const KEPT = 120; // looks that charts show
 const MAX_LINES = 300; // of the log
 const PLACES = 8; // of a draft in the table
@@ -22,6 +23,7 @@ export class MachineView {
   #before = null; // what was decoded at the last look, and when
   #logged = 0; // number of the last line of the log
   #model = "";
+  #looks = 0;
 
   constructor(app) {
     this.app = app;
@@ -35,6 +37,7 @@ export class MachineView {
   /** Look from now on; `hide` ends that. */
   show() {
     this.hide();
+    this.#looks = 0;
     this.#look();
     this.bench.show();
   }
@@ -45,9 +48,9 @@ export class MachineView {
   }
 
   async #look() {
-    const timer = this.#timer = setTimeout(() => {}, EVERY_MS);
+    const timer = (this.#timer = setTimeout(() => {}, EVERY_MS));
     try {
-      await this.#draw(this.app.models.chosen);
+      if (!document.hidden) await this.#draw(this.app.models.chosen);
       find("#machine-problem").textContent = "";
     } catch (error) {
       find("#machine-problem").textContent = error.message;
@@ -57,17 +60,23 @@ export class MachineView {
 
   async #draw(model) {
     const named = `model=${encodeURIComponent(model)}`;
-    const [text, slots, machine] = await Promise.all([
-      ask("metrics").then((response) => response.text()), json(`slots?${named}`), json(`localspec/machine?${named}`),
+    const [text, slots] = await Promise.all([
+      ask("metrics").then((response) => response.text()),
+      json(`slots?${named}`),
     ]);
     const samples = metrics(text);
     this.#figures(samples, slots, model);
     this.#positions(acceptance(samples, model));
     this.#slots(slots);
-    this.#memory(machine, samples, model);
-    this.#ledger(machine);
+    if (this.#looks++ % SELDOM === 0) {
+      const machine = await json(`localspec/machine?${named}`);
+      this.#memory(machine, samples, model);
+      this.#ledger(machine);
+    }
     if (this.app.about.manage) await this.#log();
-    else find("#log").textContent = "The log is for clients that may manage models: start the server with --manage yes.";
+    else
+      find("#log").textContent =
+        "The log is for clients that may manage models: start the server with --manage yes.";
   }
 
   #figures(samples, slots, model) {
@@ -91,11 +100,17 @@ export class MachineView {
     tell("#figure-speed", speed.toFixed(1));
     tell("#figure-depth", depth.toFixed(1));
     tell("#figure-acceptance", percent(now.accepted, now.drafted));
-    tell("#figure-drafted", `${now.accepted.toLocaleString("en")} of ${now.drafted.toLocaleString("en")} drafted`);
+    tell(
+      "#figure-drafted",
+      `${now.accepted.toLocaleString("en")} of ${now.drafted.toLocaleString("en")} drafted`,
+    );
     tell("#figure-slots", `${busy} of ${slots.length}`);
     tell("#figure-waiting", `${waiting} waiting`);
     tell("#figure-prefix", percent(cached, prompt));
-    tell("#figure-kept", `${cached.toLocaleString("en")} of ${prompt.toLocaleString("en")} tokens; ${bytes(kept)} in memory`);
+    tell(
+      "#figure-kept",
+      `${cached.toLocaleString("en")} of ${prompt.toLocaleString("en")} tokens; ${bytes(kept)} in memory`,
+    );
   }
 
   #positions(byProposer) {
@@ -103,7 +118,11 @@ export class MachineView {
       const counts = [...places.values()].slice(0, PLACES);
       const cells = Array.from({ length: PLACES }, (_, at) => {
         const { drafted = 0, accepted = 0 } = counts[at] ?? {};
-        return el("td", { title: `${accepted} of ${drafted}` }, drafted ? percent(accepted, drafted) : "");
+        return el(
+          "td",
+          { title: `${accepted} of ${drafted}` },
+          drafted ? percent(accepted, drafted) : "",
+        );
       });
       return el("tr", {}, el("th", { scope: "row" }, by), ...cells);
     });
@@ -113,28 +132,53 @@ export class MachineView {
   }
 
   #slots(slots) {
-    replace(find("#slots tbody"), ...slots.map((slot) => {
-      const read = slot.n_prompt_tokens ? `${slot.n_prompt_tokens_processed} of ${slot.n_prompt_tokens}` : "";
-      const drafts = slot.n_drafted ? `${slot.n_accepted} of ${slot.n_drafted}` : "";
-      const cells = [slot.is_processing ? "busy" : "free", read, slot.n_decoded ?? "", drafts];
-      return el("tr", {}, el("th", { scope: "row" }, String(slot.id)), ...cells.map((cell) => el("td", {}, String(cell))));
-    }));
+    replace(
+      find("#slots tbody"),
+      ...slots.map((slot) => {
+        const read = slot.n_prompt_tokens
+          ? `${slot.n_prompt_tokens_processed} of ${slot.n_prompt_tokens}`
+          : "";
+        const drafts = slot.n_drafted ? `${slot.n_accepted} of ${slot.n_drafted}` : "";
+        const cells = [slot.is_processing ? "busy" : "free", read, slot.n_decoded ?? "", drafts];
+        return el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, String(slot.id)),
+          ...cells.map((cell) => el("td", {}, String(cell))),
+        );
+      }),
+    );
   }
 
   #memory({ plan, devices }, samples, model) {
     const resident = total(samples, "localspec_memory_bytes");
     tell("#resident", `The process holds ${bytes(resident)}.`);
     const pools = plan?.pools ?? [];
-    replace(find("#plan"), ...pools.map((pool) => poolView(pool, devices.find((each) => each.name === pool.name))),
-      ...(plan?.concessions ?? []).map(({ what, why }) => el("p", {}, `${what} (${why})`)));
+    replace(
+      find("#plan"),
+      ...pools.map((pool) =>
+        poolView(
+          pool,
+          devices.find((each) => each.name === pool.name),
+        ),
+      ),
+      ...(plan?.concessions ?? []).map(({ what, why }) => el("p", {}, `${what} (${why})`)),
+    );
     if (!pools.length) tell("#plan", `${model} is not loaded, or was loaded without a plan.`);
   }
 
   #ledger({ falls, advice, pairing }) {
-    const fit = pairing === null ? [] : [`The draft model can draft ${Math.round(100 * pairing)}% of the vocabulary.`];
+    const fit =
+      pairing === null
+        ? []
+        : [`The draft model can draft ${Math.round(100 * pairing)}% of the vocabulary.`];
     const sentences = [...falls, ...advice, ...fit];
-    replace(find("#ledger"), ...(sentences.length ? sentences : ["No pair fell since its versions changed."])
-      .map((sentence) => el("p", {}, ...shown(sentence))));
+    replace(
+      find("#ledger"),
+      ...(sentences.length ? sentences : ["No pair fell since its versions changed."]).map(
+        (sentence) => el("p", {}, ...shown(sentence)),
+      ),
+    );
   }
 
   async #log() {
@@ -155,10 +199,19 @@ function tell(selector, words) {
 
 function poolView({ name, total: all, items }, device) {
   const planned = items.reduce((sum, item) => sum + item.bytes, 0);
-  const free = device ? `; ${bytes(device.free_bytes)} of ${bytes(device.total_bytes)} are free now` : "";
-  return el("section", {},
+  const free = device
+    ? `; ${bytes(device.free_bytes)} of ${bytes(device.total_bytes)} are free now`
+    : "";
+  return el(
+    "section",
+    {},
     el("h3", {}, name),
     el("meter", { min: 0, max: all, value: planned, "aria-label": `planned on ${name}` }),
     el("p", {}, `${bytes(planned)} planned of ${bytes(all)}${free}`),
-    el("ul", { class: "items" }, ...items.map((item) => el("li", {}, `${item.what} ${bytes(item.bytes)}`))));
+    el(
+      "ul",
+      { class: "items" },
+      ...items.map((item) => el("li", {}, `${item.what} ${bytes(item.bytes)}`)),
+    ),
+  );
 }

@@ -15,7 +15,9 @@ const MAX_LINE = 2000; // characters of a line that patterns look at
 /** Leave out a last line that may still become the mark of an item, a heading or a fence. */
 export function ripe(text) {
   const from = text.lastIndexOf("\n") + 1;
-  return text.length - from < MAX_MARK && UNRIPE.test(text.slice(from)) ? text.slice(0, from) : text;
+  return text.length - from < MAX_MARK && UNRIPE.test(text.slice(from))
+    ? text.slice(0, from)
+    : text;
 }
 
 /** Parse a text. Each block has its place: from `start` up to `end`. */
@@ -194,15 +196,26 @@ class Parser {
   paragraph() {
     const from = this.at;
     do this.next();
-    while (!this.over && this.head().trim() && !starts(this.head()) && !this.tableHere(this.head()));
+    while (
+      !this.over &&
+      this.head().trim() &&
+      !starts(this.head()) &&
+      !this.tableHere(this.head())
+    );
     return { type: "paragraph", text: this.text.slice(from, this.at).trim() };
   }
 }
 
 /** Whether a line begins a block of its own, even right behind a paragraph. */
 function starts(line, items = true) {
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) ||
-    MATH.test(line) || (items && INTERRUPTS.test(line));
+  return (
+    FENCE.test(line) ||
+    HEADING.test(line) ||
+    RULE.test(line) ||
+    QUOTE.test(line) ||
+    MATH.test(line) ||
+    (items && INTERRUPTS.test(line))
+  );
 }
 
 function undented(text, indent) {
@@ -210,7 +223,10 @@ function undented(text, indent) {
 }
 
 function cells(line) {
-  const inner = line.trim().replace(/^\|/, "").replace(/(^|[^\\])\|$/, "$1");
+  const inner = line
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/(^|[^\\])\|$/, "$1");
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 

@@ -48,13 +48,20 @@ function viewOf(block) {
       const view = new CodeView();
       return { element: view.element, update: (next) => view.update(next) };
     }
-    case "list": return listView(block);
-    case "table": return tableView();
-    case "paragraph": return paragraphView();
-    case "quote": return nested("blockquote");
-    case "heading": return simple(`h${Math.min(block.level + 2, 6)}`, (next) => inlines(next.text));
-    case "math": return simple("div", (next) => shown(next.text), { class: "math" });
-    default: return { element: el("hr"), update: () => {} };
+    case "list":
+      return listView(block);
+    case "table":
+      return tableView();
+    case "paragraph":
+      return paragraphView();
+    case "quote":
+      return nested("blockquote");
+    case "heading":
+      return simple(`h${Math.min(block.level + 2, 6)}`, (next) => inlines(next.text));
+    case "math":
+      return simple("div", (next) => shown(next.text), { class: "math" });
+    default:
+      return { element: el("hr"), update: () => {} };
   }
 }
 
@@ -93,10 +100,17 @@ function listView({ ordered, from }) {
 
 function itemOf({ checked, blocks: within }) {
   const children = within.map((block, at) =>
-    block.type === "paragraph" && at === 0 ? el("span", { dir: "auto" }, ...inlines(block.text))
-      : drawn(block));
+    block.type === "paragraph" && at === 0
+      ? el("span", { dir: "auto" }, ...inlines(block.text))
+      : drawn(block),
+  );
   if (checked === null) return el("li", {}, ...children);
-  const box = el("input", { type: "checkbox", disabled: true, checked, "aria-label": checked ? "done" : "to do" });
+  const box = el("input", {
+    type: "checkbox",
+    disabled: true,
+    checked,
+    "aria-label": checked ? "done" : "to do",
+  });
   return el("li", { class: "task" }, box, ...children);
 }
 
@@ -109,10 +123,19 @@ function tableView() {
     const cell = (tag) => (text, at) =>
       el(tag, { class: `to-${block.align[at] ?? "start"}`, dir: "auto" }, ...inlines(text));
     replace(head, ...block.head.map(cell("th")));
-    reconcile(body, rows, block.rows, (row) => row.join("|"),
-      (row) => el("tr", {}, ...row.map(cell("td"))));
+    reconcile(
+      body,
+      rows,
+      block.rows,
+      (row) => row.join("|"),
+      (row) => el("tr", {}, ...row.map(cell("td"))),
+    );
   };
-  const element = el("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, table);
+  const element = el(
+    "div",
+    { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
+    table,
+  );
   return { element, update };
 }
 
@@ -142,12 +165,18 @@ function inlines(text) {
 
 function inlineNode(node) {
   switch (node.type) {
-    case "text": return shown(node.text);
-    case "break": return [el("br")];
-    case "code": return [el("code", { translate: "no" }, ...shown(node.text))];
-    case "math": return [el("span", { class: "math" }, ...shown(node.text))];
-    case "link": return [linkTo(node)];
-    default: return [el(TAGS[node.type], {}, ...node.children.flatMap(inlineNode))];
+    case "text":
+      return shown(node.text);
+    case "break":
+      return [el("br")];
+    case "code":
+      return [el("code", { translate: "no" }, ...shown(node.text))];
+    case "math":
+      return [el("span", { class: "math" }, ...shown(node.text))];
+    case "link":
+      return [linkTo(node)];
+    default:
+      return [el(TAGS[node.type], {}, ...node.children.flatMap(inlineNode))];
   }
 }
 

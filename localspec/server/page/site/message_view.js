@@ -9,11 +9,20 @@ const PICTURE = /^data:image\/(?:png|jpeg|webp|gif|bmp);base64,[A-Za-z0-9+/=]+$/
 
 /** `chat` acts on messages: edit, retry, branch, choose, results. */
 export function messageView(node, conversation, chat) {
-  const name = { user: "You", assistant: node.model || "Model", tool: `Result of ${node.name || "a tool"}` };
+  const name = {
+    user: "You",
+    assistant: node.model || "Model",
+    tool: `Result of ${node.name || "a tool"}`,
+  };
   const body = el("div", { class: "body" });
   const actions = el("div", { class: "actions" });
-  const element = el("article", { class: `message ${node.role}`, "aria-label": name[node.role], data: { id: node.id } },
-    el("header", {}, el("h2", {}, name[node.role]), turns(node, conversation, chat)), body, actions);
+  const element = el(
+    "article",
+    { class: `message ${node.role}`, "aria-label": name[node.role], data: { id: node.id } },
+    el("header", {}, el("h2", {}, name[node.role]), turns(node, conversation, chat)),
+    body,
+    actions,
+  );
   const answer = node.role === "assistant" ? new AnswerView(node, chat) : null;
   if (answer) body.append(answer.element);
   else body.append(...written(node));
@@ -30,7 +39,12 @@ function written(node) {
 function edited(source) {
   const text = el("pre", { class: "plain" });
   new GrowingText(text).add(source);
-  return el("details", {}, el("summary", {}, `Text to edit, ${source.length.toLocaleString("en")} characters`), text);
+  return el(
+    "details",
+    {},
+    el("summary", {}, `Text to edit, ${source.length.toLocaleString("en")} characters`),
+    text,
+  );
 }
 
 function attachments({ files = [] }) {
@@ -40,7 +54,8 @@ function attachments({ files = [] }) {
 
 /** Show a file by its name, a picture by itself; only data of pictures becomes a source. */
 export function preview({ name = "", kind, data = "" }) {
-  if (kind === "picture" && PICTURE.test(data)) return el("img", { src: data, alt: name || "picture" });
+  if (kind === "picture" && PICTURE.test(data))
+    return el("img", { src: data, alt: name || "picture" });
   return el("span", { class: "file" }, `${name} (${data.length.toLocaleString("en")} characters)`);
 }
 
@@ -51,8 +66,13 @@ function turns(node, conversation, chat) {
   const at = all.indexOf(node.id);
   const step = (sign, label, to) =>
     button(sign, () => chat.choose(to), { class: "quiet", "aria-label": label, disabled: !to });
-  return el("span", { class: "turns" }, step("‹", "The version before", all[at - 1]),
-    el("span", {}, `${at + 1} of ${all.length}`), step("›", "The next version", all[at + 1]));
+  return el(
+    "span",
+    { class: "turns" },
+    step("‹", "The version before", all[at - 1]),
+    el("span", {}, `${at + 1} of ${all.length}`),
+    step("›", "The next version", all[at + 1]),
+  );
 }
 
 function buttons(node, chat, body) {
@@ -60,8 +80,12 @@ function buttons(node, chat, body) {
   const quiet = { class: "quiet" };
   if (node.role === "user") made.push(button("Edit", () => edit(node, chat, body), quiet));
   if (node.role === "assistant") made.push(button("Retry", () => chat.retry(node), quiet));
-  made.push(button("Branch", () => chat.branch(node),
-    { ...quiet, title: "A new conversation with the messages up to here" }));
+  made.push(
+    button("Branch", () => chat.branch(node), {
+      ...quiet,
+      title: "A new conversation with the messages up to here",
+    }),
+  );
   return made;
 }
 
@@ -77,7 +101,11 @@ function edit(node, chat, body) {
       send();
     }
   });
-  replace(body, ...attachments(node), area,
-    el("div", { class: "row" }, button("Send", send, { class: "main" }), button("Cancel", close)));
+  replace(
+    body,
+    ...attachments(node),
+    area,
+    el("div", { class: "row" }, button("Send", send, { class: "main" }), button("Cancel", close)),
+  );
   area.focus();
 }

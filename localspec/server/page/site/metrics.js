@@ -9,8 +9,10 @@ export function metrics(text) {
     const match = line.startsWith("#") ? null : LINE.exec(line);
     if (!match) continue;
     const [, name, labels = "", value] = match;
-    const read = [...labels.matchAll(LABEL)].map(([, label, quoted]) =>
-      [label, quoted.replace(/\\(.)/g, (_, sign) => (sign === "n" ? "\n" : sign))]);
+    const read = [...labels.matchAll(LABEL)].map(([, label, quoted]) => [
+      label,
+      quoted.replace(/\\(.)/g, (_, sign) => (sign === "n" ? "\n" : sign)),
+    ]);
     if (!samples.has(name)) samples.set(name, []);
     samples.get(name).push({ labels: Object.fromEntries(read), value: Number(value) });
   }
@@ -20,7 +22,9 @@ export function metrics(text) {
 /** Sum up the samples of a name whose labels are as given. */
 export function total(samples, name, labels = {}) {
   return (samples.get(name) ?? [])
-    .filter((sample) => Object.entries(labels).every(([label, value]) => sample.labels[label] === value))
+    .filter((sample) =>
+      Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+    )
     .reduce((sum, sample) => sum + sample.value, 0);
 }
 
@@ -39,8 +43,12 @@ export function acceptance(samples, model) {
   add("localspec_drafted_total", "drafted");
   add("localspec_accepted_total", "accepted");
   const first = ([position]) => parseInt(position, 10);
-  return new Map([...byProposer].map(([by, places]) =>
-    [by, new Map([...places].sort((one, other) => first(one) - first(other)))]));
+  return new Map(
+    [...byProposer].map(([by, places]) => [
+      by,
+      new Map([...places].sort((one, other) => first(one) - first(other))),
+    ]),
+  );
 }
 
 /** What was decoded since the server started: in replies that ended, and in those of the slots. */

@@ -33,7 +33,10 @@ export class ModelPicker {
     this.models = data;
     const texts = data.filter((model) => model.architecture.output_modalities.includes("text"));
     const kept = this.chosen || preference("model", "");
-    replace(this.select, ...texts.map(({ id }) => el("option", { value: id, selected: id === kept }, id)));
+    replace(
+      this.select,
+      ...texts.map(({ id }) => el("option", { value: id, selected: id === kept }, id)),
+    );
     for (const { id, status } of data) {
       if (status.value !== "loading") this.#loading.delete(id);
       else if (!this.#loading.has(id)) this.#loading.set(id, performance.now());
@@ -50,17 +53,21 @@ export class ModelPicker {
     const since = this.#loading.get(this.chosen);
     const seconds = since === undefined ? 0 : (performance.now() - since) / 1000;
     const drafter = model?.drafter ? `, drafts by ${model.drafter}` : "";
-    this.status.textContent = !model ? "no model is served"
-      : model.status.failed ? "it could not be loaded; the server's log says why"
-      : since === undefined ? `${model.status.value}${drafter}`
-      : `loading${this.#shares.get(this.chosen) ?? ""}, ${seconds.toFixed(0)} s`;
+    this.status.textContent = !model
+      ? "no model is served"
+      : model.status.failed
+        ? "it could not be loaded; the server's log says why"
+        : since === undefined
+          ? `${model.status.value}${drafter}`
+          : `loading${this.#shares.get(this.chosen) ?? ""}, ${seconds.toFixed(0)} s`;
     this.status.classList.toggle("working", since !== undefined);
   }
 
   async #choose() {
     prefer("model", this.chosen);
     this.#tell();
-    if (this.#model.status.value === "unloaded" && this.app.about.manage) await this.load(this.chosen);
+    if (this.#model.status.value === "unloaded" && this.app.about.manage)
+      await this.load(this.chosen);
   }
 
   async load(model) {
@@ -87,7 +94,8 @@ export class ModelPicker {
   async #listen() {
     for (;;) {
       try {
-        for await (const batch of events("models/sse")) for (const event of batch) await this.#event(event);
+        for await (const batch of events("models/sse"))
+          for (const event of batch) await this.#event(event);
       } catch {
         // The server went away, or has too many listeners: asked again below.
       }

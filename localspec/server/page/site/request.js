@@ -4,12 +4,17 @@ import { path } from "./tree.js";
 export const DEFAULTS = {
   system: "", // the system prompt
   sampling: {}, // numbers and lists by llama.cpp's names, those that were set only
-  maxTokens: "", seed: "", stop: [], banned: [],
+  maxTokens: "",
+  seed: "",
+  stop: [],
+  banned: [],
   schema: "", // a JSON schema that the answer follows
   tools: "", // a JSON list of functions
   think: "", // "on", "off" or "": as the model does
   budget: "", // tokens of thought
-  drafts: true, proposer: "", depth: "",
+  drafts: true,
+  proposer: "",
+  depth: "",
   alternatives: 0, // likely tokens that are reported at each place
 };
 
@@ -17,7 +22,8 @@ export const DEFAULTS = {
 export function settingsOf(partial) {
   const known = Object.entries(DEFAULTS).map(([name, value]) => {
     const own = partial?.[name];
-    const fits = typeof own === typeof value && Array.isArray(own) === Array.isArray(value) && own !== null;
+    const fits =
+      typeof own === typeof value && Array.isArray(own) === Array.isArray(value) && own !== null;
     return [name, structuredClone(fits ? own : value)];
   });
   return Object.fromEntries(known);
@@ -54,20 +60,25 @@ export function fenced(text, name = "") {
 }
 
 /** A message as the API takes it. */
-export function wire(node) {
+function wire(node) {
   if (node.role === "tool") return { role: "tool", tool_call_id: node.callId, content: node.text };
   if (node.role === "user") return { role: "user", content: contentOf(node) };
   const message = { role: "assistant", content: node.text };
   if (node.thought) message.reasoning_content = node.thought;
   if (node.calls?.length) {
-    message.tool_calls = node.calls.map(({ id, name, arguments: given }) => (
-      { id, type: "function", function: { name, arguments: given } }));
+    message.tool_calls = node.calls.map(({ id, name, arguments: given }) => ({
+      id,
+      type: "function",
+      function: { name, arguments: given },
+    }));
   }
   return message;
 }
 
 function contentOf({ text, files = [], edit = "" }) {
-  const texts = files.filter((file) => file.kind === "text").map(({ name, data }) => `${name}\n${fenced(data)}`);
+  const texts = files
+    .filter((file) => file.kind === "text")
+    .map(({ name, data }) => `${name}\n${fenced(data)}`);
   const whole = [...texts, text, ...(edit ? [fenced(edit)] : [])].filter(Boolean).join("\n\n");
   const pictures = files.filter((file) => file.kind === "picture");
   if (!pictures.length) return whole;

@@ -59,10 +59,14 @@ export class Run {
   /** What stands under the answer while it comes. */
   words() {
     const seconds = (performance.now() - this.answer.begun) / 1000;
-    if (this.answer.read !== null) return `reading the prompt: ${Math.round(100 * this.answer.read)}%`;
+    if (this.answer.read !== null)
+      return `reading the prompt: ${Math.round(100 * this.answer.read)}%`;
     const speed = this.answer.lens.speed();
     if (!speed) return `${seconds.toFixed(0)} s`;
     const plain = this.answer.lens.plainSpeed() ?? plainSpeeds.get(this.model);
-    return `${speed.toFixed(1)} tokens/s now` + (plain ? `, plain ≈ ${plain.toFixed(1)} by estimate` : "");
+    return (
+      `${speed.toFixed(1)} tokens/s now` +
+      (plain ? `, plain ≈ ${plain.toFixed(1)} by estimate` : "")
+    );
   }
 }

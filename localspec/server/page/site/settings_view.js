@@ -1,6 +1,6 @@
 // The settings of a conversation: its system prompt, sampling, form, tools, thought and drafts.
 import { json } from "./api.js";
-import { button, el, find, replace } from "./dom.js";
+import { el, find, replace } from "./dom.js";
 import { DEFAULTS, schema, settingsOf, tools } from "./request.js";
 
 const lines = (text) => text.split("\n").filter(Boolean);
@@ -39,25 +39,44 @@ export class SettingsView {
   }
 
   #show() {
-    replace(this.fields,
+    replace(
+      this.fields,
       this.#area("system", "System prompt", { rows: 4 }),
-      group("Length and end",
+      group(
+        "Length and end",
         this.#number("maxTokens", "Most tokens", { min: 1 }),
         this.#number("seed", "Seed", { min: 0 }),
         this.#list("stop", "Stop texts, one a line"),
-        this.#list("banned", "Banned strings, one a line")),
-      group("Thought",
+        this.#list("banned", "Banned strings, one a line"),
+      ),
+      group(
+        "Thought",
         this.#choice("think", "Thinking", { "": "as the model does", on: "on", off: "off" }),
-        this.#number("budget", "Most tokens of thought", { min: 0 })),
-      this.#area("schema", "JSON schema that the answer follows", { rows: 4, class: "mono", check: schema }),
-      this.#area("tools", "Tools: a JSON list of functions", { rows: 4, class: "mono", check: tools }),
-      group("Drafts",
+        this.#number("budget", "Most tokens of thought", { min: 0 }),
+      ),
+      this.#area("schema", "JSON schema that the answer follows", {
+        rows: 4,
+        class: "mono",
+        check: schema,
+      }),
+      this.#area("tools", "Tools: a JSON list of functions", {
+        rows: 4,
+        class: "mono",
+        check: tools,
+      }),
+      group(
+        "Drafts",
         this.#check("drafts", "Draft tokens ahead"),
         this.#text("proposer", "Only these proposers", "all that the model has"),
         this.#number("depth", "Most tokens of a draft", { min: 0 }),
-        this.#number("alternatives", "Likely tokens to report at each place", { min: 0, max: 20 })),
-      group("Sampling", ...this.app.about.parameters.map((parameter) => this.#parameter(parameter)),
-        ...this.app.about.lists.map((list) => this.#texts(list))));
+        this.#number("alternatives", "Likely tokens to report at each place", { min: 0, max: 20 }),
+      ),
+      group(
+        "Sampling",
+        ...this.app.about.parameters.map((parameter) => this.#parameter(parameter)),
+        ...this.app.about.lists.map((list) => this.#texts(list)),
+      ),
+    );
   }
 
   #set(name, value) {
@@ -65,7 +84,11 @@ export class SettingsView {
   }
 
   #area(name, label, { check, ...properties }) {
-    const area = el("textarea", { ...properties, dir: "auto", spellcheck: name === "system" ? "true" : "false" });
+    const area = el("textarea", {
+      ...properties,
+      dir: "auto",
+      spellcheck: name === "system" ? "true" : "false",
+    });
     const problem = el("span", { class: "problem" });
     area.value = this.settings[name];
     area.addEventListener("input", () => {
@@ -99,8 +122,13 @@ export class SettingsView {
   }
 
   #choice(name, label, choices) {
-    const select = el("select", {}, ...Object.entries(choices).map(([value, words]) =>
-      el("option", { value, selected: value === this.settings[name] }, words)));
+    const select = el(
+      "select",
+      {},
+      ...Object.entries(choices).map(([value, words]) =>
+        el("option", { value, selected: value === this.settings[name] }, words),
+      ),
+    );
     select.addEventListener("change", () => this.#set(name, select.value));
     return el("label", {}, label, select);
   }
@@ -115,7 +143,13 @@ export class SettingsView {
   #parameter({ name, about, low, high, whole }) {
     const usual = this.usual[name];
     const placeholder = typeof usual === "number" ? String(Number(usual.toPrecision(6))) : "";
-    const input = el("input", { type: "number", min: low, max: high, step: whole ? 1 : "any", placeholder });
+    const input = el("input", {
+      type: "number",
+      min: low,
+      max: high,
+      step: whole ? 1 : "any",
+      placeholder,
+    });
     input.value = this.settings.sampling[name] ?? "";
     input.addEventListener("input", () => {
       if (!input.checkValidity()) return;
@@ -126,7 +160,11 @@ export class SettingsView {
   }
 
   #texts({ name, about }) {
-    const area = el("textarea", { rows: 2, class: "mono", placeholder: (this.usual[name] ?? []).map(escaped).join("\n") });
+    const area = el("textarea", {
+      rows: 2,
+      class: "mono",
+      placeholder: (this.usual[name] ?? []).map(escaped).join("\n"),
+    });
     area.value = (this.settings.sampling[name] ?? []).map(escaped).join("\n");
     area.addEventListener("input", () => {
       const texts = lines(area.value).map(unescaped);
@@ -159,6 +197,3 @@ function fault(check, text) {
 function group(title, ...fields) {
   return el("fieldset", {}, el("legend", {}, title), ...fields);
 }
-
-/** A dialog's own button that closes it. */
-export const closing = (dialog, label) => button(label, () => dialog.close());

@@ -13,9 +13,8 @@ export function shortcuts(event, app) {
     KeyS: () => app.settings.open(),
     KeyM: () => focus("#model"),
     Slash: () => find("#keys").showModal(),
-    Digit1: () => { location.hash = "#/chat"; },
-    Digit2: () => { location.hash = "#/machine"; },
-    Digit3: () => { location.hash = "#/models"; },
+    Comma: () => turn(-1),
+    Period: () => turn(1),
   };
   if (event.code in actions) act(event, actions[event.code]);
 }
@@ -23,6 +22,13 @@ export function shortcuts(event, app) {
 function act(event, action) {
   event.preventDefault();
   action();
+}
+
+/** Show the view before this one, or the next one. */
+function turn(step) {
+  const links = [...document.querySelectorAll("nav a")];
+  const at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  links[(at + step + links.length) % links.length].click();
 }
 
 function focus(selector) {

@@ -28,15 +28,26 @@ export class Sidebar {
       .sort((one, other) => other.changed - one.changed);
     replace(this.list, ...found.slice(0, MAX_SHOWN).map((each) => this.#entry(each, current)));
     find("#none-found").hidden = found.length > 0;
-    find("#none-found").textContent = this.search.value ? "Nothing found." : "No conversations yet.";
+    find("#none-found").textContent = this.search.value
+      ? "Nothing found."
+      : "No conversations yet.";
   }
 
   #entry(conversation, current) {
     const title = conversation.title || "Untitled";
-    const link = el("a", { href: `#/chat/${conversation.id}`, dir: "auto",
-      "aria-current": conversation.id === current ? "page" : null }, title);
-    const remove = button("×", () => this.app.remove(conversation.id),
-      { class: "quiet", "aria-label": `Delete ${title}` });
+    const link = el(
+      "a",
+      {
+        href: `#/chat/${conversation.id}`,
+        dir: "auto",
+        "aria-current": conversation.id === current ? "page" : null,
+      },
+      title,
+    );
+    const remove = button("×", () => this.app.remove(conversation.id), {
+      class: "quiet",
+      "aria-label": `Delete ${title}`,
+    });
     return el("li", {}, link, remove);
   }
 
@@ -66,7 +77,7 @@ export class Sidebar {
 }
 
 /** Save a text as a file. */
-export function save(name, text) {
+function save(name, text) {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);

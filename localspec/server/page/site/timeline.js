@@ -13,7 +13,10 @@ export class Timeline {
   constructor(onchoose) {
     this.onchoose = onchoose;
     this.canvas = el("canvas", {
-      role: "slider", tabindex: "0", "aria-label": "Rounds of the answer", "aria-valuemin": "1",
+      role: "slider",
+      tabindex: "0",
+      "aria-label": "Rounds of the answer",
+      "aria-valuemin": "1",
       onkeydown: (event) => this.#key(event),
       onpointermove: (event) => this.#choose(this.#at(event.offsetX)),
       onpointerleave: () => this.#choose(-1),
@@ -36,7 +39,8 @@ export class Timeline {
     const rounds = this.#lens.rounds;
     const chosen = rounds[this.#chosen];
     const deepest = Math.max(...rounds.map((round) => round.drafted), 0);
-    const words = chosen ? sentence(chosen, this.#chosen + 1)
+    const words = chosen
+      ? sentence(chosen, this.#chosen + 1)
       : `${rounds.reduce((sum, round) => sum + round.count, 0)} rounds, up to ${deepest} tokens deep`;
     this.words.textContent = words;
     this.canvas.setAttribute("aria-valuenow", this.#chosen + 1);
@@ -82,7 +86,13 @@ export class Timeline {
     const deepest = Math.max(MIN_DEPTH, ...this.#lens.rounds.map((round) => round.drafted + 1));
     let from = 0;
     this.#ends().forEach((end, at) => {
-      paint.bar(this.#lens.rounds[at], from * width, end * width, HEIGHT / deepest, at === this.#chosen);
+      paint.bar(
+        this.#lens.rounds[at],
+        from * width,
+        end * width,
+        HEIGHT / deepest,
+        at === this.#chosen,
+      );
       from = end;
     });
   }
@@ -105,7 +115,8 @@ class Painting {
   }
 
   colour(name) {
-    if (!this.colours.has(name)) this.colours.set(name, this.style.getPropertyValue(`--${name}`).trim());
+    if (!this.colours.has(name))
+      this.colours.set(name, this.style.getPropertyValue(`--${name}`).trim());
     return this.colours.get(name);
   }
 

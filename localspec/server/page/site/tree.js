@@ -2,7 +2,7 @@
 export const FORMAT = "localspec conversations 1";
 const MAX_TITLE = 60;
 
-export const newId = () => crypto.getRandomValues(new Uint32Array(3)).join("-");
+const newId = () => crypto.getRandomValues(new Uint32Array(3)).join("-");
 
 export function conversation(settings, now = Date.now()) {
   return { id: newId(), title: "", created: now, changed: now, settings, nodes: {}, leaf: null };
@@ -12,7 +12,11 @@ export function conversation(settings, now = Date.now()) {
 export function path(conversation, leaf = conversation.leaf) {
   const nodes = [];
   const seen = new Set();
-  for (let id = leaf; id && conversation.nodes[id] && !seen.has(id); id = conversation.nodes[id].parent) {
+  for (
+    let id = leaf;
+    id && conversation.nodes[id] && !seen.has(id);
+    id = conversation.nodes[id].parent
+  ) {
     nodes.unshift(conversation.nodes[id]);
     seen.add(id);
   }
@@ -93,13 +97,27 @@ export function imported(file) {
 
 /** A message as it may be shown: what is not of its kind is left out. */
 function message(node) {
-  const list = (value) => (Array.isArray(value) ? value.filter((entry) => entry && typeof entry === "object") : []);
-  const lens = node.lens && ["rounds", "said", "thought"].every((name) =>
-    Array.isArray(node.lens[name]) && list(node.lens[name]).length === node.lens[name].length);
+  const list = (value) =>
+    Array.isArray(value) ? value.filter((entry) => entry && typeof entry === "object") : [];
+  const lens =
+    node.lens &&
+    ["rounds", "said", "thought"].every(
+      (name) =>
+        Array.isArray(node.lens[name]) && list(node.lens[name]).length === node.lens[name].length,
+    );
   return {
-    ...node, parent: text(node.parent) || null, text: text(node.text), thought: text(node.thought),
-    edit: text(node.edit), files: list(node.files), calls: list(node.calls), lens: lens ? node.lens : null,
-    name: text(node.name), model: text(node.model), error: text(node.error), notices: [],
+    ...node,
+    parent: text(node.parent) || null,
+    text: text(node.text),
+    thought: text(node.thought),
+    edit: text(node.edit),
+    files: list(node.files),
+    calls: list(node.calls),
+    lens: lens ? node.lens : null,
+    name: text(node.name),
+    model: text(node.model),
+    error: text(node.error),
+    notices: [],
     figures: numbers(node.figures ?? {}),
   };
 }
@@ -107,15 +125,24 @@ function message(node) {
 /** Keep the numbers within an object, and the objects that hold some. */
 function numbers(source) {
   if (typeof source !== "object" || Array.isArray(source)) return {};
-  return Object.fromEntries(Object.entries(source).flatMap(([name, value]) =>
-    typeof value === "number" ? [[name, value]] : value && typeof value === "object" ? [[name, numbers(value)]] : []));
+  return Object.fromEntries(
+    Object.entries(source).flatMap(([name, value]) =>
+      typeof value === "number"
+        ? [[name, value]]
+        : value && typeof value === "object"
+          ? [[name, numbers(value)]]
+          : [],
+    ),
+  );
 }
 
 function checked(source) {
-  const nodes = Object.fromEntries(Object.values(source?.nodes ?? {})
-    .filter((node) => ROLES.includes(node?.role) && text(node.id))
-    .map((node) => [node.id, message(node)]));
-  const leaf = nodes[source?.leaf] ? source.leaf : Object.keys(nodes).at(-1) ?? null;
+  const nodes = Object.fromEntries(
+    Object.values(source?.nodes ?? {})
+      .filter((node) => ROLES.includes(node?.role) && text(node.id))
+      .map((node) => [node.id, message(node)]),
+  );
+  const leaf = nodes[source?.leaf] ? source.leaf : (Object.keys(nodes).at(-1) ?? null);
   const made = conversation(source?.settings ?? {}, Number(source?.created) || Date.now());
   return { ...made, id: text(source?.id) || made.id, title: text(source?.title), nodes, leaf };
 }

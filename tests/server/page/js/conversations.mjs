@@ -16,7 +16,10 @@ function talk() {
 test("a conversation is named by its first message and read up to its leaf", () => {
   const { one } = talk();
   assert.equal(one.title, "Hello there");
-  assert.deepEqual(tree.path(one).map((node) => node.text), ["Hello there", "Hi"]);
+  assert.deepEqual(
+    tree.path(one).map((node) => node.text),
+    ["Hello there", "Hi"],
+  );
 });
 
 test("another answer stands beside the first, and each leads on to what followed it", () => {
@@ -24,7 +27,10 @@ test("another answer stands beside the first, and each leads on to what followed
   const more = tree.add(one, said.id, { role: "user", text: "More" }, 4);
   const other = tree.add(one, asked.id, { role: "assistant", text: "Ho" }, 5);
   assert.deepEqual(tree.siblings(one, said.id), [said.id, other.id]);
-  assert.deepEqual(tree.path(one).map((node) => node.text), ["Hello there", "Ho"]);
+  assert.deepEqual(
+    tree.path(one).map((node) => node.text),
+    ["Hello there", "Ho"],
+  );
   tree.select(one, said.id);
   assert.equal(one.leaf, more.id);
 });
@@ -33,7 +39,10 @@ test("a branch is a conversation of its own with the messages up to one", () => 
   const { one, asked } = talk();
   const copy = tree.branch(one, asked.id, 9);
   assert.notEqual(copy.id, one.id);
-  assert.deepEqual(tree.path(copy).map((node) => node.text), ["Hello there"]);
+  assert.deepEqual(
+    tree.path(copy).map((node) => node.text),
+    ["Hello there"],
+  );
   copy.nodes[asked.id].text = "changed";
   assert.equal(one.nodes[asked.id].text, "Hello there");
 });
@@ -47,7 +56,13 @@ test("a search finds all words in any order and case", () => {
 test("what was exported is imported as it was", () => {
   const { one } = talk();
   const [read] = tree.imported(tree.exported([one]));
-  assert.deepEqual(tree.path(read).map(({ role, text }) => [role, text]), [["user", "Hello there"], ["assistant", "Hi"]]);
+  assert.deepEqual(
+    tree.path(read).map(({ role, text }) => [role, text]),
+    [
+      ["user", "Hello there"],
+      ["assistant", "Hi"],
+    ],
+  );
   assert.equal(read.id, one.id);
 });
 
@@ -57,29 +72,72 @@ test("a file that is no export is refused with a reason", () => {
 });
 
 test("an import with odd things in it is read as far as it makes sense", () => {
-  const nodes = { a: { id: "a", parent: "b", role: "user", text: 5, files: "x", calls: {}, lens: 7 }, b: { id: "b", parent: "a", role: "assistant", text: "x", lens: { said: [1], rounds: "y" } }, c: null, d: { id: "d", role: "evil" } };
-  const [read] = tree.imported(JSON.stringify({ format: tree.FORMAT, conversations: [{ id: 3, nodes, leaf: "a" }] }));
+  const nodes = {
+    a: { id: "a", parent: "b", role: "user", text: 5, files: "x", calls: {}, lens: 7 },
+    b: { id: "b", parent: "a", role: "assistant", text: "x", lens: { said: [1], rounds: "y" } },
+    c: null,
+    d: { id: "d", role: "evil" },
+  };
+  const [read] = tree.imported(
+    JSON.stringify({ format: tree.FORMAT, conversations: [{ id: 3, nodes, leaf: "a" }] }),
+  );
   assert.deepEqual(Object.keys(read.nodes), ["a", "b"]);
-  assert.deepEqual(tree.path(read).map((node) => node.id).sort(), ["a", "b"]); // a circle ends
+  assert.deepEqual(
+    tree
+      .path(read)
+      .map((node) => node.id)
+      .sort(),
+    ["a", "b"],
+  ); // a circle ends
   assert.equal(read.nodes.a.text, "");
-  assert.deepEqual([read.nodes.a.files, read.nodes.a.calls, read.nodes.a.lens, read.nodes.b.lens], [[], [], null, null]);
+  assert.deepEqual(
+    [read.nodes.a.files, read.nodes.a.calls, read.nodes.a.lens, read.nodes.b.lens],
+    [[], [], null, null],
+  );
 });
 
 test("the request has the messages up to the leaf, and settings only where they are set", () => {
   const { one } = talk();
   const request = requestFor(one, "m");
-  assert.deepEqual(request.messages, [{ role: "user", content: "Hello there" }, { role: "assistant", content: "Hi" }]);
-  assert.deepEqual(Object.keys(request).sort(), ["localspec", "messages", "model", "return_progress", "stream", "stream_options"]);
+  assert.deepEqual(request.messages, [
+    { role: "user", content: "Hello there" },
+    { role: "assistant", content: "Hi" },
+  ]);
+  assert.deepEqual(Object.keys(request).sort(), [
+    "localspec",
+    "messages",
+    "model",
+    "return_progress",
+    "stream",
+    "stream_options",
+  ]);
   assert.deepEqual(request.localspec, { trace: true });
 });
 
 test("every setting has its field", () => {
   const { one } = talk();
-  one.settings = { system: "Be brief.", sampling: { temperature: 0.5 }, maxTokens: "20", seed: "7", stop: ["END"], banned: ["x"],
-    schema: '{"type":"object"}', tools: '{"name":"f"}', think: "off", budget: "100", drafts: true, proposer: "ngram", depth: "4", alternatives: 3 };
+  one.settings = {
+    system: "Be brief.",
+    sampling: { temperature: 0.5 },
+    maxTokens: "20",
+    seed: "7",
+    stop: ["END"],
+    banned: ["x"],
+    schema: '{"type":"object"}',
+    tools: '{"name":"f"}',
+    think: "off",
+    budget: "100",
+    drafts: true,
+    proposer: "ngram",
+    depth: "4",
+    alternatives: 3,
+  };
   const request = requestFor(one, "m");
   assert.equal(request.messages[0].content, "Be brief.");
-  assert.deepEqual([request.temperature, request.max_tokens, request.seed, request.stop, request.banned_strings], [0.5, 20, 7, ["END"], ["x"]]);
+  assert.deepEqual(
+    [request.temperature, request.max_tokens, request.seed, request.stop, request.banned_strings],
+    [0.5, 20, 7, ["END"], ["x"]],
+  );
   assert.deepEqual(request.response_format.json_schema.schema, { type: "object" });
   assert.deepEqual(request.tools, [{ type: "function", function: { name: "f" } }]);
   assert.deepEqual([request.enable_thinking, request.reasoning_budget_tokens], [false, 100]);
@@ -90,7 +148,10 @@ test("every setting has its field", () => {
 });
 
 test("settings of another kind are left out", () => {
-  assert.deepEqual(settingsOf({ stop: "x", seed: 5, system: "s", more: 1 }), settingsOf({ system: "s" }));
+  assert.deepEqual(
+    settingsOf({ stop: "x", seed: 5, system: "s", more: 1 }),
+    settingsOf({ system: "s" }),
+  );
   assert.deepEqual(settingsOf(null), settingsOf({}));
 });
 
@@ -108,9 +169,19 @@ test("a fence is longer than any in its text", () => {
 
 test("files are in the text, pictures are parts", () => {
   const one = tree.conversation({}, 1);
-  tree.add(one, null, { role: "user", text: "See.", files: [{ name: "a.txt", kind: "text", data: "A" }, { name: "p", kind: "picture", data: "data:image/png;base64,AA==" }] });
+  tree.add(one, null, {
+    role: "user",
+    text: "See.",
+    files: [
+      { name: "a.txt", kind: "text", data: "A" },
+      { name: "p", kind: "picture", data: "data:image/png;base64,AA==" },
+    ],
+  });
   const [message] = requestFor(one, "m").messages;
-  assert.deepEqual(message.content, [{ type: "image_url", image_url: { url: "data:image/png;base64,AA==" } }, { type: "text", text: "a.txt\n```\nA\n```\n\nSee." }]);
+  assert.deepEqual(message.content, [
+    { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } },
+    { type: "text", text: "a.txt\n```\nA\n```\n\nSee." },
+  ]);
 });
 
 test("calls and their results go back as the API has them", () => {
@@ -118,7 +189,9 @@ test("calls and their results go back as the API has them", () => {
   said.calls = [{ id: "c1", name: "f", arguments: "{}" }];
   tree.add(one, said.id, { role: "tool", callId: "c1", name: "f", text: "42" });
   const [, call, result] = requestFor(one, "m").messages;
-  assert.deepEqual(call.tool_calls, [{ id: "c1", type: "function", function: { name: "f", arguments: "{}" } }]);
+  assert.deepEqual(call.tool_calls, [
+    { id: "c1", type: "function", function: { name: "f", arguments: "{}" } },
+  ]);
   assert.deepEqual(result, { role: "tool", tool_call_id: "c1", content: "42" });
 });
 

@@ -7,21 +7,69 @@ const { Lens, classOf, sentence } = await import(`${site}/lens.js`);
 const { widths } = await import(`${site}/timeline.js`);
 const { Answer, figures } = await import(`${site}/answer.js`);
 
-const drafted = { drafted: 4, accepted: 2, by: "ngram", ms: 20, rounds: 1, said: [[2, "ngram"], [1, "ngram"], [3, "target"]] };
-const plain = { drafted: 0, accepted: 0, by: "nobody", ms: 40, rounds: 4, said: [[1, "target"], [1, "target"], [1, "target"], [1, "target"]] };
+const drafted = {
+  drafted: 4,
+  accepted: 2,
+  by: "ngram",
+  ms: 20,
+  rounds: 1,
+  said: [
+    [2, "ngram"],
+    [1, "ngram"],
+    [3, "target"],
+  ],
+};
+const plain = {
+  drafted: 0,
+  accepted: 0,
+  by: "nobody",
+  ms: 40,
+  rounds: 4,
+  said: [
+    [1, "target"],
+    [1, "target"],
+    [1, "target"],
+    [1, "target"],
+  ],
+};
 
 test("each token has its source and its round", () => {
   const lens = new Lens();
   lens.note({ ...plain, rounds: 1, said: [[1, "target"]] }, "said", "a");
   const rows = lens.note(drafted, "said", "bc d e");
-  assert.deepEqual(rows.map(({ length, by, round }) => [length, by, round]), [[2, "ngram", 1], [1, "ngram", 1], [3, "target", 1]]);
-  assert.deepEqual([...lens.sources()], [["target", 2], ["ngram", 2]]);
-  assert.deepEqual(lens.totals(), { rounds: 2, drafted: 4, accepted: 2 });
+  assert.deepEqual(
+    rows.map(({ length, by, round }) => [length, by, round]),
+    [
+      [2, "ngram", 1],
+      [1, "ngram", 1],
+      [3, "target", 1],
+    ],
+  );
+  assert.deepEqual(
+    [...lens.sources()],
+    [
+      ["target", 2],
+      ["ngram", 2],
+    ],
+  );
 });
 
 test("characters beyond the first plane count as one, as the server counts them", () => {
-  const rows = new Lens().note({ ...drafted, said: [[1, "ngram"], [1, "target"]] }, "said", "😀a");
-  assert.deepEqual(rows.map((row) => row.length), [2, 1]);
+  const rows = new Lens().note(
+    {
+      ...drafted,
+      said: [
+        [1, "ngram"],
+        [1, "target"],
+      ],
+    },
+    "said",
+    "😀a",
+  );
+  assert.deepEqual(
+    rows.map((row) => row.length),
+    [2, 1],
+  );
 });
 
 test("a text without a trace is the model's own", () => {
@@ -44,21 +92,57 @@ test("a round is told in a line", () => {
   const lens = new Lens();
   lens.note(drafted, "said", "");
   lens.note(plain, "said", "");
-  assert.equal(sentence(lens.rounds[0], 7), "Round 7: ngram drafted 4, 2 accepted, 2 rejected, 20 ms");
+  assert.equal(
+    sentence(lens.rounds[0], 7),
+    "Round 7: ngram drafted 4, 2 accepted, 2 rejected, 20 ms",
+  );
   assert.equal(sentence(lens.rounds[1], 8), "4 rounds without drafts, 10 ms each");
 });
 
 test("the first round has the width of others, as its time has the prompt in it", () => {
-  assert.deepEqual(widths([{ ms: 5000, count: 1 }, { ms: 10, count: 1 }, { ms: 30, count: 1 }]), [20, 10, 30]);
-  assert.deepEqual(widths([{ ms: 0, count: 1 }, { ms: 0, count: 3 }]), [1, 3]);
+  assert.deepEqual(
+    widths([
+      { ms: 5000, count: 1 },
+      { ms: 10, count: 1 },
+      { ms: 30, count: 1 },
+    ]),
+    [20, 10, 30],
+  );
+  assert.deepEqual(
+    widths([
+      { ms: 0, count: 1 },
+      { ms: 0, count: 3 },
+    ]),
+    [1, 3],
+  );
 });
 
 test("likely tokens go to the token that has their text", () => {
   const entry = (token, top = []) => ({ token, logprob: Math.log(0.5), top_logprobs: top });
-  const [first, second] = new Lens().note({ ...drafted, said: [[1, "ngram"], [2, "target"]] }, "said", "abc",
-    [entry("a"), entry("<end of something>"), entry("bc", [{ token: "bd", logprob: Math.log(0.25) }])]);
+  const [first, second] = new Lens().note(
+    {
+      ...drafted,
+      said: [
+        [1, "ngram"],
+        [2, "target"],
+      ],
+    },
+    "said",
+    "abc",
+    [
+      entry("a"),
+      entry("<end of something>"),
+      entry("bc", [{ token: "bd", logprob: Math.log(0.25) }]),
+    ],
+  );
   assert.equal(first.likely[0].token, "a");
-  assert.deepEqual(second.likely.map(({ token, share }) => [token, Number(share.toFixed(2))]), [["bc", 0.5], ["bd", 0.25]]);
+  assert.deepEqual(
+    second.likely.map(({ token, share }) => [token, Number(share.toFixed(2))]),
+    [
+      ["bc", 0.5],
+      ["bd", 0.25],
+    ],
+  );
 });
 
 test("a source that nobody knows has a colour", () => {
@@ -75,21 +159,35 @@ test("an answer is put together from its stream", () => {
   assert.equal(answer.read, 0.25);
   answer.take(chunk({ reasoning_content: "hm" }));
   answer.take(chunk({ content: "Hi" }, { localspec: drafted }));
-  answer.take(chunk({ tool_calls: [{ index: 0, id: "c1", function: { name: "f", arguments: "" } }] }));
+  answer.take(
+    chunk({ tool_calls: [{ index: 0, id: "c1", function: { name: "f", arguments: "" } }] }),
+  );
   answer.take(chunk({ tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] }));
-  answer.take({ choices: [{ delta: {}, finish_reason: "tool_calls" }], timings: { draft_n: 4, draft_n_accepted: 2, predicted_per_second: 50, speedup: 2 } });
+  answer.take({
+    choices: [{ delta: {}, finish_reason: "tool_calls" }],
+    timings: { draft_n: 4, draft_n_accepted: 2, predicted_per_second: 50, speedup: 2 },
+  });
   answer.take({ choices: [], usage: { completion_tokens: 12, prompt_tokens: 100 } });
   answer.end();
-  assert.deepEqual([node.thought, node.text, node.calls], ["hm", "Hi", [{ id: "c1", name: "f", arguments: '{"a":1}' }]]);
+  assert.deepEqual(
+    [node.thought, node.text, node.calls],
+    ["hm", "Hi", [{ id: "c1", name: "f", arguments: '{"a":1}' }]],
+  );
   assert.equal(answer.read, null);
-  assert.equal(figures(node), "12 tokens · 50.0 tokens/s, plain ≈ 25.0 (2.00× by estimate) · 2 of 4 drafted accepted (50%) · prompt 100");
+  assert.equal(
+    figures(node),
+    "12 tokens · 50.0 tokens/s, plain ≈ 25.0 (2.00× by estimate) · 2 of 4 drafted accepted (50%) · prompt 100",
+  );
 });
 
 test("an error in mid-answer is raised, and what came stays", () => {
   const node = {};
   const answer = new Answer(node);
   answer.take(chunk({ content: "half" }));
-  assert.throws(() => answer.take({ error: { message: "the server is shutting down" } }), /shutting down/);
+  assert.throws(
+    () => answer.take({ error: { message: "the server is shutting down" } }),
+    /shutting down/,
+  );
   answer.end({ error: "the server is shutting down" });
   assert.deepEqual([node.text, node.error], ["half", "the server is shutting down"]);
 });
