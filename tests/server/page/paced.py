@@ -49,6 +49,8 @@ class PacedServer:
         work = self._server.serve(sockets=[listener])
         self._thread = threading.Thread(target=lambda: asyncio.run(work))
         self._thread.start()
+        while not self._server.started:
+            time.sleep(0.001)
 
     async def _chat(self, request: Request) -> Response:
         await request.body()
@@ -62,7 +64,7 @@ class PacedServer:
             while sent < due:
                 drafted, accepted = ROUND if sent % 4 == 0 else (0, 0)
                 tokens = self.tokens[sent : sent + accepted + 1]
-                events.append(self._event(tokens, drafted, accepted))
+                events.append(self._event(tokens, drafted, min(accepted, len(tokens) - 1)))
                 sent += len(tokens)
             yield "".join(events)
             await asyncio.sleep(FRAME_SECONDS)

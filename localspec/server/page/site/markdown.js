@@ -10,6 +10,7 @@ const MATH = /^ {0,3}(\$\$|\\\[)/;
 const UNRIPE = /^[ \t]*(?:\d{1,9}[.)]?|[-*+#>|`~]{1,6})[ \t]*$/;
 const MAX_MARK = 24; // characters of a line that is looked at for that
 const MAX_DEPTH = 12; // of lists and quotes within each other; deeper ones are text
+const MAX_TOGETHER = 500; // items of a list, or rows of a table; more begin another one
 const MAX_LINE = 2000; // characters of a line that patterns look at
 
 /** Leave out a last line that may still become the mark of an item, a heading or a fence. */
@@ -126,7 +127,7 @@ class Parser {
     const first = ITEM.exec(this.head());
     const ordered = /\d/.test(first[2]);
     const items = [];
-    while (!this.over) {
+    while (!this.over && items.length < MAX_TOGETHER) {
       const match = ITEM.exec(this.head());
       if (!match || match[1].length > first[1].length + 3 || /\d/.test(match[2]) !== ordered) break;
       if (match[1].length < first[1].length || (items.length && RULE.test(this.head()))) break;
@@ -149,7 +150,7 @@ class Parser {
       if (!line.trim()) {
         if (!this.goesOn(width)) break;
         blank = true;
-      } else if (!within && (blank || starts(line))) break;
+      } else if (!within && (blank || ITEM.test(line) || starts(line))) break;
       lines.push(this.line().slice(Math.min(indent, width)));
       this.next();
     }
@@ -186,6 +187,7 @@ class Parser {
     this.next();
     const rows = [];
     while (!this.over && this.head().trim() && !starts(this.head(), false)) {
+      if (rows.length === MAX_TOGETHER) break;
       const row = cells(this.line());
       rows.push(head.map((_, at) => row[at] ?? ""));
       this.next();

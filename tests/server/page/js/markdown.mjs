@@ -84,6 +84,18 @@ test("items have what belongs to them: paragraphs, code, other lists, a box", ()
   assert.equal(list.items[2].blocks[1].text, "x");
 });
 
+test("a very long list goes on in another one, so that a growing one stays cheap", () => {
+  const lists = blocks(Array.from({ length: 1200 }, (_, at) => `${at + 1}. x`).join("\n"));
+  assert.deepEqual(
+    lists.map((list) => [list.from, list.items.length]),
+    [
+      [1, 500],
+      [501, 500],
+      [1001, 200],
+    ],
+  );
+});
+
 test("cells of tables are aligned and may hold bars", () => {
   const [table] = blocks("| a | b |\n|:--|--:|\n| `x \\| y` | 2 |");
   assert.deepEqual(table.align, ["start", "end"]);
