@@ -5,12 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from localspec.backend import Row
-from localspec.tokens import Tokens
-
-
-def is_picture(tokens: Tokens) -> bool:
-    """Return whether tokens, which are all alike, are positions of a picture."""
-    return bool(tokens[0] < 0)
 
 
 def is_mixed(row: Row) -> bool:
@@ -18,13 +12,18 @@ def is_mixed(row: Row) -> bool:
     return bool((row.tokens < 0).any())
 
 
-def parts(row: Row) -> list[Row]:
-    """Cut a row where texts and runs meet; each part has its share of the outputs."""
+def parts(row: Row, batch: int) -> list[Row]:
+    """Cut a row where texts and runs meet, and long runs; each part has its share of outputs."""
     pictured = row.tokens < 0
     borders = pictured[1:] != pictured[:-1]
     next_run = pictured[1:] & (np.diff(row.tokens) != -1)
+    pieces = [
+        piece
+        for tokens in np.split(row.tokens, np.flatnonzero(borders | next_run) + 1)
+        for piece in np.split(tokens, range(batch, len(tokens), batch))
+    ]
     cut, left = [], row.outputs
-    for tokens in reversed(np.split(row.tokens, np.flatnonzero(borders | next_run) + 1)):
+    for tokens in reversed(pieces):
         outputs = min(left, len(tokens))
         left -= outputs
         cut.append(row._replace(tokens=tokens, outputs=outputs, tentative=0))

@@ -92,11 +92,8 @@ class LlamaModel:
         logits_of: dict[int, list[Logits]] = {row.slot: [] for row in rows}
         last = list[Row]()
         for row in rows:
-            *ahead, end = parts(row)
-            if is_mixed(end):
-                ahead.append(end)
-            else:
-                last.append(end)
+            *ahead, end = parts(row, self.batch)
+            (ahead if is_mixed(end) else last).append(end)
             for part in ahead:
                 read = self._look(part, sight) if is_mixed(part) else self.forward([part])[0]
                 logits_of[row.slot].append(read.copy())
@@ -106,24 +103,16 @@ class LlamaModel:
 
     def _look(self, row: Row, sight: LlamaSight) -> Logits:
         """Read a picture, or as much of it as the row has."""
-        run = sight.run(int(row.tokens[0]))
-        assert not run.whole or len(row.tokens) == run.name.length
-        embeddings, logits = sight.embeddings(run), list[Logits]()
-        for at in range(0, len(row.tokens), self.batch):
-            tokens = row.tokens[at : at + self.batch]
-            left = len(row.tokens) - at - len(tokens)
-            outputs = max(0, min(row.outputs - left, len(tokens)))
-            offset = run.first - int(tokens[0])
-            hidden = embeddings[offset : offset + len(tokens)]
-            part = Part(row.slot, self._lengths[row.slot], tokens, outputs, hidden)
-            piece = row._replace(tokens=tokens, outputs=outputs)
-            try:
-                read = self._decode([piece], partial(self._context.look, part, run.piece, offset))
-            except BackendError:
-                self._repair(row.slot)
-                raise
-            logits.append(read.copy())
-        return np.concatenate(logits)
+        run, count = sight.run(int(row.tokens[0])), len(row.tokens)
+        assert not run.whole or count == run.name.length
+        offset = run.first - int(row.tokens[0])
+        hidden = sight.embeddings(run)[offset : offset + count]
+        part = Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs, hidden)
+        try:
+            return self._decode([row], partial(self._context.look, part, run.piece, offset))
+        except BackendError:
+            self._repair(row.slot)
+            raise
 
     def _gather(self, widths: Mapping[int, int]) -> Sequence[int]:
         """Bring slots together if they are apart; return idle ones that are to be run with them.

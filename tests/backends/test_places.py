@@ -63,7 +63,7 @@ def test_what_was_saved_is_restored_behind_other_data(places):
 
 def test_a_row_is_cut_where_texts_and_pictures_meet():
     row = Row(3, tokens_of([5, 6, -9, -10, -11, -13, -14, 7, 8]), outputs=5, tentative=1)
-    cut = parts(row)
+    cut = parts(row, 8)
     assert [part.tokens.tolist() for part in cut] == [[5, 6], [-9, -10, -11], [-13, -14], [7, 8]]
     assert [part.outputs for part in cut] == [0, 1, 2, 2]
     assert [part.tentative for part in cut] == [0, 0, 0, 1]
@@ -72,9 +72,16 @@ def test_a_row_is_cut_where_texts_and_pictures_meet():
 
 
 def test_runs_are_told_apart_in_any_order():
-    assert [p.tokens.tolist() for p in parts(Row(0, tokens_of([-20, -21, -9, -10])))] == [
+    assert [p.tokens.tolist() for p in parts(Row(0, tokens_of([-20, -21, -9, -10])), 8)] == [
         [-20, -21],
         [-9, -10],
     ]
-    [part] = parts(Row(0, tokens_of([4, 5])))
+    [part] = parts(Row(0, tokens_of([4, 5])), 8)
     assert part.tokens.tolist() == [4, 5]
+
+
+def test_a_run_that_is_longer_than_a_batch_is_read_in_several():
+    row = Row(0, tokens_of([4, *range(-9, -14, -1), 5]), outputs=4)
+    cut = parts(row, 2)
+    assert [part.tokens.tolist() for part in cut] == [[4], [-9, -10], [-11, -12], [-13], [5]]
+    assert [part.outputs for part in cut] == [0, 0, 2, 1, 1]
