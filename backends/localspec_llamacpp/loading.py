@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -28,7 +29,6 @@ from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library, nextn
 from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.projector import Projector
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
@@ -36,9 +36,10 @@ from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.projector import describe as describe_projector
 from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
-from localspec_llamacpp.sight import LlamaSight
-from localspec_llamacpp.sight_opening import open_projector, wide_enough
 from localspec_llamacpp.tokenizer import GgufTokenizer
+
+if TYPE_CHECKING:
+    from localspec_llamacpp.sight import LlamaSight
 
 BIT_EXACT = "f16,bf16"  # keys and values
 MAX_SNAPSHOTS = 8  # each takes as much memory as the states of a text
@@ -52,12 +53,14 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     LOG.verbose = options.verbose
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
     weights = ModelWeights(path, place, head=options.head == path, tell=tell)
-    projector: Projector | None = None
+    sight: LlamaSight | None = None
     try:
         check_kind(weights, footprint)
         if options.projector:
-            projector = open_projector(weights, options, place, options.threads or physical_cores())
-            options = wide_enough(options, projector.widest)
+            from localspec_llamacpp.sight_opening import open_sight  # 10 ms that few models spend
+
+            sight = open_sight(weights, options, place, options.threads or physical_cores())
+            options = replace(options, batch=sight.batch)
         weights.load_adapters(options.adapters)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
@@ -65,11 +68,10 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
         if options.head:
             head = head_of(plan_head(weights, form, options, place), context, options)
         remote.end_silence()
-        sight = LlamaSight(projector, options.batch) if projector else None
         return LlamaModel(weights, context, tokenizer, options, head, sight)
     except BaseException:
-        if projector:
-            projector.close()
+        if sight:
+            sight.close()
         weights.close()
         raise
 

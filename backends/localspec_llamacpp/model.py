@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,11 @@ from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.head import FreedHead, LlamaHead
 from localspec_llamacpp.mixed_rows import is_mixed, parts
 from localspec_llamacpp.order import exchanges
-from localspec_llamacpp.sight import LlamaSight
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
+
+if TYPE_CHECKING:
+    from localspec_llamacpp.sight import LlamaSight
 
 WIDE = 4  # rows: gaps with more than one idle slot for this many are wide
 PATIENCE = 3  # batches with a gap between slots before texts are moved, which takes about as long

@@ -28,7 +28,6 @@ from localspec_llamacpp.loading import (
     set_up,
     shape,
 )
-from localspec_llamacpp.sight_opening import open_projector, wide_enough, working_bytes
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
 
@@ -56,7 +55,7 @@ class LlamaRehearsal:
         check(self._headers, Options())
         self._path = path
         self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
-        self._projectors: dict[tuple[Path, LayerPlacement], tuple[int, int]] = {}
+        self._projectors: dict[tuple[Path, LayerPlacement, bool], tuple[int, int]] = {}
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -89,7 +88,7 @@ class LlamaRehearsal:
         if self._headers.pooling:
             return pooled_needs(model, options)
         widest, seeing = self._projected(model.weights, options)
-        options = wide_enough(options, widest)
+        options = replace(options, batch=max(options.batch, widest))
         LOG.take_sizes()
         LOG.take_caches()
         context = self._context(model.weights, options)
@@ -103,10 +102,13 @@ class LlamaRehearsal:
         """Load a projector; return the batch that it needs, and the bytes that it computes in."""
         if not options.projector:
             return 0, 0
-        key = options.projector, placement(options)
+        place = placement(options)
+        key = options.projector, place, options.projector_on_host
         if key not in self._projectors:
+            from localspec_llamacpp.sight_opening import open_projector, working_bytes
+
             LOG.take_sizes()
-            projector = open_projector(weights, options, key[1], physical_cores())
+            projector = open_projector(weights, options, place, physical_cores())
             self._projectors[key] = projector.widest, working_bytes(LOG.take_sizes())
             projector.close()
         return self._projectors[key]

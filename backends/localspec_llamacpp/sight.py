@@ -44,7 +44,8 @@ class LlamaSight:
         self, projector: Projector, batch: int, read: Callable[[bytes], Pixels] = rgb_pixels
     ) -> None:
         """See by a projector; a picture that is read whole has room in `batch` positions."""
-        self._projector, self._batch, self._read = projector, batch, read
+        self.batch = batch
+        self._projector, self._read = projector, read
         self._lock = Lock()
         self._kept: OrderedDict[bytes, Sequence[Tokens | LlamaRun]] = OrderedDict()
         self._runs: weakref.WeakValueDictionary[int, LlamaRun] = weakref.WeakValueDictionary()
@@ -69,10 +70,10 @@ class LlamaSight:
 
     def _run(self, name: RunName, piece: Piece) -> LlamaRun:
         """Make a run, unless a text still holds the same one."""
-        if piece.whole and piece.length > self._batch:
+        if piece.whole and piece.length > self.batch:
             raise UsageError(
                 f"this picture takes {piece.length:,} positions that must be read at once, and "
-                f"this model was loaded for {self._batch:,}: send a smaller picture"
+                f"this model was loaded for {self.batch:,}: send a smaller picture"
             )
         first = NUMBERS.first(name)
         run = self._runs.get(first) or LlamaRun(name, first, piece.whole, piece)

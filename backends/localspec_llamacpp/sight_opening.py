@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from localspec.backend import Options
 from localspec_llamacpp import devices
 from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.bindings.projector import Projector
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+from localspec_llamacpp.sight import LlamaSight
+
+
+def open_sight(
+    weights: ModelWeights, options: Options, place: LayerPlacement, threads: int
+) -> LlamaSight:
+    """Load a projector; batches must have room for a picture that it wants read at once."""
+    projector = open_projector(weights, options, place, threads)
+    return LlamaSight(projector, max(options.batch, projector.widest))
 
 
 def open_projector(
@@ -17,14 +25,10 @@ def open_projector(
 ) -> Projector:
     """Load a projector: on the first GPU here that has layers, else with the host."""
     assert options.projector is not None
-    here = {gpu.pointer for gpu in devices.local()} if place.devices and place.layers else set()
+    on_gpu = place.devices and place.layers and not options.projector_on_host
+    here = {gpu.pointer for gpu in devices.local()} if on_gpu else set()
     device = next((pointer for pointer in place.devices if pointer in here), None)
     return Projector(options.projector, weights, device=device, threads=threads)
-
-
-def wide_enough(options: Options, widest: int) -> Options:
-    """Make batches as large as a picture that must be read in one."""
-    return replace(options, batch=max(options.batch, widest))
 
 
 def working_bytes(sizes: Sequence[BufferSize]) -> int:

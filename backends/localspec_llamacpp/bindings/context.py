@@ -7,7 +7,7 @@ import mmap
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -30,8 +30,10 @@ from localspec_llamacpp.bindings.batch import (
 )
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.places import Places, Stretch
-from localspec_llamacpp.bindings.projector import Piece
 from localspec_llamacpp.bindings.weights import ModelWeights
+
+if TYPE_CHECKING:
+    from localspec_llamacpp.bindings.projector import Piece
 
 # Types that keys and values can have, by ggml's numbers
 KV_TYPES = {
