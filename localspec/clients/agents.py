@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localspec.clients.endpoint import Endpoint
+from localspec.templates.message import Json
 
 PROVIDER = "localspec"
 
@@ -62,6 +63,7 @@ def codex(server: Endpoint, _: Path) -> Setup:
         "model_provider": PROVIDER,
         **{f"model_providers.{PROVIDER}.{key}": value for key, value in provider.items()},
         "model_context_window": server.context,
+        "tools.view_image": server.sees,  # of a model that it does not know it thinks that it sees
         "check_for_update_on_startup": False,
         "analytics.enabled": False,
     }
@@ -72,11 +74,15 @@ def codex(server: Endpoint, _: Path) -> Setup:
 
 def opencode(server: Endpoint, _: Path) -> Setup:
     limit = {"context": server.context, "output": server.longest_reply}
+    pictures: dict[str, Json] = {}
+    if server.sees:
+        modalities: Json = {"input": ["text", "image"], "output": ["text"]}
+        pictures = {"attachment": True, "modalities": modalities}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "LocalSpec",
         "options": {"baseURL": server.api, "apiKey": server.token},
-        "models": {server.model: {"name": server.model, "limit": limit}},
+        "models": {server.model: {"name": server.model, "limit": limit, **pictures}},
     }
     model = f"{PROVIDER}/{server.model}"
     config = {
@@ -124,6 +130,7 @@ def aider(server: Endpoint, folder: Path) -> Setup:
         "output_cost_per_token": 0,
         "litellm_provider": "openai",
         "mode": "chat",
+        "supports_vision": server.sees,
     }
     return Setup(
         {
@@ -164,6 +171,7 @@ def crush(server: Endpoint, folder: Path) -> Setup:
         "name": server.model,
         "context_window": server.context,
         "default_max_tokens": server.longest_reply,
+        "supports_attachments": server.sees,
     }
     provider = {
         "name": "LocalSpec",

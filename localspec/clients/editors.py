@@ -30,7 +30,7 @@ def vscode(server: Endpoint) -> Connection:
         "name": server.model,
         "url": f"{server.api}/chat/completions",
         "toolCalling": True,
-        "vision": False,
+        "vision": server.sees,
         "maxInputTokens": server.context - server.longest_reply,
         "maxOutputTokens": server.longest_reply,
     }
@@ -53,7 +53,7 @@ def zed(server: Endpoint) -> Connection:
         "max_output_tokens": server.longest_reply,
         "capabilities": {
             "tools": True,
-            "images": False,
+            "images": server.sees,
             "parallel_tool_calls": True,
             "prompt_cache_key": False,
         },
@@ -96,7 +96,7 @@ def continue_(server: Endpoint) -> Connection:
         "provider": "openai",
         **common,
         "roles": ["chat", "edit", "apply"],
-        "capabilities": ["tool_use"],
+        "capabilities": ["tool_use", *(["image_input"] if server.sees else [])],
     }
     # By the path of Mistral's API, which has the text before and behind: the server knows the
     # model's tokens for that, and Continue only those of some models' names.

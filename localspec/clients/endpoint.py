@@ -15,6 +15,7 @@ class Endpoint:
     key: str = ""
     fills_in: bool = False  # what belongs between two texts
     fill_in_format: str = ""  # the family of its tokens for that, by Zed's names
+    sees: bool = False  # whether it takes pictures in
 
     @property
     def api(self) -> str:

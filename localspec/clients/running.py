@@ -39,7 +39,14 @@ def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
     if name not in by_name and (stem := Path(name).stem) in by_name:
         name = stem  # as the server calls a file
     require_known(wire.address, name, by_name)
-    return Endpoint(wire.address, name, count(by_name[name], "context_length"), key)
+    context = count(by_name[name], "context_length")
+    return Endpoint(wire.address, name, context, key, sees=sees(by_name[name]))
+
+
+def sees(fields: Object) -> bool:
+    """Tell whether a listed model takes pictures in."""
+    inputs = objects(fields.get("architecture")).get("input_modalities")
+    return isinstance(inputs, list) and "image" in inputs
 
 
 def models_of(wire: Wire) -> dict[str, Object]:

@@ -30,6 +30,7 @@ from localspec.server.inspection.recent_lines import RecentLines
 from localspec.server.inspection.routes import Inspected, inspection
 from localspec.server.llamacpp.routes import LLAMA_CPP
 from localspec.server.lmstudio.routes import LM_STUDIO
+from localspec.server.media_intake import Fetch, MediaIntake, MediaLimits
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
@@ -77,6 +78,8 @@ class Terms:
     prefix: str = ""  # a path under which every path is answered too
     strict: bool = False  # whether fields without effect are rejected
     page: bool = True  # whether browsers get a page at /
+    media: MediaLimits = field(default_factory=MediaLimits)
+    fetch: Fetch | None = None  # gets pictures at addresses; None: these are refused
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
@@ -99,6 +102,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     manager = Manager(terms.manage, terms.origins)
     limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
     preparing = Preparing()
+    intake = MediaIntake(preparing, terms.media, terms.fetch)
     handler = RequestHandler(
         host,
         limit,
@@ -107,6 +111,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         metrics,
         ignored,
         preparing,
+        intake,
         terms.quotes,
         terms.strict,
         terms.page,

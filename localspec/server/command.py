@@ -36,6 +36,7 @@ from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening, page_address
+from localspec.server.media_intake import Fetch, MediaLimits
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
@@ -205,7 +206,15 @@ def terms_of(options: ServingOptions) -> Terms:
         page=not options.no_page,
         responses=options.response_store,
         cache_dir=options.cache_dir,
+        media=MediaLimits(options.max_images, options.max_image_size, options.max_image_pixels),
+        fetch=fetcher() if options.fetch_images else None,
     )
+
+
+def fetcher() -> Fetch:
+    from localspec.server.fetching import Fetcher  # HTTP takes its time to import
+
+    return Fetcher().fetch
 
 
 def hosts_of(options: ServingOptions) -> tuple[str, ...]:

@@ -13,9 +13,11 @@ from typing import Protocol, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from localspec.media import Medium
 from localspec.prefix_cache.text_form import packed
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, refused
+from localspec.server.media_intake import MediaIntake
 from localspec.server.model_host import ModelHost
 from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.metrics import Metrics
@@ -25,6 +27,7 @@ from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import SSE, Answer, Streaming, while_listening
 from localspec.server.requests.leniency import safe
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared
 from localspec.server.requests.reading import is_short
 from localspec.server.safety import Manager
@@ -49,7 +52,10 @@ class Body(Protocol):
 
 
 class PromptBody(Body, Protocol):
-    def prepare(self, served: Served) -> Sequence[Prepared]:
+    def references(self) -> Sequence[MediaReference]:
+        """List its pictures and sounds in the order in which they stand in its prompts."""
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> Sequence[Prepared]:
         """Render and tokenise its prompts; slow, so not on the event loop."""
 
 
@@ -83,6 +89,7 @@ class RequestHandler:
     metrics: Metrics
     ignored: Ignored
     preparing: Preparing
+    intake: MediaIntake
     quotes: bool = False  # whether the log quotes prompts and replies
     strict: bool = False  # whether fields without effect are rejected
     page: bool = True  # whether browsers get a page
@@ -125,9 +132,10 @@ class RequestHandler:
         """Answer a request, by a stream if its client wants one."""
         body, places = api_request.body, api_request.prompts * api_request.copies
         await self.report_ignored(request, body, api_request.also_ignored)
+        media = await self.take_media(request, body)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(self.host.lease(body.model, places))
-            prompts = await self.run(request, partial(body.prepare, served))
+            prompts = await self.run(request, partial(body.prepare, served, media))
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
             if self.quotes:
                 quote(prompts)
@@ -148,9 +156,21 @@ class RequestHandler:
     async def count_tokens(self, request: Request, body: PromptBody) -> int:
         """Count the tokens of a prompt without answering it."""
         await self.report_ignored(request, body)
+        media = await self.take_media(request, body)
         async with self.host.lease(body.model) as served:
-            [prepared] = await self.run(request, partial(body.prepare, served))
+            [prepared] = await self.run(request, partial(body.prepare, served, media))
             return len(prepared.tokens)
+
+    async def take_media(self, request: Request, body: PromptBody) -> Sequence[Medium]:
+        """Return the pictures and sounds of a request, if its model takes them in."""
+        references = body.references()
+        if not references:
+            return ()
+        kinds = {reference.kind for reference in references if reference.kind}
+        self.host.require_media(body.model, kinds)
+        media = await self.intake.take(request, references)
+        self.host.require_media(body.model, {medium.kind for medium in media})
+        return media
 
 
 def prefix_hash(prompts: Sequence[Prepared]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Set
+from typing import Protocol, get_args
 
+from localspec.media import Kind as MediaKind
 from localspec.memory.machine import Pool
 from localspec.runtime.runtime import LoadedFacts
 from localspec.server.faults import Refused, not_offered, refused
@@ -15,6 +16,8 @@ EXAMPLES: Mapping[Kind, str] = {
     "embedding": ", such as all-minilm",
     "reranking": ", such as bge-reranker-v2-m3",
 }
+MEDIA: tuple[MediaKind, ...] = get_args(MediaKind)
+WORDS: Mapping[MediaKind, str] = {"image": "pictures", "audio": "sounds"}
 
 
 class Resident(Protocol):
@@ -38,6 +41,14 @@ def wrong_kind(name: str, does: Kind, asked: Kind, other: str) -> Refused:
     way = f"ask for {other}" if other else missing(asked)
     text = f"{name} {DOES[does]}, and this is for a model that {DOES[asked]}: {way}"
     return refused(text, "model")
+
+
+def takes_none(name: str, able: Set[MediaKind], asked: Set[MediaKind], other: str) -> Refused:
+    """Refuse pictures or sounds for a model, and name another that takes them in."""
+    takes = " and ".join(["text", *(WORDS[kind] for kind in MEDIA if kind in able)])
+    lacks = " and ".join(WORDS[kind] for kind in MEDIA if kind in asked) or "pictures or sounds"
+    way = f"ask for {other}" if other else f"no model is served that takes {lacks}"
+    return refused(f"{name} takes {takes} only, and the request has {lacks}: {way}", "model")
 
 
 def nothing_for(asked: Kind) -> Refused:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Literal
 
 from localspec.engine.job import Result
 from localspec.errors import DoesNotFit, LocalSpecError, OutOfMemory
+from localspec.media import Kind as MediaKind
 from localspec.runtime.phases import Phase, TellPhase
 from localspec.server.faults import overloaded
+from localspec.server.kinds import takes_none
 from localspec.server.model_events import ModelEvents
 from localspec.server.model_facts import UNREAD, ModelFacts, facts
 from localspec.server.offers import Offers, ServedOffer
 from localspec.server.replies.bell import Bell
-from localspec.server.served import Served
+from localspec.server.served import Served, media_of
 from localspec.vector_model import Kind
 
 State = Literal["unloaded", "loading", "loaded"]
@@ -60,6 +62,21 @@ class ModelHost:
             self._facts.pop(name, None)
             self.failed.pop(name, None)
             self.events.publish(name, "model_remove")
+
+    def require_media(self, name: str, kinds: Set[MediaKind]) -> None:
+        """Refuse pictures and sounds that the model which answers for a name does not take in."""
+        offer = self.offers.answering(name)
+        if not self._takes(offer, kinds):
+            others = (o.name for o in self.offers.of_kind("text") if self._takes(o, kinds))
+            raise takes_none(offer.name, self.media_of(offer), kinds, next(others, ""))
+
+    def _takes(self, offer: ServedOffer, kinds: Set[MediaKind]) -> bool:
+        """Return whether a model takes in these kinds, and any where there are none."""
+        able = self.media_of(offer)
+        return bool(able) and kinds <= able
+
+    def media_of(self, offer: ServedOffer) -> frozenset[MediaKind]:
+        return media_of(offer, self.loaded.get(offer.name))
 
     @asynccontextmanager
     async def lease(

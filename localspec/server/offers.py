@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from localspec.backend import Footprint
 from localspec.errors import UnknownModel
+from localspec.media import Kind as MediaKind
 from localspec.runtime.phases import TellPhase
 from localspec.sampling.parameters import Sampling
 from localspec.server.kinds import Resident, nothing_for, wrong_kind
@@ -44,6 +45,7 @@ class ServedOffer:
     reasoning_budget: int = -1  # tokens of thought, where a request leaves that open; -1: no limit
     reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
     adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
+    media: frozenset[MediaKind] = frozenset()  # what it takes in beside texts, by its files
     bench: tuple[str, ...] = ()  # how `localspec bench` is called for it; empty: not from here
 
     def answers_to(self, name: str) -> bool:
@@ -89,7 +91,7 @@ class Offers(dict[str, ServedOffer]):
 
         A model of another kind is refused; of no kind, any will do.
         """
-        able = self._of_kind(kind)
+        able = self.of_kind(kind)
         named = self._find(name) if name else None
         if named is None:
             if kind and self and not able:
@@ -105,7 +107,7 @@ class Offers(dict[str, ServedOffer]):
 
     def is_unknown(self, name: str, kind: Kind) -> bool:
         """Return whether another model than the named one answers, though there are several."""
-        return len(self._of_kind(kind)) > 1 and not self.knows(name)
+        return len(self.of_kind(kind)) > 1 and not self.knows(name)
 
-    def _of_kind(self, kind: Kind | None) -> list[ServedOffer]:
+    def of_kind(self, kind: Kind | None) -> list[ServedOffer]:
         return [offer for offer in self.values() if kind in (None, offer.kind)]

@@ -23,9 +23,11 @@ from localspec.commands.options.reply import budget_message_option, budget_optio
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.errors import UsageError
+from localspec.pictures.header import MAX_PIXELS
 
 KEY = "LOCALSPEC_API_KEY"
 STORED = 1024  # responses
+MAX_IMAGES = 100  # pictures of a request
 FOR_AGENTS = 16_384  # tokens of context, below which coding agents have too little
 
 
@@ -67,6 +69,16 @@ class ServingOptions:
         SECONDS, "Seconds after which a reply is ended.", "SECONDS", default=600.0
     )
     body_limit: int = option(Bytes(), "Maximum size of a request's body.", default=32 << 20)
+    max_images: int = option(
+        click.IntRange(0), "Maximum number of pictures in a request.", default=MAX_IMAGES
+    )
+    max_image_size: int = option(
+        Bytes(), "Maximum size of a request's pictures, as files.", default=32 << 20
+    )
+    max_image_pixels: int = option(
+        click.IntRange(1, MAX_PIXELS), "Maximum number of pixels of a picture.", default=MAX_PIXELS
+    )
+    fetch_images: bool = flag("Pictures fetched from web addresses that clients send.")
     idle: float | None = option(
         SECONDS, "Seconds without use after which a model is unloaded.", "SECONDS"
     )

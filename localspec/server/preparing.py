@@ -31,6 +31,8 @@ class Preparing:
 
     def admit(self, request: Request) -> None:
         """Queue a request with the other large ones, or refuse it if too many wait."""
+        if LARGE in request.scope:
+            return
         if self._waiting >= MAX_WAITING:
             raise overloaded(f"{self._waiting} large requests wait to be read; {MAX_WAITING} may")
         request.scope[LARGE] = True

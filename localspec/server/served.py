@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from weakref import WeakSet
 
 from localspec.engine.job import Job, Result
+from localspec.media import Kind as MediaKind
 from localspec.runtime.runtime import Runtime
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.server.kinds import Resident
@@ -69,3 +70,10 @@ class Served:
     def waiting(self) -> int:
         """The number of requests that wait for a slot."""
         return self.users - self.busy
+
+
+def media_of(offer: ServedOffer, served: Served | None) -> frozenset[MediaKind]:
+    """Return what a model takes in beside texts: as it was loaded, or else as its files say."""
+    if served is None or offer.kind != "text":
+        return offer.media
+    return served.runtime.sight.kinds if served.runtime.sight else frozenset()

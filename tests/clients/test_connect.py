@@ -14,11 +14,12 @@ from localspec.clients import editors
 from localspec.clients.command import PROGRAMS
 from localspec.clients.editors import EDITORS
 from localspec.clients.endpoint import Endpoint
-from localspec.clients.running import fill_in_format, with_fill_in
+from localspec.clients.running import endpoint_at, fill_in_format, with_fill_in
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from tests.server.coder import Coder
 from tests.server.scripted import Server
+from tests.server.seeing import seeing
 
 SERVER = Endpoint("http://127.0.0.1:9", "the-model", 8000, "the-key")
 
@@ -39,6 +40,24 @@ def test_settings_of_every_program_have_address_and_model_and_no_key(server, cap
     assert "# write the server's API key in place of ********\n" in out
     if program != "open-webui":  # which lists the models itself
         assert "scripted" in out
+
+
+@pytest.mark.parametrize(
+    ("program", "setting"),
+    [("vscode", '"vision": true'), ("zed", '"images": true'), ("continue", '"image_input"')],
+)
+def test_an_editor_hears_whether_the_model_sees(program, setting):
+    assert setting in EDITORS[program](replace(SERVER, sees=True)).text
+    assert setting not in EDITORS[program](SERVER).text
+
+
+def test_a_server_is_asked_whether_its_model_sees(server):
+    assert not endpoint_at(server.address, "the-key").sees
+    seer = seeing()
+    try:
+        assert endpoint_at(seer.address, "").sees
+    finally:
+        seer.close()
 
 
 def test_the_command_names_the_programs_there_are():

@@ -153,6 +153,26 @@ def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
         assert file.parent == tmp_path
 
 
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("opencode", '"attachment": true'),
+        ("opencode", '"input": ["text", "image"]'),
+        ("codex", "tools.view_image=true"),
+        ("aider", '"supports_vision": true'),
+        ("crush", '"supports_attachments": true'),
+    ],
+)
+def test_an_agent_hears_whether_the_model_sees(name, setting, tmp_path):
+    def told(sees: bool) -> str:
+        setup = AGENTS[name].setup(Endpoint("http://h:1", "m", 40_000, sees=sees), tmp_path)
+        told = [*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()]
+        return " ".join(told)
+
+    assert setting in told(True)
+    assert setting not in told(False)
+
+
 @POSIX
 def test_an_agent_ends_when_the_system_ends_its_launch(server, tmp_path, monkeypatch):
     """As a terminal that is closed does."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 import numpy as np
@@ -30,7 +31,7 @@ from localspec.server.connections import BoundedServer, Connection, ConnectionLi
 from localspec.server.listening import bind
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.offers import ServedOffer
-from localspec.testing import Alphabet, ScriptedModel
+from localspec.testing import Alphabet, ScriptedModel, ScriptedSight
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
 START, END = 256, 257
@@ -72,13 +73,21 @@ class Bytes(Alphabet):
         return np.array([*tokens, *text.encode()], np.int32)
 
 
-def script(tokenizer: Bytes, replies: Mapping[str, str]):
-    """Answer each last message with the reply that is written for it, or repeat it."""
+def script(
+    tokenizer: Bytes, replies: Mapping[str, str], labels: Mapping[int, str] = MappingProxyType({})
+):
+    """Answer each last message with the reply that is written for it, or repeat it.
+
+    Labels are what it says for positions of pictures.
+    """
+
+    def spelling(token: int) -> bytes:
+        return bytes([token]) if token < 256 else labels.get(token, "").encode()
 
     def logits(context: Sequence[int]):
         found = np.zeros(tokenizer.size, np.float32)
         starts = [at for at, token in enumerate(context) if token == START]
-        asked = bytes(t for t in context[starts[-2] + 1 :] if t < 256) if starts[1:] else b""
+        asked = b"".join(map(spelling, context[starts[-2] + 1 :])) if starts[1:] else b""
         said = asked.partition(b"\n")[2].partition(b"\nassistant\n")[0]
         message = said.decode("utf-8", "replace").strip()
         message = message.removesuffix("\nassistant").strip()
@@ -96,8 +105,8 @@ class Paused(ScriptedModel):
     pause = 0.0
     adapters: Sequence[Adapter] = ()
 
-    def __init__(self, logits, tokenizer) -> None:
-        super().__init__(logits, tokenizer)
+    def __init__(self, logits, tokenizer, sight: ScriptedSight | None = None) -> None:
+        super().__init__(logits, tokenizer, sight=sight)
         self.scales: Scales = ()
         self.used: list[Scales] = []  # in each forward
 
@@ -125,6 +134,8 @@ class Server:
     cache: Path | None = None  # a folder for what clients save
     adapters: Sequence[Adapter] = ()
     alphabet: Callable[[str], Bytes] = Bytes  # of a chat template
+    sight: ScriptedSight | None = None
+    labels: Mapping[int, str] = field(default_factory=dict)  # what it says for pictures
     beside: Sequence[ServedOffer] = ()  # other models
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
@@ -134,7 +145,8 @@ class Server:
 
     def __post_init__(self) -> None:
         tokenizer = self.alphabet(self.template)
-        self.model = Paused(script(tokenizer, self.replies), tokenizer)
+        logits = script(tokenizer, self.replies, self.labels)
+        self.model = Paused(logits, tokenizer, self.sight)
         self.model.context, self.model.slots = 8192, self.slots
         self.model.pause, self.model.adapters = self.pause, self.adapters
 
@@ -163,6 +175,7 @@ class Server:
                 family="llama",
                 slots=self.slots,
                 adapters=OfferedAdapters("scripted", self.adapters),
+                media=self.sight.kinds if self.sight else frozenset(),
             )
         ]
         self.app = application([*offers, *self.beside], self.terms)

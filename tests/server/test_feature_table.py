@@ -46,6 +46,10 @@ TESTS = {
         "backends/test_llamacpp_adapters.py",
         "texts_with_adapters_and_drafts_are_what_they_are_alone",
     ),
+    "[pictures](#pictures)": (
+        "server/test_pictures.py",
+        "drafts_change_nothing_of_what_is_said_of_pictures",
+    ),
     "several requests at once": (
         "decoding/test_exactness.py",
         "a_sequence_does_not_depend_on_its_neighbours",

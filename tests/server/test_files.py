@@ -22,7 +22,7 @@ WAYS = {
 }
 OTHERS = {
     "a PDF": b64encode(b"%PDF-1.7\n1 0 obj").decode(),
-    "bytes": "data:image/png;base64," + b64encode(b"\x89PNG\r\n\x1a\n\0").decode(),
+    "bytes": "data:font/woff2;base64," + b64encode(b"wOF2\xff\0").decode(),
     "zeros": b64encode(b"a\0b").decode(),
     "no base64": "*** nothing ***",
 }

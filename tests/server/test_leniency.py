@@ -117,7 +117,7 @@ def test_a_header_has_each_name_once_and_only_safe_ones():
     ("path", "more", "named"),
     [
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
-        (CHAT, {"messages": [{**HERE[0], "images": ["aGk="]}]}, "images"),
+        (CHAT, {"messages": [{**HERE[0], "images": ["aGk="]}]}, "pictures"),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "audio"),
         (CHAT, {"tools": [{"type": "web_search"}], "tool_choice": "required"}, "give functions"),
         (CHAT, {"tools": [FUNCTION], "tool_choice": "clock"}, "'clock'"),

@@ -87,7 +87,7 @@ def test_a_text_is_answered_whole_and_streamed(thinker):
     ("more", "said"),
     [
         ({"previous_response_id": "resp_1"}, "/v1/responses"),
-        ({"input": [{"type": "image", "data_url": "data:,"}]}, "read text only"),
+        ({"input": [{"type": "image", "data_url": "data:,"}]}, "takes text only"),
         ({"temperature": -1}, "temperature"),
     ],
 )

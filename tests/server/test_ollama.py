@@ -347,12 +347,12 @@ def test_an_option_that_nobody_implements_is_refused_by_its_name(strict, option)
 @pytest.mark.parametrize(
     ("path", "body", "named"),
     [
-        ("chat", {"messages": [{**HERE[0], "images": ["aGVsbG8="]}]}, "images"),
+        ("chat", {"messages": [{**HERE[0], "images": ["aGVsbG8="]}]}, "pictures"),
         ("chat", {"messages": HERE, "format": "xml"}, "format"),
         ("chat", {"messages": HERE, "top_logprobs": 2}, "top_logprobs"),
         ("chat", {"messages": [{"role": "clown", "content": ""}]}, "role"),
         ("generate", {"prompt": "a", "template": "Say: {{ .Prompt }}"}, "template"),
-        ("generate", {"prompt": "a", "images": ["aGVsbG8="]}, "images"),
+        ("generate", {"prompt": "a", "images": ["aGVsbG8="]}, "pictures"),
         ("generate", {"prompt": "a", "suffix": "b", "system": "c"}, "system"),
         ("show", {}, "model"),
     ],

@@ -57,7 +57,8 @@ def settled(reply):
 
 
 def talk(given, **more):
-    return ResponsesRequest(input=given, **more).as_conversation()
+    request = ResponsesRequest(input=given, **more)
+    return request.as_conversation(request.input, ())
 
 
 def test_a_text_is_answered(client):

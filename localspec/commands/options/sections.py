@@ -58,6 +58,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "strict",
         "response_store",
     ),
+    "Pictures": ("max_images", "max_image_size", "max_image_pixels", "fetch_images"),
     "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
     "Log": ("log_file", "log_prompts"),
     "Model": ("context", "backend", "mmproj", "no_mmproj", "adapter", "bit_exact"),

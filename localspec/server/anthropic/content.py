@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, Tag, model_validator
@@ -12,15 +11,16 @@ from pydantic import BeforeValidator, Field, Tag, model_validator
 from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.fields import Object
-from localspec.server.requests.files import as_file_text
+from localspec.server.requests.files import as_file_text, is_picture
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.media_parts import ImagePart, MediaReference, references_in
 from localspec.server.requests.validators import (
     OTHER,
     as_object,
     as_texts,
     by_type,
-    check_readable,
     default_type,
+    readable,
 )
 from localspec.templates.message import Json, Message
 
@@ -99,11 +99,57 @@ Texts = Annotated[
             | Annotated[DocumentBlock, Tag("document")]
             | Annotated[LeftOut, Tag(OTHER)],
             by_type(*WORDS),
-            BeforeValidator(check_readable),
+            readable(),
             default_type("text"),
         ]
     ],
     BeforeValidator(as_texts),
+]
+
+
+def as_blocks(value: object) -> object:
+    """Read blocks; a document that is a picture, or has pictures, as its title and these."""
+    blocks = as_texts(value)
+    listed = blocks if isinstance(blocks, list) else []
+    return [part for block in listed for part in parts_of_document(block)]
+
+
+def parts_of_document(block: object) -> Iterator[object]:
+    source = block.get("source") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(source, dict) or block["type"] != "document":
+        yield block
+        return
+    content = source.get("content")
+    if source.get("type") == "base64" and is_picture(source.get("data")):
+        content = [{"type": "image", "source": source}]
+    if not isinstance(content, list) or not any(map(is_image, content)):
+        yield block
+        return
+    for name in ("title", "context"):
+        if block.get(name):
+            yield {"type": "text", "text": block[name]}
+    yield from content
+
+
+def is_image(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "image"
+
+
+Blocks = Annotated[
+    list[
+        Annotated[
+            Annotated[TextBlock, Tag("text")]
+            | Annotated[SearchResult, Tag("search_result")]
+            | Annotated[ToolReference, Tag("tool_reference")]
+            | Annotated[DocumentBlock, Tag("document")]
+            | Annotated[ImagePart, Tag("image")]
+            | Annotated[LeftOut, Tag(OTHER)],
+            by_type(*WORDS, "image"),
+            readable("image"),
+            default_type("text"),
+        ]
+    ],
+    BeforeValidator(as_blocks),
 ]
 
 
@@ -133,13 +179,17 @@ class ToolUseBlock(RequestPart):
 class ToolResultBlock(RequestPart):
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Texts = Field(default_factory=list)
+    content: Blocks = Field(default_factory=list)
     is_error: bool = False
 
     @property
-    def text(self) -> str:
-        text = joined(self.content)
-        return f"Error: {text}" if self.is_error else text
+    def result(self) -> Json:
+        content = block_content(self.content)
+        if not self.is_error:
+            return content
+        if isinstance(content, str):
+            return f"Error: {content}"
+        return [{"type": "text", "text": "Error: "}, *content]
 
 
 class SystemMessage(RequestPart):
@@ -156,15 +206,26 @@ class UserMessage(RequestPart):
                 | Annotated[SearchResult, Tag("search_result")]
                 | Annotated[ToolReference, Tag("tool_reference")]
                 | Annotated[DocumentBlock, Tag("document")]
+                | Annotated[ImagePart, Tag("image")]
                 | Annotated[ToolResultBlock, Tag("tool_result")]
                 | Annotated[LeftOut, Tag(OTHER)],
-                by_type(*WORDS, "tool_result"),
-                BeforeValidator(check_readable),
+                by_type(*WORDS, "image", "tool_result"),
+                readable("image"),
                 default_type("text"),
             ]
         ],
-        BeforeValidator(as_texts),
+        BeforeValidator(as_blocks),
     ] = Field(default_factory=list)
+
+    @property
+    def references(self) -> Iterator[MediaReference]:
+        """Yield its pictures, those in results of tools too, in their order."""
+        for block in self.content:
+            match block:
+                case ToolResultBlock():
+                    yield from references_in(block.content)
+                case _:
+                    yield from references_in([block])
 
 
 class AssistantMessage(RequestPart):
@@ -193,6 +254,26 @@ def joined(texts: Sequence[Words | LeftOut]) -> str:
     return BREAK.join(part.text for part in texts if not isinstance(part, LeftOut))
 
 
+def block_content(blocks: Iterable[Words | ImagePart | LeftOut]) -> list[Json] | str:
+    """Join texts; pictures have their places between them."""
+    content, texts = list[Json](), list[str]()
+    for block in blocks:
+        match block:
+            case LeftOut():
+                continue
+            case ImagePart():
+                if texts:
+                    content.append({"type": "text", "text": BREAK.join(texts)})
+                content.append({"type": "image"})
+                texts = []
+            case words:
+                texts.append(words.text)
+    last = BREAK.join(texts)
+    if not content:
+        return last
+    return [*content, {"type": "text", "text": last}] if texts else content
+
+
 def system_text(system: Sequence[Words | LeftOut]) -> str:
     """Join a system prompt, without the line that Claude Code changes with every request.
 
@@ -216,16 +297,21 @@ def messages(conversation: list[AnthropicMessage]) -> Iterator[Message]:
 
 
 def _user_messages(message: UserMessage, names: dict[str, str]) -> Iterator[Message]:
-    blocks = [block for block in message.content if not isinstance(block, LeftOut)]
-    for is_result, run in groupby(blocks, lambda block: block.type == "tool_result"):
-        if not is_result:
-            yield {"role": "user", "content": BREAK.join(block.text for block in run)}
-            continue
-        for block in run:
-            if isinstance(block, ToolResultBlock):
-                id = block.tool_use_id
+    asked: list[Words | ImagePart] = []
+    for block in message.content:
+        match block:
+            case LeftOut():
+                continue
+            case ToolResultBlock(tool_use_id=id):
+                if asked:
+                    yield {"role": "user", "content": block_content(asked)}
                 name = {"name": names[id]} if id in names else {}
-                yield {"role": "tool", "tool_call_id": id, "content": block.text, **name}
+                yield {"role": "tool", "tool_call_id": id, "content": block.result, **name}
+                asked = []
+            case words:
+                asked.append(words)
+    if asked:
+        yield {"role": "user", "content": block_content(asked)}
 
 
 def tools_called(message: AssistantMessage) -> Iterator[tuple[str, str]]:

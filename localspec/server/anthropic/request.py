@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
 from localspec.grammar.grammar import Grammar
+from localspec.media import Medium
 from localspec.runtime.prompting import Choice, Conversation
-from localspec.server.anthropic.content import AnthropicMessage, Texts, messages, system_text
+from localspec.server.anthropic.content import (
+    AnthropicMessage,
+    Texts,
+    UserMessage,
+    messages,
+    system_text,
+)
 from localspec.server.faults import refused
 from localspec.server.requests.fields import MAX_TOKENS, Object, Stops, TextRequest
 from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.server.requests.thinking import Thinking, ThoughtFields
@@ -92,7 +101,11 @@ class CountRequest(ThoughtFields, TextRequest):
         budget = super().own_budget
         return self.thinking.budget if self.thinking and budget is None else budget
 
-    def conversation(self) -> Conversation:
+    def references(self) -> list[MediaReference]:
+        users = (message for message in self.messages if isinstance(message, UserMessage))
+        return [reference for message in users for reference in message.references]
+
+    def conversation(self, media: Sequence[Medium] = ()) -> Conversation:
         choice = self.tool_choice or AnthropicToolChoice(type="auto")
         named = choice.name if choice.type == "tool" else None
         single = choice.disable_parallel_tool_use
@@ -109,6 +122,7 @@ class CountRequest(ThoughtFields, TextRequest):
             parallel=None if single is None else not single,
             format=self._format(),
             extra=self._template_variables(),
+            media=media,
         )
 
     def _format(self) -> Grammar | None:
@@ -123,9 +137,9 @@ class CountRequest(ThoughtFields, TextRequest):
             variables["enable_thinking"] = thinking.enabled
         return variables
 
-    def prepare(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         settings = self.with_own_budget(self.base_settings(served, None))
-        return [prepare_conversation(served, self.conversation(), settings)]
+        return [prepare_conversation(served, self.conversation(media), settings)]
 
 
 class MessagesRequest(CountRequest):
@@ -138,8 +152,8 @@ class MessagesRequest(CountRequest):
     def hides_thoughts(self) -> bool:
         return self.thinking is not None and self.thinking.display == "omitted"
 
-    def prepare(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         stop = tuple(self.stop_sequences)
         limit = None if self.max_tokens is None else max(self.max_tokens, 1)
         settings = self.with_own_budget(self.base_settings(served, limit, stop))
-        return [prepare_conversation(served, self.conversation(), settings)]
+        return [prepare_conversation(served, self.conversation(media), settings)]

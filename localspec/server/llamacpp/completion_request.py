@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from localspec.engine.settings import Settings
+from localspec.media import Medium
 from localspec.sampling.parameters import Sampling
 from localspec.server.faults import refused
+from localspec.server.requests.completion_prompts import (
+    MARKER,
+    AnyPrompt,
+    AnyPromptField,
+    MediaPrompt,
+    prompts,
+    read,
+    references_of,
+    with_own_media,
+)
 from localspec.server.requests.fields import MAX_TOKENS, Copies, Logprobs, Stops, TextRequest
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
-from localspec.server.requests.prompts import One, PromptField, prompts, tokens
 from localspec.server.requests.sampling import NEVER
 from localspec.server.served import Served
 from localspec.templates.fill_in_middle import middle
 from localspec.tokenizer import Tokenizer
+
+IMAGE = re.compile(r"\[img-(\d+)\]")
 
 
 def without_ends(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
     """Forbid the tokens that end a text, as llama.cpp does; other APIs go on behind them."""
     never = dict.fromkeys(tokenizer.ends, NEVER)
     return replace(sampling, bias={**sampling.bias, **never})
+
+
+class NumberedImage(RequestPart):
+    """A picture that stands in a prompt where its number does: [img-12]."""
+
+    data: str
+    id: int
 
 
 class CompletionFields(FormatFields, TextRequest):
@@ -44,7 +65,7 @@ class CompletionFields(FormatFields, TextRequest):
     logprobs: Logprobs | None = None  # the same
     post_sampling_probs: bool = False  # probabilities as tokens were drawn, not the model's own
     return_tokens: bool = False
-    image_data: list[JsonValue] = Field(default_factory=list)
+    image_data: list[NumberedImage] = Field(default_factory=list)
 
     @property
     def most(self) -> int:
@@ -52,8 +73,6 @@ class CompletionFields(FormatFields, TextRequest):
         return min(self.max_tokens if self.n_predict is None else self.n_predict, MAX_TOKENS)
 
     def settings(self, served: Served) -> Settings:
-        if self.image_data:
-            raise refused("models here read text only: leave the images out", "image_data")
         most = self.most
         max_tokens = None if most < 0 else max(most, 1)
         logprobs = self.n_probs or self.logprobs or None
@@ -67,7 +86,7 @@ class CompletionFields(FormatFields, TextRequest):
 
 
 class LlamaCompletionRequest(CompletionFields):
-    prompt: PromptField
+    prompt: AnyPromptField
     n: Copies = 1  # replies to each prompt
     n_cmpl: Copies = 1  # the same
 
@@ -76,12 +95,36 @@ class LlamaCompletionRequest(CompletionFields):
         return max(self.n, self.n_cmpl)
 
     @property
-    def prompts(self) -> Sequence[One]:
-        return prompts(self.prompt, self.copies)
+    def prompts(self) -> Sequence[AnyPrompt]:
+        listed = prompts(self.prompt, self.copies)
+        return [self._with_images(prompt) for prompt in listed] if self.image_data else listed
 
-    def prepare(self, served: Served) -> list[Prepared]:
+    def _with_images(self, prompt: AnyPrompt) -> MediaPrompt:
+        """Put markers in place of the numbers of pictures in a text."""
+        if not isinstance(prompt, str):
+            raise refused("image_data goes with a prompt that is a text", "image_data")
+        files = {str(image.id): image.data for image in self.image_data}
+        text, *others = IMAGE.split(prompt)
+        numbers = others[::2]
+        if absent := files.keys() ^ set(numbers):
+            at = min(absent)
+            where = "image_data" if at in numbers else "the prompt"
+            raise refused(f"there is no picture {at} in {where}: [img-{at}]", "image_data")
+        return MediaPrompt(
+            prompt_string=MARKER.join([text, *others[1::2]]),
+            multimodal_data=[files[number] for number in numbers],
+        )
+
+    def references(self) -> list[MediaReference]:
+        return references_of(list(self.prompts) if self.image_data else self.prompt)
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         settings = self.settings(served)
-        return [prepare_text(served, tokens(served, prompt), settings) for prompt in self.prompts]
+        prepared = []
+        for prompt, own in with_own_media(self.prompts, media):
+            ids, runs = read(served, prompt, own)
+            prepared.append(prepare_text(served, ids, replace(settings, media=runs)))
+        return prepared
 
 
 class Extra(RequestPart):
@@ -97,7 +140,11 @@ class InfillRequest(CompletionFields):
     input_extra: Sequence[Extra] = ()
     prompt: str = ""
 
-    def prepare(self, served: Served) -> list[Prepared]:
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
+        if self.image_data:
+            raise refused(
+                "a middle is filled in between texts: leave the pictures out", "image_data"
+            )
         context = served.runtime.context
         half = context // 2  # the most that a reply may take
         reply_tokens = half if self.most < 0 else min(max(self.most, 1), half)

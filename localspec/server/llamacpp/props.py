@@ -11,7 +11,8 @@ from localspec.sampling.parameters import Sampling
 from localspec.sampling.table import PARAMETERS
 from localspec.server.model_facts import ModelFacts
 from localspec.server.offers import ServedOffer
-from localspec.server.served import Served
+from localspec.server.requests.completion_prompts import MARKER
+from localspec.server.served import Served, media_of
 from localspec.templates.capabilities import Takes
 
 Object = dict[str, object]
@@ -23,6 +24,7 @@ def properties(
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.resident.context if served else offer.context
     params = sampling_defaults(offer.usual) | {"lora": offer.adapters.listed()}
+    media = media_of(offer, served)
     drawn = {"n_ctx": context, "params": params}
     return {
         "default_generation_settings": drawn,
@@ -31,7 +33,8 @@ def properties(
         "model_alias": offer.name,
         "model_path": offer.path,
         "model_ftype": offer.quantisation,
-        "modalities": {"vision": False, "audio": False, "video": False},
+        "modalities": {"vision": "image" in media, "audio": "audio" in media, "video": False},
+        "media_marker": MARKER,
         "endpoint_slots": True,
         "endpoint_props": False,
         "endpoint_metrics": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from fastapi import APIRouter
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
+from localspec.media import Medium
 from localspec.server.api import Api
 from localspec.server.faults import Fault, Refused, openai_error, overloaded
 from localspec.server.handler import ApiRequest, RequestHandler
@@ -20,7 +22,7 @@ from localspec.server.llamacpp.props import properties, slots_of
 from localspec.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
 from localspec.server.replies.frame import event
 from localspec.server.requests.chat_request import ChatRequest
-from localspec.server.requests.prompts import count as prompts_in
+from localspec.server.requests.completion_prompts import count as prompts_in
 from localspec.server.requests.reading import BoundedRoute
 from localspec.server.served import Served
 
@@ -85,8 +87,9 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
     async def apply_template(request: Request, body: ChatRequest) -> Object:
         """Render a conversation as its model will read it."""
         await handler.report_ignored(request, body)
+        media = await handler.take_media(request, body)
         async with handler.host.lease(body.model) as served:
-            return await handler.run(request, partial(render, body, served))
+            return await handler.run(request, partial(render, body, served, media))
 
     @routes.post("/v1/chat/completions/input_tokens")
     async def count(request: Request, body: ChatRequest) -> Object:
@@ -124,8 +127,8 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
         return slots
 
 
-def render(body: ChatRequest, served: Served) -> Object:
-    return {"prompt": sendable(body.rendered(served))}
+def render(body: ChatRequest, served: Served, media: Sequence[Medium]) -> Object:
+    return {"prompt": sendable(body.rendered(served, media))}
 
 
 def error_body(fault: Fault) -> Object:

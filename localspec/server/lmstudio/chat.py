@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag, field_validator
 from pydantic_core import PydanticCustomError
 
+from localspec.media import Medium
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import Fault, openai_error
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
@@ -17,11 +19,12 @@ from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
 from localspec.server.requests.fields import MaxTokens, TextRequest
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.media_parts import ImagePart, MediaReference, references_in
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.thinking import ThoughtFields, reasoning
-from localspec.server.requests.validators import OTHER, by_type, check_readable
+from localspec.server.requests.validators import OTHER, by_type, readable
 from localspec.server.served import Served
-from localspec.templates.message import Message
+from localspec.templates.message import Json, Message
 
 KINDS: Mapping[Kind, str] = {"text": "message", "thought": "reasoning", "call": "message"}
 EFFORTS = {"off": "none", "on": None}
@@ -35,9 +38,10 @@ class TextInput(RequestPart):
 Input = Annotated[
     Annotated[TextInput, Tag("text")]
     | Annotated[TextInput, Tag("message")]
+    | Annotated[ImagePart, Tag("image")]
     | Annotated[LeftOut, Tag(OTHER)],
-    by_type("text", "message"),
-    BeforeValidator(check_readable),
+    by_type("text", "message", "image"),
+    readable("image"),
 ]
 
 
@@ -74,14 +78,32 @@ class LmStudioChatRequest(ThoughtFields, TextRequest):
         if self.store:
             yield "store"
 
-    def prepare(self, served: Served) -> list[Prepared]:
-        text = "\n".join(part.content for part in self.input if isinstance(part, TextInput))
+    def references(self) -> list[MediaReference]:
+        return list(references_in(self.input))
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         rules: list[Message] = [{"role": "system", "content": self.system_prompt}]
-        messages = [*(rules if self.system_prompt else ()), {"role": "user", "content": text}]
+        asked: Message = {"role": "user", "content": content(self.input)}
+        messages = [*(rules if self.system_prompt else ()), asked]
         effort = EFFORTS.get(self.reasoning or "", self.reasoning)
-        conversation = Conversation(messages, extra=reasoning(effort))
+        conversation = Conversation(messages, extra=reasoning(effort), media=media)
         settings = self.with_own_budget(self.base_settings(served, self.max_output_tokens))
         return [prepare_conversation(served, conversation, settings)]
+
+
+def content(parts: Sequence[TextInput | ImagePart | LeftOut]) -> Json:
+    """Join texts, a line or more each; pictures have their places between them."""
+    listed: list[Json] = []
+    for is_image, run in groupby(parts, lambda part: isinstance(part, ImagePart)):
+        if is_image:
+            listed += [{"type": "image"} for _ in run]
+        else:
+            text = "\n".join(part.content for part in run if isinstance(part, TextInput))
+            listed.append({"type": "text", "text": text})
+    match listed:
+        case [{"text": only}]:
+            return only
+    return listed
 
 
 def event(kind: str, data: Mapping[str, object]) -> bytes:

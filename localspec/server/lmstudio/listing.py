@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from localspec.server.model_facts import ModelFacts
 from localspec.server.offers import ServedOffer
-from localspec.server.served import Served
+from localspec.server.served import Served, media_of
 from localspec.vector_model import Kind
 
 FORMATS = ("gguf", "mlx")  # that its clients know
@@ -22,7 +22,7 @@ def model_v0(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
     fields: Object = {
         "id": offer.name,
         "object": "model",
-        "type": TYPES[offer.kind],
+        "type": "vlm" if "image" in media_of(offer, served) else TYPES[offer.kind],
         "publisher": PUBLISHER,
         "arch": offer.family,
         "compatibility_type": offer.format,
@@ -48,7 +48,10 @@ def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         "loaded_instances": [instance(served)] if served else [],
         "max_context_length": trained_context(offer),
         "format": offer.format if offer.format in FORMATS else None,
-        "capabilities": {"vision": False, "trained_for_tool_use": facts.calls},
+        "capabilities": {
+            "vision": "image" in media_of(offer, served),
+            "trained_for_tool_use": facts.calls,
+        },
         "description": None,
     }
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from localspec.media import Kind as MediaKind
 from localspec.server.model_facts import ModelFacts
 from localspec.server.model_host import ModelHost
 from localspec.server.offers import ServedOffer
-from localspec.server.served import Served
+from localspec.server.served import Served, media_of
 
 FORMATS: Mapping[str, str] = {"mlx": "safetensors"}  # that Ollama calls otherwise
 NEVER = "9999-12-31T23:59:59Z"
@@ -89,7 +90,7 @@ def model_details(offer: ServedOffer, served: Served | None, facts: ModelFacts) 
         "modified_at": modified(offer),
         "details": details(offer),
         "model_info": info(offer, context),
-        "capabilities": capabilities(offer, facts),
+        "capabilities": capabilities(offer, media_of(offer, served), facts),
     }
 
 
@@ -120,10 +121,16 @@ def info(offer: ServedOffer, context: int) -> Object:
     }
 
 
-def capabilities(offer: ServedOffer, facts: ModelFacts) -> list[str]:
+def capabilities(offer: ServedOffer, media: Set[MediaKind], facts: ModelFacts) -> list[str]:
     if offer.kind != "text":
         return [offer.kind]
-    able = {"tools": facts.calls, "insert": facts.fills_in, "thinking": facts.thinks}
+    able = {
+        "tools": facts.calls,
+        "insert": facts.fills_in,
+        "vision": "image" in media,
+        "audio": "audio" in media,
+        "thinking": facts.thinks,
+    }
     return ["completion", *(name for name, is_able in able.items() if is_able)]
 
 

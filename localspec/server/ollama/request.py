@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
@@ -13,13 +14,22 @@ from pydantic import BeforeValidator, Field, JsonValue
 from localspec.engine.settings import Settings
 from localspec.errors import PromptTooLong
 from localspec.grammar.grammar import Grammar
+from localspec.media import Medium
+from localspec.runtime.media_text import MediaText
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import refused
 from localspec.server.ollama.options import OllamaOptions
-from localspec.server.requests.chat_messages import Parts, Role, texts_of
+from localspec.server.requests.chat_messages import Parts, Role, message_content
 from localspec.server.requests.fields import Id, Logprobs, Object
 from localspec.server.requests.forms import grammar_of_schema, is_loose
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.media_parts import (
+    Images,
+    MediaReference,
+    image_references,
+    references_in,
+    with_images,
+)
 from localspec.server.requests.prepared import (
     Prepared,
     prepare_conversation,
@@ -72,6 +82,10 @@ class OllamaRequest(ThoughtFields):
             return grammar_of_schema(self.format)
         return Grammar("json_object") if self.format else None
 
+    def references(self) -> list[MediaReference]:
+        """List the pictures in the order in which they stand in the prompt."""
+        return []
+
     @property
     def extra(self) -> dict[str, JsonValue]:
         """Set the variable by which chat templates turn thinking on or off."""
@@ -113,11 +127,27 @@ class OllamaMessage(RequestPart):
     role: Role = "user"
     content: Parts = Field(default_factory=list)
     thinking: str | None = None
-    images: list[JsonValue] | None = None
+    images: Images | None = None  # before its content
     tool_calls: list[OllamaCall] | None = Field(None, max_length=MAX_CALLS)
     tool_name: str | None = None
     name: str | None = None  # the same, as OpenAI calls it
     tool_call_id: str | None = None
+
+    @property
+    def references(self) -> list[MediaReference]:
+        return [*image_references(self.images), *references_in(self.content)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessage:
+    """A message for the template, and its pictures."""
+
+    fields: Message
+    media: Sequence[Medium]
+
+    @property
+    def role(self) -> Json:
+        return self.fields["role"]
 
 
 class OllamaChatRequest(OllamaRequest):
@@ -130,9 +160,12 @@ class OllamaChatRequest(OllamaRequest):
         """Tell whether the request only loads the model."""
         return not self.messages
 
-    def prepare(self, served: Served) -> list[Prepared]:
+    def references(self) -> list[MediaReference]:
+        return [reference for message in self.messages for reference in message.references]
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         """Prepare the conversation, or as much of its end as there is room for."""
-        messages = messages_of(self.messages)
+        messages = self._with_media(media)
         if not self.truncate:
             return self._prepared(served, messages)
         if whole := self._fitting(served, messages):
@@ -146,7 +179,14 @@ class OllamaChatRequest(OllamaRequest):
         [prompt] = self._prepared(served, end(messages, starts[at]))
         return [replace(prompt, left_out=("messages",))]
 
-    def _fitting(self, served: Served, messages: Sequence[Message]) -> Prepared | None:
+    def _with_media(self, media: Sequence[Medium]) -> list[ReadMessage]:
+        left, messages = iter(media), list[ReadMessage]()
+        for source, fields in zip(self.messages, messages_of(self.messages), strict=True):
+            own = list(islice(left, len(source.references)))
+            messages.append(ReadMessage(fields, own))
+        return messages
+
+    def _fitting(self, served: Served, messages: Sequence[ReadMessage]) -> Prepared | None:
         """Prepare a conversation, if there is room for it."""
         try:
             [prompt] = self._prepared(served, messages)
@@ -154,24 +194,25 @@ class OllamaChatRequest(OllamaRequest):
             return None
         return prompt if len(prompt.tokens) < served.runtime.context else None
 
-    def _prepared(self, served: Served, messages: Sequence[Message]) -> list[Prepared]:
+    def _prepared(self, served: Served, messages: Sequence[ReadMessage]) -> list[Prepared]:
         conversation = Conversation(
-            messages=messages,
+            messages=[message.fields for message in messages],
             tools=function_tools(self.tools),
             format=self.grammar,
             extra=self.extra,
+            media=[medium for message in messages for medium in message.media],
         )
         return self.prepared_conversation(served, conversation)
 
 
-def turns(messages: Sequence[Message]) -> list[int]:
+def turns(messages: Sequence[ReadMessage]) -> list[int]:
     """Find the messages of users, but the first."""
-    return [at for at, message in enumerate(messages) if message["role"] == "user"][1:]
+    return [at for at, message in enumerate(messages) if message.role == "user"][1:]
 
 
-def end(messages: Sequence[Message], start: int) -> list[Message]:
+def end(messages: Sequence[ReadMessage], start: int) -> list[ReadMessage]:
     """List the messages from there on, after the system messages before them."""
-    rules = [message for message in messages[:start] if message["role"] == "system"]
+    rules = [message for message in messages[:start] if message.role == "system"]
     return [*rules, *messages[start:]]
 
 
@@ -180,10 +221,9 @@ def messages_of(messages: Iterable[OllamaMessage]) -> list[Message]:
     converted: list[Message] = []
     waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
     for number, source in enumerate(messages):
-        check_images(source.images)
-        message: dict[str, Json] = {"role": source.role, "content": ""}
-        if source.content:
-            message["content"] = texts_of(source.content)
+        content = message_content(source.content) if source.content else ""
+        message: dict[str, Json] = {"role": source.role}
+        message["content"] = with_images(content, source.images)
         if source.thinking:
             message["reasoning_content"] = source.thinking
         if source.tool_calls:
@@ -218,24 +258,19 @@ def result_of(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str
     return {"name": tool or name, "tool_call_id": result.tool_call_id or identity}
 
 
-def check_images(images: list[JsonValue] | None) -> None:
-    if any(images or ()):
-        raise refused("this server reads text only, no images", "images")
-
-
 class GenerateRequest(OllamaRequest):
     prompt: str = ""
     suffix: str = ""
     system: str = ""
     raw: bool = False
-    images: list[JsonValue] | None = None
+    images: Images | None = None  # before the prompt
     template: str = ""
     # The conversation, as the last answer had it.
     context: Annotated[list[Id], Field(fail_fast=True)] = Field(default_factory=list)
 
     @property
     def loads(self) -> bool:
-        return not self.prompt and not self.suffix
+        return not self.prompt and not self.suffix and not self.images
 
     def ignored(self) -> Iterator[str]:
         yield from super().ignored()
@@ -244,11 +279,15 @@ class GenerateRequest(OllamaRequest):
         if self.suffix and self.system:
             yield "system"
 
-    def prepare(self, served: Served) -> list[Prepared]:
-        check_images(self.images)
+    def references(self) -> list[MediaReference]:
+        return image_references(self.images)
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
+        if self.suffix and media:
+            raise refused("a middle is filled in between texts: leave the pictures out", "images")
         if self.suffix:
             return [self._filling(served)]
-        return [self._behind(prompt) for prompt in self._prompted(served)]
+        return [self._behind(prompt) for prompt in self._prompted(served, media)]
 
     def _behind(self, prompt: Prepared) -> Prepared:
         """Put a prompt behind the conversation so far, which begins with any start token."""
@@ -258,22 +297,25 @@ class GenerateRequest(OllamaRequest):
         tokens = prompt.tokens[1:] if list(prompt.tokens[:1]) == start else prompt.tokens
         return replace(prompt, tokens=[*self.context, *tokens])
 
-    def _prompted(self, served: Served) -> list[Prepared]:
+    def _prompted(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
-            return [self._raw(served)]
-        messages = [
-            {"role": role, "content": text}
-            for role, text in (("system", self.system), ("user", self.prompt))
-            if text
+            return [self._raw(served, media)]
+        prompt = with_images(self.prompt, self.images)
+        messages: list[Message] = [
+            {"role": role, "content": content}
+            for role, content in (("system", self.system), ("user", prompt))
+            if content
         ]
-        conversation = Conversation(messages, format=self.grammar, extra=self.extra)
+        conversation = Conversation(messages, format=self.grammar, extra=self.extra, media=media)
         return self.prepared_conversation(served, conversation)
 
-    def _raw(self, served: Served) -> Prepared:
+    def _raw(self, served: Served, media: Sequence[Medium]) -> Prepared:
         if self.system:
             raise refused("a raw prompt has no system message: write it into the prompt", "system")
         settings = self.settings(served, self.grammar)
-        return prepare_text(served, served.runtime.read(self.prompt), settings)
+        texts = [*("" for _ in media), self.prompt]
+        tokens, runs = MediaText(texts, media).read(served.runtime)
+        return prepare_text(served, tokens, replace(settings, media=runs))
 
     def _filling(self, served: Served) -> Prepared:
         settings = self.settings(served, self.grammar)

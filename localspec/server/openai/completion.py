@@ -16,6 +16,14 @@ from localspec.server.replies.frame import MARK, Frame, event, new_id
 from localspec.server.replies.reply import Choices, Reply, Step, content_of
 from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
+from localspec.server.requests.completion_prompts import AnyPrompt
+
+
+def echo(prompt: AnyPrompt, tokens: Sequence[int], spelling: Spelling) -> str:
+    """Return the text of a prompt; pictures have none."""
+    if isinstance(prompt, str):
+        return sendable(prompt)
+    return spelling.text_of([token for token in tokens if token >= 0])
 
 
 @dataclass(slots=True, eq=False)
@@ -37,10 +45,7 @@ class CompletionAnswer:
         if request.echo:
             prompts = [reply.prepared.tokens for reply in choices.firsts]
             pairs = zip(request.prompts, prompts, strict=True)
-            echoes = [
-                sendable(prompt) if isinstance(prompt, str) else spelling.text_of(tokens)
-                for prompt, tokens in pairs
-            ]
+            echoes = [echo(prompt, tokens, spelling) for prompt, tokens in pairs]
         wants = spelling if request.alternatives is not None else None
         return cls(choices.served.name, choices, wants, request.wants_usage, echoes)
 

@@ -6,10 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from localspec.engine.settings import Settings
+from localspec.media import Medium
 from localspec.server.faults import refused
+from localspec.server.requests.completion_prompts import (
+    AnyPrompt,
+    AnyPromptField,
+    prompts,
+    read,
+    references_of,
+    with_own_media,
+)
 from localspec.server.requests.fields import Logprobs, OpenAiRequest
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared, prepare_text, with_infill_ends
-from localspec.server.requests.prompts import One, PromptField, prompts, tokens
 from localspec.server.served import Served
 from localspec.templates.fill_in_middle import is_filled_in, middle
 
@@ -17,7 +26,7 @@ DEFAULT_TOKENS = 16  # by the API
 
 
 class CompletionRequest(OpenAiRequest):
-    prompt: PromptField = ""
+    prompt: AnyPromptField = ""
     suffix: str | None = None
     echo: bool = False
     logprobs: Logprobs | None = None
@@ -40,22 +49,31 @@ class CompletionRequest(OpenAiRequest):
         return self.token_limit if named else DEFAULT_TOKENS
 
     @property
-    def prompts(self) -> Sequence[One]:
+    def prompts(self) -> Sequence[AnyPrompt]:
         return prompts(self.prompt, self.n)
 
-    def prepare(self, served: Served) -> list[Prepared]:
-        settings = self.engine_settings(served)
-        return [self._one(served, prompt, settings) for prompt in self.prompts]
+    def references(self) -> list[MediaReference]:
+        return references_of(self.prompt)
 
-    def _one(self, served: Served, prompt: One, settings: Settings) -> Prepared:
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
+        settings = self.engine_settings(served)
+        pairs = with_own_media(self.prompts, media)
+        return [self._one(served, prompt, own, settings) for prompt, own in pairs]
+
+    def _one(
+        self, served: Served, prompt: AnyPrompt, media: Sequence[Medium], settings: Settings
+    ) -> Prepared:
         runtime = served.runtime
         if not self.suffix and isinstance(prompt, str) and is_filled_in(runtime.tokenizer, prompt):
-            return prepare_text(served, tokens(served, prompt), with_infill_ends(served, settings))
+            ids, _ = read(served, prompt, ())
+            return prepare_text(served, ids, with_infill_ends(served, settings))
         if self.suffix is None or (not self.suffix and runtime.tokenizer.infill is None):
-            ids = runtime.encode(prompt) if isinstance(prompt, str) else tokens(served, prompt)
-            return prepare_text(served, ids, settings)
+            if isinstance(prompt, str):
+                return prepare_text(served, runtime.encode(prompt), settings)
+            ids, runs = read(served, prompt, media)
+            return prepare_text(served, ids, replace(settings, media=runs))
         if not isinstance(prompt, str):
-            raise refused("a middle is filled in between texts, not tokens", "suffix")
+            raise refused("a middle is filled in between texts, no tokens or pictures", "suffix")
         most = runtime.context // 2  # for the reply, whatever is asked for
         limit = runtime.context - min(settings.max_tokens or most, most)
         ids = middle(runtime.tokenizer, prompt, self.suffix, limit=limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag
@@ -11,9 +11,10 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag
 from localspec.server.faults import refused
 from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
 from localspec.server.replies.blocks import SEAL
-from localspec.server.requests.chat_messages import Parts, Role, texts_of
+from localspec.server.requests.chat_messages import Parts, Role, message_content
 from localspec.server.requests.fields import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
+from localspec.server.requests.media_parts import MediaReference, references_in
 from localspec.server.requests.validators import OTHER, by_type, default_type
 from localspec.templates.message import Json, Message
 
@@ -173,9 +174,9 @@ class Transcript:
                 if text:
                     self._go_on(THINKS)["reasoning_content"] = text
             case MessageItem(role="assistant"):
-                self._go_on(SAYS)["content"] = texts_of(item.content)
+                self._go_on(SAYS)["content"] = message_content(item.content)
             case MessageItem():
-                self._put({"role": item.role, "content": texts_of(item.content)})
+                self._put({"role": item.role, "content": message_content(item.content)})
             case CallItem() | CustomCallItem():
                 name = self._model_names.get((item.namespace, item.name), item.name)
                 self._add_call(item.call_id or item.id, name, arguments(item))
@@ -185,7 +186,7 @@ class Transcript:
                 if call_id:
                     self._add_call(call_id, "tool_search", arguments(item))
             case OutputItem():
-                self._result(item.call_id or item.id, texts_of(item.output), item.name)
+                self._result(item.call_id or item.id, message_content(item.output), item.name)
             case SearchOutputItem(call_id=call_id):
                 if call_id:
                     names = ", ".join(model_tools([item.tools]))
@@ -232,6 +233,14 @@ def arguments(item: CallItem | CustomCallItem | ShellCallItem | SearchCallItem) 
 
 def names_of(tools: Mapping[str, ModelTool]) -> Mapping[tuple[str, str], str]:
     return {(tool.space, tool.called): name for name, tool in tools.items()}
+
+
+def references_of(items: Iterable[Item]) -> Iterator[MediaReference]:
+    """Yield the pictures and sounds among items, in the order of their messages."""
+    for item in items:
+        match item:
+            case MessageItem(content=parts) | OutputItem(output=parts):
+                yield from references_in(parts)
 
 
 def tools_in(items: Sequence[Item]) -> list[Tools]:

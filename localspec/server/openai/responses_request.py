@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
 from localspec.grammar.grammar import Grammar
+from localspec.media import Medium
 from localspec.runtime.prompting import Choice, Conversation
 from localspec.server.faults import refused
 from localspec.server.openai.responses_input import (
@@ -18,12 +19,14 @@ from localspec.server.openai.responses_input import (
     Items,
     Transcript,
     names_of,
+    references_of,
     tools_in,
 )
 from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
 from localspec.server.requests.fields import Logprobs, MaxTokens, Object, StreamOptions, TextRequest
 from localspec.server.requests.forms import JsonSchema, grammar_of_schema
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import OPENAI, Bounds
 from localspec.server.requests.thinking import Reasoning, ThoughtFields, as_effort, reasoning
@@ -167,9 +170,12 @@ class ResponsesRequest(ThoughtFields, TextRequest):
         """Return the tools by the names that the model gets, those among the items included."""
         return model_tools([self.tools, *tools_in(items)])
 
-    def as_conversation(self, items: Sequence[Item] | None = None) -> Conversation:
-        """Make the conversation from these items, or the request's own."""
-        items = self.input if items is None else items
+    def references_among(self, items: Sequence[Item]) -> list[MediaReference]:
+        """List the pictures and sounds of a conversation of these items."""
+        rules = self.instructions
+        return list(references_of([*rules, *items] if isinstance(rules, list) else items))
+
+    def as_conversation(self, items: Sequence[Item], media: Sequence[Medium]) -> Conversation:
         choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.model_tools(items)
         if choice.type == "function" and choice.name is None:
             raise refused('a tool_choice of type "function" has a name: say which', "tool_choice")
@@ -191,6 +197,7 @@ class ResponsesRequest(ThoughtFields, TextRequest):
             parallel=self.parallel_tool_calls,
             format=self.text.format.grammar if self.text else None,
             extra=extra | self.chat_template_kwargs,
+            media=media,
         )
 
     def engine_settings(self, served: Served) -> Settings:
@@ -206,10 +213,11 @@ class ResponsesRequest(ThoughtFields, TextRequest):
         if self.top_logprobs and not self.wants(LOGPROBS):
             yield "top_logprobs"
 
-    def prepare(self, items: Sequence[Item], served: Served) -> list[Prepared]:
-        return [
-            prepare_conversation(served, self.as_conversation(items), self.engine_settings(served))
-        ]
+    def prepare(
+        self, items: Sequence[Item], served: Served, media: Sequence[Medium]
+    ) -> list[Prepared]:
+        conversation = self.as_conversation(items, media)
+        return [prepare_conversation(served, conversation, self.engine_settings(served))]
 
     def echo(self) -> Mapping[str, object]:
         """Return the fields of the request that a response repeats, null for NaN."""

@@ -13,12 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localspec.media import Medium
 from localspec.server.faults import Fault, Refused, refused
 from localspec.server.handler import ApiRequest, RequestHandler
 from localspec.server.openai.response_store import ResponseStore, StoredResponse, with_identifiers
 from localspec.server.openai.responses import Data, Numbered, ResponsesAnswer
 from localspec.server.openai.responses_input import Item, ReferenceItem
 from localspec.server.openai.responses_request import ResponsesRequest
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared
 from localspec.server.requests.reading import BoundedRoute
 from localspec.server.safety import owner
@@ -46,8 +48,11 @@ class RecalledRequest:
     def ignored(self) -> Iterator[str]:
         return self.body.ignored()
 
-    def prepare(self, served: Served) -> Sequence[Prepared]:
-        return self.body.prepare(self.items, served)
+    def references(self) -> Sequence[MediaReference]:
+        return self.body.references_among(self.items)
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> Sequence[Prepared]:
+        return self.body.prepare(self.items, served, media)
 
 
 def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:

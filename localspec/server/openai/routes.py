@@ -21,8 +21,9 @@ from localspec.server.openai.completion_request import CompletionRequest, Middle
 from localspec.server.replies.reply import Choices
 from localspec.server.replies.streaming import Answer
 from localspec.server.requests.chat_request import ChatRequest
-from localspec.server.requests.prompts import count
+from localspec.server.requests.completion_prompts import count
 from localspec.server.requests.reading import BoundedRoute
+from localspec.server.served import media_of
 from localspec.vector_model import Kind
 
 OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reranking": "scores"}
@@ -107,7 +108,10 @@ def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> di
         "engine": offer.engine,
         "drafter": offer.drafter or None,
         "status": status,
-        "architecture": {"input_modalities": ["text"], "output_modalities": [OUTPUTS[offer.kind]]},
+        "architecture": {
+            "input_modalities": ["text", *sorted(media_of(offer, served), reverse=True)],
+            "output_modalities": [OUTPUTS[offer.kind]],
+        },
         "meta": meta(offer, context),
     }
 

@@ -8,18 +8,22 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 
-from localspec.server.faults import refused
 from localspec.server.requests.fields import Object, TextPart
-from localspec.server.requests.files import FilePart
+from localspec.server.requests.files import FilePart, as_picture
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import (
-    OTHER,
-    as_texts,
-    by_type,
-    check_readable,
-    default_type,
+from localspec.server.requests.media_parts import (
+    IMAGES,
+    SOUNDS,
+    ImagePart,
+    Images,
+    MediaReference,
+    SoundPart,
+    image_references,
+    references_in,
+    with_images,
 )
+from localspec.server.requests.validators import OTHER, as_texts, by_type, default_type, readable
 from localspec.templates.message import Json, Message
 
 TEXTS = ("text", "input_text", "output_text")
@@ -42,9 +46,16 @@ Part = Annotated[
     | Annotated[RefusalPart, Tag("refusal")]
     | Annotated[FilePart, Tag("file")]
     | Annotated[FilePart, Tag("input_file")]
+    | Annotated[ImagePart, Tag("image_url")]
+    | Annotated[ImagePart, Tag("input_image")]
+    | Annotated[ImagePart, Tag("image")]
+    | Annotated[SoundPart, Tag("input_audio")]
+    | Annotated[SoundPart, Tag("audio_url")]
+    | Annotated[SoundPart, Tag("audio")]
     | Annotated[LeftOut, Tag(OTHER)],
-    by_type(*TEXTS, "refusal", *FILES),
-    BeforeValidator(check_readable),
+    by_type(*TEXTS, "refusal", *FILES, *IMAGES, *SOUNDS),
+    readable(*FILES, *IMAGES, *SOUNDS),
+    BeforeValidator(as_picture),
     default_type("text"),
 ]
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
@@ -57,10 +68,21 @@ class TextHolder(Protocol):
     def text(self) -> str: ...
 
 
-def texts_of(parts: Sequence[TextHolder | LeftOut]) -> Json:
-    """Return one text as it is, several as parts."""
-    texts = [part.text for part in parts if not isinstance(part, LeftOut)]
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
+def message_content(parts: Sequence[TextHolder | ImagePart | SoundPart | LeftOut]) -> Json:
+    """Return one text as it is, and else parts: texts, and a place for each picture and sound."""
+    content: list[Json] = []
+    for part in parts:
+        match part:
+            case LeftOut():
+                continue
+            case ImagePart() | SoundPart():
+                content.append({"type": part.reference.kind})
+            case text:
+                content.append({"type": "text", "text": text.text})
+    match content:
+        case [{"text": only}]:
+            return only
+    return content
 
 
 def as_arguments(value: object) -> object:
@@ -158,7 +180,7 @@ class ChatMessage(RequestPart):
     tool_calls: list[ToolCall] | None = None
     function_call: CalledFunction | None = None  # as calls were given once
     tool_call_id: Identity = None
-    images: list[JsonValue] | None = None
+    images: Images | None = None  # before its content, as Ollama has them
     # One thing, as servers and clients call it.
     reasoning_content: JsonValue = None
     reasoning: JsonValue = None
@@ -190,14 +212,17 @@ class ChatMessage(RequestPart):
         return "".join(block.thinking or block.text or block.summary for block in blocks)
 
     @property
+    def references(self) -> list[MediaReference]:
+        """List its pictures and sounds in the order of their places in its content."""
+        return [*image_references(self.images), *references_in(self.content)]
+
+    @property
     def message(self) -> Message:
-        if self.images:
-            raise refused("models here read text only: leave the images out", "images")
         return {"role": self.role, **dict(self._fields())}
 
     def _fields(self) -> Iterator[tuple[str, Json]]:
-        if self.content:
-            yield "content", texts_of(self.content)
+        if self.content or self.images:
+            yield "content", with_images(message_content(self.content), self.images)
         for name, text in (("name", self.name), ("tool_call_id", self.tool_call_id)):
             if text is not None:
                 yield name, text

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.engine.settings import Settings
+from localspec.media import Medium
+from localspec.runtime.media_text import parted
 from localspec.runtime.prompting import Conversation, rendered
 from localspec.server.faults import refused
 from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import ChatMessage
+from localspec.server.requests.completion_prompts import MARKER
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.thinking import (
     Reasoning,
@@ -75,7 +79,10 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
     def of_items(cls, body: object) -> object:
         return as_messages(body)
 
-    def conversation(self) -> Conversation:
+    def references(self) -> list[MediaReference]:
+        return [reference for message in self.messages for reference in message.references]
+
+    def conversation(self, media: Sequence[Medium]) -> Conversation:
         if self.modalities and "text" not in self.modalities:
             raise refused(
                 "only text output is supported: remove the other modalities", "modalities"
@@ -93,6 +100,7 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
             parallel=False if self.functions else self.parallel_tool_calls,
             format=self.form,
             extra=self._template_variables(),
+            media=media,
         )
 
     def _template_variables(self) -> dict[str, JsonValue]:
@@ -103,14 +111,16 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
                 variables["enable_thinking"] = enabled
         return variables | self.chat_template_kwargs
 
-    def prepare(self, served: Served) -> list[Prepared]:
-        return [prepare_conversation(served, self.conversation(), self.engine_settings(served))]
+    def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
+        conversation = self.conversation(media)
+        return [prepare_conversation(served, conversation, self.engine_settings(served))]
 
-    def rendered(self, served: Served) -> str:
-        """Render the conversation by the model's template."""
-        asked = self.conversation()
+    def rendered(self, served: Served, media: Sequence[Medium]) -> str:
+        """Render the conversation by the model's template, with a marker for each medium."""
+        asked = self.conversation(media)
         settings = with_budget(served, asked.extra, self.engine_settings(served))
-        return rendered(served.runtime, asked, settings)
+        text = rendered(served.runtime, asked, settings)
+        return MARKER.join(parted(text, media).texts)
 
     @property
     def alternatives(self) -> int | None:

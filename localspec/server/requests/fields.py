@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from localspec.engine.settings import MAX_LOGPROBS, Settings
 from localspec.proposers import registry
 from localspec.server.requests.forms import FormatFields
 from localspec.server.requests.leniency import RequestPart
+from localspec.server.requests.media_parts import MediaReference
 from localspec.server.requests.sampling import OPENAI, Bounds, SamplingFields
 from localspec.server.requests.validators import as_strings
 from localspec.server.served import Served
@@ -83,6 +84,10 @@ class TextRequest(SamplingFields):
 
     model: Annotated[str, BeforeValidator(as_name)] = ""  # the first that is served
     localspec: Drafting = Drafting(depth=None)
+
+    def references(self) -> Sequence[MediaReference]:
+        """List the pictures and sounds in the order in which they stand in the prompt."""
+        return ()
 
     def base_settings(
         self,

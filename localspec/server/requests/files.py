@@ -1,4 +1,4 @@
-"""Files in messages: text files are read, others refused."""
+"""Files in messages: texts and pictures are read, others refused."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from urllib.parse import unquote_to_bytes
 from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from localspec.pictures.header import kind_of
 from localspec.server.requests.leniency import RequestPart
 
+BEGINNING = 64  # characters, in which a picture shows its kind
 DATA = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>[^,]*),", re.IGNORECASE)
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
@@ -23,14 +25,42 @@ def as_file_text(value: object) -> object:
 
 def decode_file(data: str) -> str:
     """Decode a file of text, given in base64 or as a data URL."""
+    try:
+        return as_text(file_bytes(data))
+    except ValueError as error:
+        raise unreadable("its data is neither base64 nor a data URL") from error
+
+
+def file_bytes(data: str) -> bytes:
+    """Decode base64 or a data URL; raise a `ValueError` if it is neither."""
     header = DATA.match(data)
     body = data[header.end() :] if header else data
     if header and not header["more"].lower().endswith(";base64"):
-        return as_text(unquote_to_bytes(body))
+        return unquote_to_bytes(body)
+    letters = "".join(body.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    return b64decode(letters + "=" * (-len(letters) % 4), validate=True)
+
+
+def is_picture(data: object) -> bool:
+    """Tell whether a file in base64, or as a data URL, is a picture that can be read."""
+    if not isinstance(data, str):
+        return False
+    header = DATA.match(data[:BEGINNING])
+    start = header.end() if header else 0
+    letters = "".join(data[start : start + BEGINNING].split())
     try:
-        return as_text(b64decode("".join(body.split()) + "=" * (-len(body) % 4), altchars=b"-_"))
-    except ValueError as error:
-        raise unreadable("its data is neither base64 nor a data URL") from error
+        return kind_of(file_bytes(letters[: len(letters) // 4 * 4])) is not None
+    except ValueError:
+        return False
+
+
+def as_picture(part: object) -> object:
+    """Read a file that is a picture as one."""
+    if not isinstance(part, dict) or part.get("type") not in ("file", "input_file"):
+        return part
+    within = part.get("file")
+    data = (within if isinstance(within, dict) else part).get("file_data")
+    return {"type": "image", "image_url": data} if is_picture(data) else part
 
 
 def as_text(data: bytes) -> str:
@@ -48,7 +78,7 @@ def as_text(data: bytes) -> str:
 
 
 def unreadable(why: str) -> PydanticCustomError:
-    message = "a file cannot be read: {why}; models here read text only, so send its words"
+    message = "a file cannot be read: {why}; send its words, or a picture of it"
     return PydanticCustomError("unread", message, {"why": why})
 
 

@@ -38,7 +38,9 @@ HARMLESS = frozenset(
         *("prompt_cache_breakpoint",),
         # Streams are not padded, times come at the end.
         *("include_obfuscation", "timings_per_token", "sse_ping_interval", "usage"),
-        *("t_max_prompt_ms", "summary", "generate_summary", "media_type", "execution", "time"),
+        *("t_max_prompt_ms", "summary", "generate_summary", "execution", "time"),
+        # The kind of a picture or a sound is read from its file.
+        *("media_type", "mime_type", "mimeType", "source_type"),
         # Replies that come back with what servers and libraries wrote to them.
         *("id", "status", "index", "annotations", "citations", "refusal"),
         *("parsed", "parsed_arguments", "signature", "phase", "caller", "finish_reason"),
@@ -72,6 +74,7 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     "speed": ("standard",),
     "truncation": ("disabled",),
     "reasoning_format": ("auto", "deepseek"),
+    "detail": ("auto", "high", "original"),  # pictures are read as finely as the model can
 }
 
 

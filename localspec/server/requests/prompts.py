@@ -8,24 +8,24 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from localspec.server.faults import refused
-from localspec.server.requests.fields import MAX_CHOICES, Id
+from localspec.server.requests.fields import Id
 from localspec.server.served import Served
 
-EMPTY = "the prompt is empty: give a text, or a token at least"
 Piece = Id | str
 One = str | Annotated[list[Piece], Field(fail_fast=True)]  # tokens, and texts between them
 
 
 def as_prompt(value: object) -> object:
-    """Read a text that stands in an object, as beside images; refuse images."""
+    """Read texts that stand in objects, as beside pictures; refuse pictures."""
     if isinstance(value, list):
         return [as_prompt(prompt) for prompt in value] if any(map(is_object, value)) else value
-    if not isinstance(value, dict) or "prompt_string" not in value:
-        return value
-    if value.get("multimodal_data"):
-        raise PydanticCustomError("unread", "models here read text only: leave the images out")
-    return value["prompt_string"]
+    if isinstance(value, dict) and value.get("multimodal_data"):
+        raise PydanticCustomError("unread", "only texts are read here: leave the pictures out")
+    return as_text(value)
+
+
+def as_text(value: object) -> object:
+    return value.get("prompt_string", value) if isinstance(value, dict) else value
 
 
 def is_object(value: object) -> bool:
@@ -37,33 +37,9 @@ PromptField = Annotated[
 ]
 
 
-def count(prompt: str | list[Piece] | list[One], copies: int = 1) -> int:
-    """Count the prompts, quickly where one has a million tokens; refuse too many."""
-    if isinstance(prompt, str) or is_one(prompt):
-        return 1
-    if not prompt:
-        raise refused(EMPTY, "prompt")
-    if len(prompt) * copies > MAX_CHOICES:
-        things, field = ("replies", "n") if copies > 1 else ("prompts", "prompt")
-        raise refused(f"a request may have {MAX_CHOICES} {things}", field)
-    return len(prompt)
-
-
-def is_one(prompt: Sequence[Piece | One]) -> bool:
+def is_one(prompt: Sequence[object]) -> bool:
     """Return whether a list is one prompt: tokens, with texts between them."""
     return any(isinstance(piece, int) for piece in prompt)
-
-
-def prompts(prompt: str | list[Piece] | list[One], copies: int = 1) -> list[One]:
-    """List the prompts; one may be tokens with texts between them."""
-    count(prompt, copies)
-    if isinstance(prompt, str):
-        return [prompt]
-    if [] in prompt:
-        raise refused(EMPTY, "prompt")
-    if is_one(prompt):
-        return [[piece for piece in prompt if not isinstance(piece, list)]]
-    return [one for one in prompt if not isinstance(one, int)]
 
 
 def tokens(served: Served, prompt: One) -> list[int]:

@@ -12,7 +12,6 @@ from localspec.server.requests.json_size import check_size
 
 OTHER = "other"  # the tag of objects that are left out
 UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is not text
-READ = ("file", "input_file")  # their data shows whether they are text
 HALF = re.compile("[\ud800-\udfff]")  # of a character
 
 
@@ -26,17 +25,17 @@ def default_type(first: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def check_readable(part: object) -> object:
-    """Refuse images, sounds and other parts that are no text."""
-    kind = part.get("type") if isinstance(part, dict) else None
-    if isinstance(kind, str) and kind not in READ and any(word in kind for word in UNREAD):
-        raise unreadable(kind)
-    return part
+def readable(*types: str) -> BeforeValidator:
+    """Refuse videos and other parts that are no text, except those of these types."""
 
+    def check(part: object) -> object:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind not in types and any(word in kind for word in UNREAD):
+            message = "a part of type {kind} cannot be read here: leave it out"
+            raise PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
+        return part
 
-def unreadable(kind: str) -> PydanticCustomError:
-    message = "a part of type {kind} cannot be read: models here read text only; leave it out"
-    return PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
+    return BeforeValidator(check)
 
 
 def by_type(*types: str) -> Discriminator:

@@ -1,0 +1,135 @@
+"""The pictures and sounds of a request: decoded or fetched, within limits, before its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.requests import Request
+
+from localspec.media import Medium
+from localspec.pictures.header import MAX_PIXELS, header
+from localspec.server.faults import Refused, refused
+from localspec.server.options import MAX_IMAGES
+from localspec.server.preparing import Preparing
+from localspec.server.replies.streaming import while_listening
+from localspec.server.requests.files import file_bytes
+from localspec.server.requests.media_parts import MediaReference
+
+ADDRESS = re.compile(r"https?:", re.IGNORECASE)
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+SOUND = re.compile(rb"RIFF....WAVE|ID3|fLaC|OggS|\xff[\xfb\xf3\xf2]", re.DOTALL)
+
+Fetch = Callable[[str, int], Awaitable[bytes]]  # of an address, and the most bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MediaLimits:
+    """The pictures and sounds that a request may have."""
+
+    count: int = MAX_IMAGES
+    bytes: int = 32 << 20  # of all their files together
+    pixels: int = MAX_PIXELS  # of a picture
+    fetch_seconds: float = 20.0  # for all files at addresses
+
+
+@dataclass(frozen=True, slots=True)
+class MediaIntake:
+    preparing: Preparing
+    limits: MediaLimits = MediaLimits()
+    fetch: Fetch | None = None  # gets files at addresses; None: these are refused
+
+    async def take(self, request: Request, references: Sequence[MediaReference]) -> list[Medium]:
+        """Return what a request names, in the same order, or raise.
+
+        From here on the request is a large one: pictures take a while to be decoded.
+        """
+        if len(references) > self.limits.count:
+            raise refused(
+                f"the request has {len(references):,} pictures and sounds; it may have "
+                f"{self.limits.count:,} (--max-images): leave old ones out"
+            )
+        self.preparing.admit(request)
+        read = partial(self._read, references)
+        media = await self.preparing.run_for(request, read)
+        if None not in media:
+            return [medium for medium in media if medium]
+        return await while_listening(request.receive, self._fetched(references, media))
+
+    def _read(self, references: Sequence[MediaReference]) -> list[Medium | None]:
+        """Decode what came with the request; None stands for what is at an address."""
+        left, media = self.limits.bytes, list[Medium | None]()
+        for reference in references:
+            if ADDRESS.match(reference.text):
+                if self.fetch is None:
+                    raise not_fetched(reference)
+                media.append(None)
+                continue
+            data = decoded(reference)
+            left -= len(data)
+            self._check(left, reference)
+            media.append(self._medium(reference, data))
+        return media
+
+    async def _fetched(
+        self, references: Sequence[MediaReference], media: Sequence[Medium | None]
+    ) -> list[Medium]:
+        left = self.limits.bytes - sum(len(medium.data) for medium in media if medium)
+        complete, seconds = list[Medium](), self.limits.fetch_seconds
+        assert self.fetch is not None
+        try:
+            async with asyncio.timeout(seconds):
+                for reference, medium in zip(references, media, strict=True):
+                    if medium is None:
+                        data = await self.fetch(reference.text, left)
+                        left -= len(data)
+                        medium = self._medium(reference, data)
+                    complete.append(medium)
+        except TimeoutError as error:
+            message = f"the files at addresses did not come within {seconds:g} seconds"
+            raise refused(f"{message}: send them themselves", reference.field) from error
+        return complete
+
+    def _check(self, left: int, reference: MediaReference) -> None:
+        if left < 0:
+            most = self.limits.bytes
+            raise refused(
+                f"the pictures and sounds have more than {most:,} bytes (--max-image-size): send "
+                "fewer or smaller ones",
+                reference.field,
+            )
+
+    def _medium(self, reference: MediaReference, data: bytes) -> Medium:
+        if reference.kind == "audio" or SOUND.match(data):
+            return Medium("audio", data)
+        self._check_pixels(data)
+        return Medium("image", data)
+
+    def _check_pixels(self, data: bytes) -> None:
+        """Refuse what is no picture, or too large a one, before it is decoded."""
+        _, width, height = header(data)
+        if width * height > self.limits.pixels:
+            raise refused(
+                f"a picture has {width:,} x {height:,} pixels, which are {width * height:,}; it "
+                f"may have {self.limits.pixels:,} (--max-image-pixels): send it smaller"
+            )
+
+
+def decoded(reference: MediaReference) -> bytes:
+    text = reference.text
+    if SCHEME.match(text) and text[:5].lower() != "data:":
+        message = f"{text[:80]!r} is not read: send the file in base64, or as a data URL"
+        raise refused(message, reference.field)
+    try:
+        return file_bytes(text)
+    except ValueError as error:
+        message = "a picture or a sound is neither base64 nor a data URL"
+        raise refused(message, reference.field) from error
+
+
+def not_fetched(reference: MediaReference) -> Refused:
+    message = "this server fetches no addresses: send the file in base64, or as a data URL"
+    return refused(f"{message} (or serve with --fetch-images)", reference.field)

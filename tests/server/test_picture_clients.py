@@ -1,0 +1,205 @@
+"""Pictures through the libraries of clients, and as agents and editors send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import anthropic
+import ollama
+import openai
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+
+from tests.server.client_requests import BLOCKS, CHAT, FLAT, ITEMS, TOOL, blocks, chat, items
+from tests.server.scripted import Server
+from tests.server.seeing import DATA, FILES, URLS, reply_of, seeing, texts_and_pictures
+
+SEEN = "You said: See [red]"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = seeing()
+    yield made
+    made.close()
+
+
+def test_openai_shows_a_picture_in_a_chat(server):
+    messages = [{"role": "user", "content": texts_and_pictures("See ", "[red]")}]
+    asked = {"model": "scripted", "messages": messages}
+    with openai.OpenAI(base_url=f"{server.address}/v1", api_key="any", max_retries=0) as client:
+        reply = client.chat.completions.create(**asked)
+        assert reply.choices[0].message.content == SEEN
+        chunks = client.chat.completions.create(**asked, stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == SEEN
+
+
+def test_openai_shows_a_picture_among_items(server):
+    image = {"type": "input_image", "image_url": URLS["red"], "detail": "auto"}
+    content = [{"type": "input_text", "text": "See "}, image]
+    asked = {"model": "scripted", "input": [{"role": "user", "content": content}]}
+    with openai.OpenAI(base_url=f"{server.address}/v1", api_key="any", max_retries=0) as client:
+        assert client.responses.create(**asked).output_text == SEEN
+        with client.responses.stream(**asked) as stream:
+            assert stream.get_final_response().output_text == SEEN
+
+
+def test_anthropic_shows_a_picture(server):
+    source = {"type": "base64", "media_type": "image/png", "data": DATA["red"]}
+    content = [{"type": "text", "text": "See "}, {"type": "image", "source": source}]
+    messages = [{"role": "user", "content": content}]
+    asked = {"model": "scripted", "max_tokens": 99, "messages": messages}
+    with anthropic.Anthropic(base_url=server.address, api_key="any", max_retries=0) as client:
+        assert client.messages.create(**asked).content[0].text == SEEN
+        with client.messages.stream(**asked) as stream:
+            assert "".join(stream.text_stream) == SEEN
+        del asked["max_tokens"]
+        assert client.messages.count_tokens(**asked).input_tokens > 0
+
+
+def test_ollama_shows_a_picture(server, tmp_path):
+    file = tmp_path / "red.png"
+    file.write_bytes(FILES["red"])
+    with ollama.Client(host=server.address) as client:
+        for image in (FILES["red"], str(file), DATA["red"]):
+            message = {"role": "user", "content": "What?", "images": [image]}
+            reply = client.chat(model="scripted", messages=[message])
+            assert reply.message.content == "You said: [red]What?"
+            parts = client.generate(model="scripted", prompt="What?", images=[image], stream=True)
+            assert "".join(part.response for part in parts) == "You said: [red]What?"
+        assert "vision" in client.show("scripted").capabilities
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"type": "image_url", "image_url": {"url": URLS["red"]}},
+        {"type": "image", "source_type": "base64", "data": DATA["red"], "mime_type": "image/png"},
+        {"type": "image", "base64": DATA["red"], "mime_type": "image/png"},
+    ],
+)
+def test_langchain_shows_a_picture(server, image):
+    model = ChatOpenAI(
+        model="scripted", base_url=f"{server.address}/v1", api_key="any", max_retries=0
+    )
+    message = HumanMessage(content=[{"type": "text", "text": "See "}, image])
+    assert model.invoke([message]).content == SEEN
+    assert "".join(chunk.content for chunk in model.stream([message])) == SEEN
+
+
+SOURCE = {"type": "base64", "media_type": "image/png", "data": DATA["blue"]}
+SHOT = {"type": "image", "source": SOURCE}
+KEPT = {"cache_control": {"type": "ephemeral"}}
+REMINDER = {"type": "text", "text": "<system-reminder>Go on.</system-reminder>", **KEPT}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a.png"}}
+READ = [{"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}]
+VIEW = {
+    "type": "function_call",
+    "call_id": "call_1",
+    "name": "view_image",
+    "arguments": '{"path": "/a.png"}',
+}
+REQUESTS = {
+    "Claude Code: a pasted picture": (
+        BLOCKS,
+        blocks(
+            {"role": "user", "content": [SHOT, {"type": "text", "text": "[Image #1] it", **KEPT}]},
+            tools=READ,
+            stream=True,
+        ),
+        "You said: [blue][Image #1] it",
+    ),
+    "Claude Code: a picture that it read": (
+        BLOCKS,
+        blocks(
+            {"role": "user", "content": "look at /a.png"},
+            {"role": "assistant", "content": [USE]},
+            {
+                "role": "user",
+                "content": [
+                    {"tool_use_id": "toolu_1", "type": "tool_result", "content": [SHOT], **KEPT}
+                ],
+            },
+            tools=READ,
+            stream=True,
+        ),
+        "You said: [blue]",
+    ),
+    "Codex: a picture of its command line": (
+        ITEMS,
+        items(
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "<image name=[Image #1]>"},
+                    {"type": "input_image", "image_url": URLS["blue"], "detail": "high"},
+                    {"type": "input_text", "text": "</image>"},
+                ],
+            },
+            stream=True,
+            store=False,
+            include=["reasoning.encrypted_content"],
+            tools=[{**FLAT, "name": "view_image"}],
+        ),
+        "[blue]",
+    ),
+    "Codex: a picture that it looked at": (
+        ITEMS,
+        items(
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
+            VIEW,
+            {
+                "type": "function_call_output",
+                "call_id": "call_1",
+                "output": [
+                    {"type": "input_image", "image_url": URLS["blue"], "detail": "original"}
+                ],
+            },
+            stream=True,
+            store=False,
+            tools=[{**FLAT, "name": "view_image"}],
+        ),
+        "[blue]",
+    ),
+    "Open WebUI": (
+        CHAT,
+        chat(
+            {"role": "user", "content": texts_and_pictures("See ", "[blue]")},
+            stream=True,
+            stream_options={"include_usage": True},
+        ),
+        "You said: See [blue]",
+    ),
+    "VS Code": (
+        CHAT,
+        chat(
+            {"role": "system", "content": "You are Copilot."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "See "},
+                    {
+                        "type": "image_url",
+                        "image_url": {"url": URLS["blue"], "detail": "auto"},
+                        "media_type": "image/png",
+                    },
+                ],
+                "name": "user",
+            },
+            stream=True,
+            n=1,
+            tools=[TOOL],
+        ),
+        "You said: See [blue]",
+    ),
+}
+
+
+@pytest.mark.parametrize("client", REQUESTS)
+def test_a_picture_is_seen_as_a_client_sends_it(server, client):
+    path, body, reply = REQUESTS[client]
+    answer = server.client.post(path, json=body)
+    assert reply in reply_of(path, answer)
+    assert "x-localspec-ignored" not in answer.headers
