@@ -29,6 +29,7 @@ class Chunk(NamedTuple):
     rounds: how many there were
     reasoning: in a chat, what it added to the reasoning before the answer
     seconds: since the chunk before; of the first, since there was a slot
+    rejected: tokens of the draft that the target did not choose
     """
 
     text: str
@@ -41,6 +42,7 @@ class Chunk(NamedTuple):
     rounds: int = 1
     reasoning: str = ""
     seconds: float = 0.0
+    rejected: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class Job:
                 lengths=lengths,
                 rounds=outcome.rounds,
                 seconds=seconds,
+                rejected=rejected_of(outcome),
             )
         )
 
@@ -185,3 +188,8 @@ class Job:
         self.texts.append(chunk.text)
         self.logprobs.extend(chunk.logprobs)
         self.listener(chunk)
+
+
+def rejected_of(outcome: Outcome) -> tuple[int, ...]:
+    tokens = outcome.draft.tokens
+    return tuple(tokens[outcome.accepted :].tolist()) if len(tokens) > outcome.accepted else ()

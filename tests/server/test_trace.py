@@ -80,6 +80,15 @@ def test_a_trace_tells_how_long_its_round_took(server):
     assert 0 < sum(times) <= spent + 1
 
 
+def test_a_trace_tells_what_the_target_rejected(server):
+    traces = [trace for _, trace in of(streamed(server, "long")) if "by" in trace]
+    assert any(trace["drafted"] > trace["accepted"] for trace in traces)
+    for trace in traces:  # each byte is a token
+        rejected = trace["drafted"] - trace["accepted"]
+        assert len(trace.get("rejected", "")) <= rejected
+        assert bool(trace.get("rejected")) == bool(rejected)
+
+
 def whole(server, text, **wishes):
     found = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
     return found["choices"][0]["message"]

@@ -18,6 +18,7 @@ from localspec.server.replies.streaming import Bodies
 from localspec.server.requests.chat_request import ChatRequest
 
 DONE = b"data: [DONE]\n\n"
+MAX_REJECTED = 32  # tokens of a draft that a trace tells the text of
 
 
 def stream_error(fault: Fault) -> bytes:
@@ -126,13 +127,16 @@ class ChatAnswer:
             trail.note(chunk)
         traces = [who(trail, part) for part in step.parts]
         if chunk and chunk.tokens:
-            round_ = {
+            round_: dict[str, object] = {
                 "rounds": chunk.rounds,
                 "drafted": chunk.drafted,
                 "accepted": chunk.accepted,
                 "by": chunk.by,
                 "ms": round(1000 * chunk.seconds, 2),
             }
+            if chunk.rejected:
+                spelling = Spelling(self.choices.served.runtime.tokenizer)
+                round_["rejected"] = spelling.text_of(chunk.rejected[:MAX_REJECTED])
             traces[:1] = [round_ | (traces[0] if traces else {})]
         return traces
 

@@ -93,6 +93,7 @@ def test_the_lens_colours_tokens_and_tells_their_round(page):
     assert "suffix" in answer.locator(".legend").inner_text()
     drafted.last.hover()
     assert "accepted" in page.locator(".hint").inner_text()
+    assert 'rejected: "' in page.locator(".hint").inner_text()
     timeline = answer.get_by_role("slider")
     timeline.press("End")
     assert answer.locator(".reading").inner_text().startswith("Round ")

@@ -24,6 +24,9 @@ export class Composer {
       this.submit();
     });
     this.area.addEventListener("keydown", (event) => this.#key(event));
+    if (!CSS.supports("field-sizing", "content")) {
+      this.area.addEventListener("input", () => fit(this.area));
+    }
     this.area.addEventListener("paste", (event) => this.#paste(event));
     this.picker.addEventListener("change", () => this.#picked());
     find("#attach").addEventListener("click", () => this.picker.click());
@@ -155,4 +158,10 @@ export class Composer {
       ),
     );
   }
+}
+
+/** Make a field as high as its text, up to what its style allows. */
+function fit(area) {
+  area.style.height = "auto";
+  area.style.height = `${area.scrollHeight + 2}px`;
 }

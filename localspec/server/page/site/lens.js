@@ -20,9 +20,10 @@ export const about = (by) => SOURCES.get(by) ?? "a drafting head, or a plug-in";
 export const classOf = (by) => `by-${SOURCES.has(by) ? by : "head"}`;
 
 /**
- * Rows of `rounds` are {drafted, accepted, by, ms, count}: one round, or `count` alike without
- * drafts, of which `ms` is the time together. Rows of `said` are {length, by, round, likely}: a
- * token's characters, its source, its row of `rounds`, and the likeliest tokens if asked for.
+ * Rows of `rounds` are {drafted, accepted, by, ms, count, rejected}: one round, or `count` alike
+ * without drafts, of which `ms` is the time together; `rejected` is a text. Rows of `said` are
+ * {length, by, round, likely}: a token's characters, its source, its row of `rounds`, and the
+ * likeliest tokens if asked for.
  */
 export class Lens {
   constructor({ rounds = [], said = [], thought = [] } = {}) {
@@ -97,8 +98,8 @@ export class Lens {
   }
 }
 
-function roundOf({ drafted = 0, accepted = 0, by = TARGET, ms = 0, rounds = 1 }) {
-  return { drafted, accepted, by: drafted ? by : TARGET, ms, count: rounds };
+function roundOf({ drafted = 0, accepted = 0, by = TARGET, ms = 0, rounds = 1, rejected = "" }) {
+  return { drafted, accepted, by: drafted ? by : TARGET, ms, count: rounds, rejected };
 }
 
 /** The token that was chosen, then the likeliest ones, with their probabilities. */

@@ -1,5 +1,5 @@
 // An answer as the lens shows it: each token in the colour of its source.
-import { el, replace } from "./dom.js";
+import { el, replace, shown } from "./dom.js";
 import { about, classOf, sentence } from "./lens.js";
 import { GrowingText } from "./long_text.js";
 
@@ -54,7 +54,8 @@ export class Hint {
       this.element,
       el("p", {}, el("b", { class: classOf(row.by) }, row.by), ` · ${about(row.by)}`),
       round && el("p", {}, sentence(round, number)),
-      likely.length ? el("p", { class: "likely" }, likelihoods(likely)) : null,
+      round?.rejected ? words(`rejected: ${JSON.stringify(String(round.rejected))}`) : null,
+      likely.length ? words(likelihoods(likely)) : null,
     );
     this.element.hidden = false;
     const box = token.getBoundingClientRect();
@@ -69,6 +70,8 @@ export class Hint {
     this.element.hidden = true;
   }
 }
+
+const words = (text) => el("p", { class: "likely" }, ...shown(text));
 
 function likelihoods([chosen, ...others]) {
   const percent = ({ token, share }) => `${JSON.stringify(token)} ${(100 * share).toFixed(1)}%`;

@@ -88,6 +88,12 @@ test("speeds are of the rounds, and that without drafts is an estimate of plain 
   assert.equal(lens.speed(), (1000 * (3 + 4)) / 60);
 });
 
+test("what the model rejected of a draft stays with its round", () => {
+  const lens = new Lens();
+  lens.note({ ...drafted, rejected: " wrong" }, "said", "abcdef");
+  assert.equal(lens.rounds[0].rejected, " wrong");
+});
+
 test("a round is told in a line", () => {
   const lens = new Lens();
   lens.note(drafted, "said", "");
