@@ -13,6 +13,7 @@ from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms
+from localspec.server.command import with_bench
 from localspec.server.faults import Refused
 from localspec.server.inspection.bench_run import BenchRun
 from localspec.server.inspection.recent_lines import MAX_LINES, RecentLines
@@ -185,6 +186,12 @@ def test_a_model_leaves_memory_while_it_is_measured_and_comes_back():
         await host.close()
 
     run(work)
+
+
+def test_the_first_model_is_measured_with_the_options_that_were_typed():
+    offers = [hosted().offers["tiny"]] * 2
+    noted = with_bench(offers, ["./a.gguf", "b"], ("--draft", "small"))
+    assert [offer.bench for offer in noted] == [("./a.gguf", "--draft", "small"), ("b",)]
 
 
 def test_a_measurement_that_fails_says_why():
