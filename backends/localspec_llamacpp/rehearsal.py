@@ -109,7 +109,8 @@ class LlamaRehearsal:
 
             LOG.take_sizes()
             projector = open_projector(weights, options, place, physical_cores())
-            self._projectors[key] = projector.widest, working_bytes(LOG.take_sizes())
+            working = working_bytes(projector, LOG.take_sizes(), LOG.warmed_up)
+            self._projectors[key] = projector.widest, working
             projector.close()
         return self._projectors[key]
 

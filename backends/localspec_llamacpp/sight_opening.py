@@ -31,10 +31,15 @@ def open_projector(
     return Projector(options.projector, weights, device=device, threads=threads)
 
 
-def working_bytes(sizes: Sequence[BufferSize]) -> int:
-    """Count what a projector computes in, as logged: once for each way of attention it tried."""
+def working_bytes(projector: Projector, sizes: Sequence[BufferSize], side: int) -> int:
+    """Count what a projector computes in for its largest picture.
+
+    Its buffers, logged once for each way of attention that was tried, are for a square of some
+    side; they grow with the picture.
+    """
     compute = [size for size in sizes if size.kind == "compute"]
-    return sum(
+    logged = sum(
         max(size.bytes for size in compute if size.where == where)
         for where in {size.where for size in compute}
     )
+    return int(logged * max(1.0, projector.longest() / projector.longest(side))) if side else logged

@@ -9,7 +9,9 @@ import pytest
 
 from localspec.errors import BackendError, UsageError
 from localspec.media import Medium, positions
+from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.sight import KEPT_BYTES, LlamaSight
+from localspec_llamacpp.sight_opening import working_bytes
 
 LARGE = KEPT_BYTES // 4 // 10 // 3  # positions, of which so many embeddings are a third
 
@@ -92,3 +94,21 @@ def test_a_picture_that_is_read_at_once_must_fit_a_batch():
     assert len(sight(Projector(9)).pieces(image("b"))) == 2
     with pytest.raises(UsageError, match=r"takes 9 positions .* loaded for 8"):
         sight(Projector(9, whole=True)).pieces(image("c"))
+
+
+class Measured:
+    """Takes a position for each eight pixels of a side, up to sixteen of them."""
+
+    def longest(self, side=8192):
+        return min(side // 8, 16) ** 2
+
+
+@pytest.mark.parametrize(("side", "factor"), [(128, 1), (64, 4), (0, 1)])
+def test_buffers_are_counted_for_the_largest_picture(side, factor):
+    sizes = [
+        BufferSize("CPU", "compute", 300),
+        BufferSize("CPU", "compute", 200),
+        BufferSize("CUDA0", "compute", 50),
+        BufferSize("CPU", "KV", 7),
+    ]
+    assert working_bytes(Measured(), sizes, side) == factor * 350

@@ -22,6 +22,7 @@ CACHE = re.compile(
 ASSIGNED = re.compile(r"load_tensors: layer +\d+ assigned to device (?P<device>\S+),")
 CACHED = re.compile(r"llama_(?:kv_cache:|memory_recurrent,) layer +\d+: dev = (?P<device>\S+)")
 SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<kind>\w+) buffer )?size = +(?P<mib>[\d.]+) MiB")
+WARMED_UP = re.compile(r"\w+: warmup with image size = (?P<side>\d+) x")  # of a projector
 PLACE = re.compile(r"^.*?[/\\](?=[^/\\]+:\d+: )")  # where it was built, before file and line
 BLIND = re.compile(r"ggml_\w+_init: (failed to initialize .+)")  # by a driver, for good
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
@@ -53,6 +54,7 @@ class Log:
         self._errors: list[str] = []
         self._sizes: list[BufferSize] = []
         self._caches: list[CacheSize] = []
+        self.warmed_up = 0  # pixels of a side, of the picture that a projector's buffers are for
         self._assigned: list[str] = []
         self._cached: list[str] = []
         self._level = 0
@@ -79,6 +81,8 @@ class Log:
         if match := SIZE.match(line):
             size = int(float(match["mib"]) * 2**20)
             self._sizes.append(BufferSize(match["where"] or "", match["kind"] or "", size))
+        if match := WARMED_UP.match(line):
+            self.warmed_up = int(match["side"])
         if match := CACHE.match(line):
             recurrent = match["kind"] == "memory_recurrent"
             layers, self._cached = tuple(self._cached), []

@@ -15,9 +15,9 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
+from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.pictures.decoding import Pixels
-from localspec.tokens import Tokens
+from localspec.tokens import NONE, Tokens
 from localspec_llamacpp.bindings.batch import Hidden, pointer
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
@@ -101,8 +101,8 @@ class Projector:
         """Refuse projectors that encode a picture by where it stands in a text, as a few do."""
         if not self._mtmd.mtmd_support_vision(self.pointer):
             raise UsageError(f"{self.path.name} turns no pictures into embeddings")
-        alone, later = (places(self._pieces(text, GRAY)) for text in (MARKER, b"a" + 2 * MARKER))
-        if later != 2 * alone:
+        alone, later = self.pieces(GRAY), self._pieces(b"a" + 2 * MARKER, GRAY)
+        if places(later) != 2 * places(alone):
             raise UsageError(
                 f"{self.path.name} encodes a picture by its place in a text: "
                 "such projectors are not supported"
@@ -111,17 +111,26 @@ class Projector:
     @property
     def widest(self) -> int:
         """Positions of the largest picture, if they must be read in one batch; else 0."""
-        if not self._mtmd.mtmd_decode_use_non_causal(self.pointer, None):
-            return 0
-        pieces = self._pieces(MARKER, None)
+        return self.longest() if self._mtmd.mtmd_decode_use_non_causal(self.pointer, None) else 0
+
+    def longest(self, side: int = LARGE) -> int:
+        """Count the positions that are encoded at once of a square of so many pixels a side."""
+        pieces = self._pieces(MARKER, side)
         return max(piece.length for piece in pieces if not isinstance(piece, np.ndarray))
 
     def pieces(self, pixels: Pixels) -> list[Tokens | Piece]:
         """Take a picture apart, into positions and tokens around them."""
-        return self._pieces(MARKER, pixels)
+        pieces = self._pieces(MARKER, pixels)
+        tokens = np.concatenate([NONE, *(each for each in pieces if isinstance(each, np.ndarray))])
+        if not ((tokens >= 0) & (tokens < self._vocabulary)).all():
+            raise UsageError(
+                f"the model lacks tokens by which {self.path.name} marks a picture: "
+                "it was made for another model"
+            )
+        return pieces
 
-    def _pieces(self, text: bytes, pixels: Pixels | None) -> list[Tokens | Piece]:
-        """Take a text apart whose markers all stand for a picture; None: for a large one."""
+    def _pieces(self, text: bytes, pixels: Pixels | int) -> list[Tokens | Piece]:
+        """Take a text apart whose markers all stand for a picture, or a square of some side."""
         mtmd, count = self._mtmd, text.count(MARKER)
         with self._lock:
             if not self.pointer:
@@ -146,13 +155,7 @@ class Projector:
             return Piece(self._mtmd, chunk, axes=self._axes, whole=whole)
         count = ctypes.c_size_t()
         place = self._mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
-        tokens = np.array(place[: count.value], np.int32)
-        if not ((tokens >= 0) & (tokens < self._vocabulary)).all():
-            raise ModelFileError(
-                f"the model lacks tokens by which {self.path.name} marks a picture: "
-                "it was made for another model"
-            )
-        return tokens
+        return np.array(place[: count.value], np.int32)
 
     def encode(self, piece: Piece) -> Hidden:
         """Compute the embeddings of a piece, unless it has them."""
@@ -177,10 +180,10 @@ def refusal(failed: str) -> BackendError | UsageError:
     return error if isinstance(error, OutOfMemory) else UsageError(str(error))
 
 
-def bitmap_of(mtmd: Any, pixels: Pixels | None) -> Any:
-    """Hand pixels over; without any, nothing but their positions can be asked for."""
-    if pixels is None:
-        return mtmd.mtmd_bitmap_init(LARGE, LARGE, None)
+def bitmap_of(mtmd: Any, pixels: Pixels | int) -> Any:
+    """Hand pixels over; by the side of a square, nothing but its positions can be asked for."""
+    if isinstance(pixels, int):
+        return mtmd.mtmd_bitmap_init(pixels, pixels, None)
     height, width, _ = pixels.shape
     pixels = np.ascontiguousarray(pixels)
     return mtmd.mtmd_bitmap_init(width, height, pointer(pixels, ctypes.c_uint8))
