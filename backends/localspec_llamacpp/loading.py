@@ -32,9 +32,9 @@ from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
+from localspec_llamacpp.headers import rounding
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.projector import describe as describe_projector
-from localspec_llamacpp.headers.rounding import ROUND_ALIKE
 from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
@@ -51,6 +51,8 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
+    if alike(options):
+        rounding.round_alike()
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
     weights = ModelWeights(path, place, head=options.head == path, tell=tell)
     sight: LlamaSight | None = None
@@ -95,7 +97,7 @@ def placement(options: Options) -> LayerPlacement:
     layers = -1 if options.gpu_layers is None else options.gpu_layers
     split = tuple(share for _, share in used) if options.split else ()
     pointers = tuple(pointer for pointer, _ in used)
-    return LayerPlacement(layers, pointers, split, options.cpu_moe or 0)
+    return LayerPlacement(layers, pointers, split, options.cpu_moe or 0, alike=alike(options))
 
 
 def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
@@ -170,7 +172,7 @@ def kv_type(options: Options, quantisation: str) -> str:
     """
     if options.kv_type != "auto":
         return options.kv_type
-    helps = quantisation in ROUND_ALIKE and options.flash_attention is not False
+    helps = quantisation.startswith(rounding.ROUND_ALIKE) and options.flash_attention is not False
     return BIT_EXACT if alike(options) and helps and not options.drafting else "f16"
 
 

@@ -27,7 +27,7 @@ def advice(draft=None, **options):
 def tensors(*kinds, output=True):
     names = ["token_embd.weight", *(f"blk.{at}.weight" for at in range(len(kinds)))]
     names += ["output.weight"] if output else []
-    kinds = ["Q6_K", *kinds, *(["Q8_0"] if output else [])]
+    kinds = ["F16", *kinds, *(["Q8_0"] if output else [])]
     found = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
     return [*found, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
 
@@ -42,12 +42,12 @@ def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys
 
 
 def test_weights_that_round_by_the_width_of_a_batch_are_counted_by_type():
-    assert uneven(tensors("Q4_0", "Q8_0", "Q5_1")) == ""
-    assert uneven(tensors("Q6_K", "Q4_K", "Q6_K")) == "2 tensors in Q6_K, 1 tensor in Q4_K"
+    assert uneven(tensors("Q4_0", "Q8_0", "Q5_1", "Q4_K", "Q6_K")) == ""
+    assert uneven(tensors("F16", "BF16", "F16")) == "2 tensors in F16, 1 tensor in BF16"
 
 
 def test_embeddings_count_where_they_are_the_output_as_well():
-    assert uneven(tensors("Q8_0", output=False)) == "1 tensor in Q6_K"
+    assert uneven(tensors("Q8_0", output=False)) == "1 tensor in F16"
 
 
 def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():

@@ -36,6 +36,7 @@ class LayerPlacement(NamedTuple):
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
     experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
     huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
+    alike: bool = False  # whether weights lie so that batches of all widths are multiplied alike
 
 
 HOST = LayerPlacement(0)
@@ -93,6 +94,7 @@ class ModelWeights:
         params = lib.llama_model_default_params()
         params.load_mtp = head
         params.n_gpu_layers = placement.layers
+        params.use_extra_bufts = not placement.alike
         count = len(placement.devices)
         listed = (ctypes.c_void_p * (count + 1))(*placement.devices, None)
         params.devices = ctypes.addressof(listed)

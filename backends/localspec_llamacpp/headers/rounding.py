@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 
 from localspec_llamacpp.headers.metadata import Tensor
 
-ROUND_ALIKE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+# As they lie in their file, and without tiles: repacked, Q4_K and Q2_K are added up in another
+# order from four rows on, and in tiles all from Q2_K on, from eight rows.
+ROUND_ALIKE = (
+    *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"),
+    *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"),
+)
+TILES = "GGML_CPU_TILED_MM"  # llama.cpp reads it once, at its first product
 INPUT, OUTPUT = "token_embd.weight", "output.weight"
+
+
+def round_alike() -> None:
+    """Multiply without tiles in this process, if nothing was multiplied in it before."""
+    os.environ[TILES] = "0"
 
 
 def uneven(tensors: Sequence[Tensor]) -> str:
