@@ -25,8 +25,8 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 def tool(number: int) -> dict[str, object]:
-    """One of many, whose argument is one of 500 words."""
-    words = [f"word {at} of {number}" for at in range(500)]
+    """One of many, whose argument is one of 1,000 words."""
+    words = [f"word {at} of {number}" for at in range(1000)]
     parameters = {"type": "object", "properties": {"a": {"enum": words}}, "required": ["a"]}
     return {"type": "function", "function": {"name": f"f{number}", "parameters": parameters}}
 
@@ -70,7 +70,7 @@ MANY = [
     (CHAT, chat(logit_bias=[[n, 1] for n in range(9000)]), "it may have 8,192"),
     (CHAT, chat(tools=[TOOL] * 2001), "tools has 2,001 entries; it may have 2,000"),
     (CHAT, chat(tools=json.dumps([{"a": []}] * 80_000)), "more than 100,000 objects"),
-    (CHAT, chat(tools=[tool(number) for number in range(90)]), "90 tools make a grammar of"),
+    (CHAT, chat(tools=[tool(number) for number in range(16)]), "16 tools make a grammar of"),
     (CHAT, chat(samplers="k" * 1_000_000), "samplers"),
     (CHAT, {"messages": TURNS * 5001}, "messages has 10,002 entries; it may have 10,000"),
     (CHAT, chat(stop=[[]] * 20_000), "stop has 20,000 entries"),
