@@ -257,7 +257,8 @@ def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, fi
         ("Q8_0", Options(), "f16"),
         ("Q8_0", EXACT, "f16,bf16"),
         ("Q4_0", EXACT, "f16,bf16"),
-        ("Q4_K_M", EXACT, "f16"),  # rounds by the width of a batch in any case
+        ("Q4_K_M", EXACT, "f16,bf16"),
+        ("F16", EXACT, "f16"),  # rounds by the width of a batch in any case
         ("Q8_0", replace(EXACT, drafting=True), "f16"),  # drafts may be rounded anyhow
         ("Q8_0", replace(EXACT, flash_attention=False), "f16"),
         ("Q8_0", replace(EXACT, kv_type="q8_0"), "q8_0"),
