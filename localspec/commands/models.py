@@ -32,6 +32,7 @@ from localspec.vector_model import DOES
 NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
 MISSING = "engine missing"
+TOO_LARGE = "does not fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
             state = "fits"
             words = speed(entry, engine, weights) if entry.kind == "text" else ""
         except DoesNotFit:
-            state = "does not fit"
+            state = TOO_LARGE
     return ListedModel(
         entry.name,
         weights,

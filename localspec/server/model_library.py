@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from localspec.commands.models import MISSING, available_row, pulled_row
+from localspec.commands.models import MISSING, TOO_LARGE, available_row, pulled_row
 from localspec.commands.pulled import copy, forget
 from localspec.errors import PullError, UnknownModel, UsageError
 from localspec.models import catalogue, store
@@ -99,7 +99,8 @@ class PulledLibrary:
         for entry in catalogue.entries().values():
             if entry.name not in names:
                 row = available_row(entry, self.engine)
-                rows.append(asdict(row) | {"here": False, "pullable": row.state != MISSING})
+                pullable = row.state not in (MISSING, TOO_LARGE)
+                rows.append(asdict(row) | {"here": False, "pullable": pullable})
         return rows
 
 

@@ -14,7 +14,10 @@ from localspec.server.requests.leniency import header
 from localspec.server.requests.prepared import Prepared
 
 log = logging.getLogger("localspec.server")
-SILENT = ("/health", "/v1/health", "/metrics")  # asked every few seconds
+SILENT = (  # paths that are asked every few seconds, among others by the page
+    *("/health", "/v1/health", "/metrics", "/slots"),
+    *("/localspec/machine", "/localspec/log", "/localspec/bench"),
+)
 HEADER = b"x-localspec-ignored"
 DIRECT = "localspec.send"  # key of the `send` by which `streaming.Streaming` sends its pieces
 

@@ -8,7 +8,9 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
+from localspec.commands.models import MISSING, TOO_LARGE
 from localspec.engine.engine import Engine
+from localspec.models import catalogue
 from localspec.proposers.silent import Silent
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
@@ -18,6 +20,7 @@ from localspec.server.faults import Refused
 from localspec.server.inspection.bench_run import BenchRun
 from localspec.server.inspection.recent_lines import MAX_LINES, RecentLines
 from localspec.server.model_host import ModelHost
+from localspec.server.model_library import PulledLibrary
 from localspec.server.offers import Offers, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
@@ -76,10 +79,12 @@ def test_the_log_is_read_from_where_one_was(server, caplog):
     server.client.get("/props")
     first = server.client.get("/localspec/log").json()
     assert any("GET '/props' 200" in line for line in first["lines"])
+    server.client.get("/v1/models")
     server.client.get("/slots")
     rest = server.client.get("/localspec/log", params={"after": first["last"]}).json()
     assert not any("'/props'" in line for line in rest["lines"])
-    assert any("GET '/slots' 200" in line for line in rest["lines"])
+    assert any("GET '/v1/models' 200" in line for line in rest["lines"])
+    assert not any("'/slots'" in line for line in rest["lines"])  # asked every second
 
 
 def test_the_log_that_is_shown_is_bounded():
@@ -104,6 +109,13 @@ def test_models_to_pull_are_listed_beside_those_that_are_here():
         ]
     finally:
         made.close()
+
+
+def test_what_does_not_fit_or_has_no_engine_is_listed_and_not_to_be_pulled():
+    rows = PulledLibrary("auto", lambda name: None).everything()
+    assert {row["name"] for row in rows} >= set(catalogue.entries())
+    assert {row["state"] for row in rows if not row["pullable"]} <= {MISSING, TOO_LARGE}
+    assert not {MISSING, TOO_LARGE} & {row["state"] for row in rows if row["pullable"]}
 
 
 @pytest.mark.parametrize("path", ["/localspec/log", "/localspec/catalogue", "/localspec/bench"])

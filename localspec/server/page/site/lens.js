@@ -67,10 +67,10 @@ export class Lens {
   /** Count the tokens by source, in the order in which they first came. */
   sources() {
     const counts = new Map();
-    const add = (by, count) => count && counts.set(by, (counts.get(by) ?? 0) + count);
-    for (const { by, accepted, count } of this.rounds) {
+    const add = (by, count) => counts.set(by, (counts.get(by) ?? 0) + count);
+    for (const { by, drafted, accepted, count } of this.rounds) {
       add(TARGET, count);
-      add(by, accepted);
+      if (drafted) add(by, accepted);
     }
     return counts;
   }

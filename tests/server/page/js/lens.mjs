@@ -88,6 +88,18 @@ test("speeds are of the rounds, and that without drafts is an estimate of plain 
   assert.equal(lens.speed(), (1000 * (3 + 4)) / 60);
 });
 
+test("a proposer of which nothing was accepted is named with none", () => {
+  const lens = new Lens();
+  lens.note({ ...drafted, accepted: 0 }, "said", "a");
+  assert.deepEqual(
+    [...lens.sources()],
+    [
+      ["target", 1],
+      ["ngram", 0],
+    ],
+  );
+});
+
 test("what the model rejected of a draft stays with its round", () => {
   const lens = new Lens();
   lens.note({ ...drafted, rejected: " wrong" }, "said", "abcdef");
