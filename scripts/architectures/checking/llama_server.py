@@ -49,11 +49,12 @@ def post(client: httpx.Client, path: str, data: Mapping[str, object]) -> dict[st
 
 
 @contextmanager
-def serving(program: Path, file: Path) -> Iterator[httpx.Client]:
+def serving(program: Path, file: Path, projector: Path | None = None) -> Iterator[httpx.Client]:
     port = free_port()
     command = [str(program), "--model", str(file), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--ctx-size", str(CONTEXT), "--threads", "1", "--parallel", "1"]
     command += ["--offline", "--no-warmup"]
+    command += ["--mmproj", str(projector)] if projector else ["--no-mmproj"]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:

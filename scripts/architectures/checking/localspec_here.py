@@ -1,4 +1,4 @@
-"""LocalSpec on one model, in a process of its own: PATH. Prints JSON."""
+"""LocalSpec on one model, in a process of its own: PATH [PROJECTOR]. Prints JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from pathlib import Path
 import psutil
 
 import localspec
+from architectures.checking import pictures
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from localspec import Loading, LocalSpecError, Options, Result, Runtime, Settings
 from localspec.cli import run
+from localspec.memory.planner import Limits
 
 
-def loading(path: str, proposer: str, slots: int = 1) -> Loading:
+def loading(path: str, proposer: str, slots: int = 1, projector: Path | None = None) -> Loading:
     """Load with as many threads as the engine beside it; MLX decides that itself."""
     threads = None if Path(path).is_dir() else 1
     depth = 0 if proposer == "none" else 4
-    return Loading(Options(slots=slots, context=CONTEXT, threads=threads), proposer, depth)
+    options = Options(slots=slots, context=CONTEXT, threads=threads, projector=projector)
+    return Loading(options, proposer, depth, limits=Limits(text_only=True))
 
 
 def main() -> int:
@@ -29,6 +32,8 @@ def main() -> int:
     try:
         result |= plain(path)
         result |= drafting(path)
+        if sys.argv[2:]:
+            result["pictures"] = with_pictures(path, Path(sys.argv[2]))
     except LocalSpecError as error:
         result["fault"] = str(error)
     print(json.dumps(result))
@@ -65,6 +70,11 @@ def drafting(path: str) -> dict[str, object]:
         ]
     drafted = sum(result.speculation.drafted for result in results)
     return {"drafting": alone, "together": both, "drafted": drafted}
+
+
+def with_pictures(path: str, projector: Path) -> dict[str, list[pictures.Answer]]:
+    plain = loading(path, "none", projector=projector)
+    return pictures.ours(path, plain, loading(path, "ngram,suffix", 2, projector))
 
 
 def together(model: Runtime, path: str, pair: tuple[str, str]) -> list[tuple[str, Result]]:

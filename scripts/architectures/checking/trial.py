@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from architectures.checking import llama_server, records
+from architectures.checking import llama_server, pictures, records
 from architectures.checking.answers import Parting
 from architectures.checking.facts import expected
 from architectures.checking.llama_server import Unable
@@ -35,6 +36,7 @@ class ZooTrial:
         if isinstance(theirs, str):
             return ModelVerdict("no engine", (theirs,))
         version = key + records.sources()
+        version += records.key_of_engine(cell.projector) if cell.projector else ""
         ours = self._kept(cell, "localspec", version, lambda: localspec(cell, self.folder))
         if not isinstance(ours, dict):
             return ModelVerdict("refused", (str(ours),))
@@ -47,7 +49,24 @@ class ZooTrial:
             return [(first, least) for first, least in kept]
 
         expected_facts = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
-        return judge(read(theirs), Found.of(ours), expected_facts, weigh)
+        verdict = judge(read(theirs), Found.of(ours), expected_facts, weigh)
+        return self._seen(cell, ours, verdict) if cell.projector else verdict
+
+    def _seen(self, cell: Cell, ours: Mapping[str, Any], verdict: ModelVerdict) -> ModelVerdict:
+        """Judge the answers to pictures as well."""
+        key = records.digest([file for file in (cell.path, cell.projector) if file])
+        theirs = self._kept(cell, "pictures", key, lambda: pictured(cell, self.tools))
+        if not isinstance(theirs, list):
+            return replace(verdict, faults=(*verdict.faults, f"no pictures: {theirs}"))
+        if "pictures" not in ours:  # it failed before
+            return verdict
+        faults, near = pictures.faults(theirs, ours["pictures"])
+        word = (
+            "differs" if faults else "near-tie" if near and verdict.word == "same" else verdict.word
+        )
+        return replace(
+            verdict, word=word, faults=(*verdict.faults, *faults), near=verdict.near + near
+        )
 
     def knows(self, cell: Cell) -> bool:
         """Tell whether a result is kept."""
@@ -75,9 +94,19 @@ def engine(cell: Cell, tools: Tools) -> object:
         return str(error)
 
 
+def pictured(cell: Cell, tools: Tools) -> object:
+    """Get llama-server's answers to pictures, or its reason for having none."""
+    assert cell.projector
+    try:
+        return pictures.theirs(tools.program("llama-server"), cell.path, cell.projector)
+    except Unable as error:
+        return str(error)
+
+
 def localspec(cell: Cell, folder: Path) -> object:
     """Get LocalSpec's answers, or how its process ended."""
     command = ["architectures.checking.localspec_here", str(cell.path)]
+    command += [str(cell.projector)] if cell.projector else []
     return run_module(command, {"XDG_CACHE_HOME": str(folder / "cache")})
 
 
