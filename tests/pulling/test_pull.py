@@ -14,7 +14,8 @@ import pytest
 
 from tests import engines
 from tests.pulling.fake_hub import FakeHub
-from tests.tiny import Head
+from tests.tiny import WIDTH, Head
+from tests.tiny_vision import write_projector, write_sighted
 
 pytestmark = pytest.mark.long
 
@@ -193,6 +194,51 @@ def test_file_names_that_lead_elsewhere_are_refused(hub, home, name):
     assert code == 2
     assert "outside of its repository" in err
     assert not list(home.path.rglob("out.gguf"))
+
+
+def stock_with_sight(hub: FakeHub, folder: Path, width: int = WIDTH) -> None:
+    """Put a model on the hub with a projector for a model of some width beside it."""
+    model, _ = write_sighted(folder, "llama")
+    projector = write_projector(folder / "made.gguf", "llama", width=width)
+    hub.put(REPO, "tiny-q8_0.gguf", model.read_bytes())
+    hub.put(REPO, "mmproj-F16.gguf", projector.read_bytes())
+    hub.put(REPO, "mmproj-F32.gguf", b"not asked for")
+
+
+def test_a_projector_comes_with_its_model_and_goes_with_it(hub, home, tmp_path):
+    stock_with_sight(hub, tmp_path)
+    code, out, err = home.run("pull", NAME)
+    assert code == 0, err
+    assert "  projector hf:people/tiny-gguf:mmproj-F16.gguf  (1 file, " in out
+    assert "mmproj-F16.gguf: it takes images" in home.run("info", "tiny-gguf")[1]
+    assert "mmproj-F16.gguf is right" in home.run("verify-files", "tiny-gguf")[1]
+    [listed] = [m for m in listed_models(home) if m["name"] == "tiny-gguf"]
+    assert listed["projector_bytes"] > 0
+    assert home.run("rm", "tiny-gguf")[0] == 0
+    assert not list((home.path / "hf").rglob("mmproj*"))
+
+
+def listed_models(home) -> list[dict[str, object]]:
+    return json.loads(home.run("list", "--json")[1])["models"]
+
+
+def test_a_projector_that_its_engine_refuses_is_told_and_not_used(hub, home, tmp_path):
+    stock_with_sight(hub, tmp_path, width=2 * WIDTH)
+    code, _, err = home.run("pull", NAME)
+    assert code == 0
+    assert "its projector is not used: " in err
+    assert home.run("generate", "tiny-gguf", "the", "--max-tokens", "3", "--raw")[0] == 0
+
+
+def test_a_projector_that_is_not_where_the_catalogue_says_hinders_no_pull(hub, home):
+    hub.put("people/big", "big-q8_0.gguf", content())
+    hub.put("people/small", "small-q4_0.gguf", content(drift=0.2))
+    named = 'projector = "hf:people/big:mmproj-F16.gguf"\nprojector-size = "1MB"\n'
+    home.catalogue.parent.mkdir(parents=True)
+    home.catalogue.write_text(CATALOGUE.replace("[big.gguf]\n", f"[big.gguf]\n{named}"))
+    code, out, err = home.run("pull", "big")
+    assert code == 0, err
+    assert "  no projector: people/big has no model for mmproj-F16.gguf" in out
 
 
 def test_parts_of_a_model_come_all_or_not_at_all(hub, home):
