@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from localspec.runtime.media_text import MediaText
 
 import localspec
 from architectures.checking import llama_server
 from architectures.checking.answers import NEAR, TOKENS, shared
 from localspec import Loading, Runtime, Settings
 from localspec.media import Medium
+from localspec.runtime.media_text import MediaText
 from tests.tiny_vision import picture
 
 PLACE = "<picture>"
