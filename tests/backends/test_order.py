@@ -86,7 +86,7 @@ def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
     with closing(engines.target("llama", slots=3, context=256, shared=False)) as model:
         model.forward([Row(0, first[:40])])
         model.forward([Row(2, second[:40])])
-        monkeypatch.setattr(model._context, "restore", lambda slot, data: 0)
+        monkeypatch.setattr(model._context, "refill", lambda slot, data: False)
         for at in range(40, 40 + PATIENCE):
             model.forward([Row(0, first[at : at + 1]), Row(2, second[at : at + 1])])
         with pytest.raises(BackendError, match="could not move"):

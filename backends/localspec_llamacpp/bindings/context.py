@@ -387,7 +387,7 @@ class Context:
             self.places.copy(source, target, length)
             return True
         data = self.save(source, free_memory.memory().free_bytes // 2)
-        return data is not None and self._refill(target, data)
+        return data is not None and self.refill(target, data)
 
     def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
         """Save all that is held of a sequence, if it fits in memory and in `most` bytes."""
@@ -417,12 +417,13 @@ class Context:
 
     def restore(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
         """Fill an empty sequence from saved bytes; return whether it then has `length` tokens."""
-        if not self._refill(sequence, data):
+        if not self.refill(sequence, data):
             return False
         last = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[sequence]))
         return last == self.places.position(sequence, length - 1)
 
-    def _refill(self, sequence: int, data: NDArray[np.uint8]) -> bool:
+    def refill(self, sequence: int, data: NDArray[np.uint8]) -> bool:
+        """Fill an empty sequence from saved bytes; return whether it then has any tokens."""
         data = self.places.restore(sequence, data) if self.shape.pictured else data
         return self._restore(sequence, data, WHOLE)
 
@@ -454,7 +455,7 @@ class Context:
         for sequence in full:
             self.clear(sequence)
         self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
-        if not all(self._refill(*pair) for pair in zip(full, saved, strict=True)):
+        if not all(self.refill(*pair) for pair in zip(full, saved, strict=True)):
             raise BackendError("llama.cpp could not move what a slot holds")
         return True
 
