@@ -8,6 +8,7 @@ import pytest
 
 from tests.server.page.browser import answered, ask, chromium, opened, setting, text_of, wait_for
 from tests.server.scripted import TEMPLATE, Server
+from tests.server.test_load import until
 
 pytestmark = pytest.mark.long
 
@@ -179,6 +180,20 @@ def test_conversations_are_kept_searched_and_deleted(page):
     page.click("#delete-all")
     page.click("#confirm-yes")
     wait_for(page, "document.querySelectorAll('#conversations li').length === 0")
+    page.reload()
+    page.wait_for_selector("#welcome:not([hidden])")
+    assert page.locator("#conversations li").count() == 0
+
+
+def test_a_conversation_that_is_deleted_while_its_answer_comes_stays_away(page, server):
+    server.model.pause = 0.01
+    page.fill("#message", "slow")
+    page.press("#message", "Enter")
+    wait_for(page, "document.querySelectorAll('[data-token]').length > 5")
+    page.click("#delete-all")
+    page.click("#confirm-yes")
+    server.model.pause = 0.0
+    until(lambda: server.idle)
     page.reload()
     page.wait_for_selector("#welcome:not([hidden])")
     assert page.locator("#conversations li").count() == 0

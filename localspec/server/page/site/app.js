@@ -134,12 +134,14 @@ class App {
     const { title } = this.conversations.get(id);
     if (!(await this.confirm(`Delete “${title || "Untitled"}”?`, "Delete"))) return;
     this.conversations.delete(id);
+    this.chat.forget(id);
     await this.store.remove("conversations", id);
     if (this.chat.conversation.id === id) this.begin();
     this.sidebar.show();
   }
 
   async removeAll() {
+    for (const id of this.conversations.keys()) this.chat.forget(id);
     this.conversations.clear();
     await this.store.clear("conversations");
     this.begin();

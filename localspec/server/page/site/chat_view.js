@@ -124,6 +124,16 @@ export class ChatView {
     this.#run?.stop();
   }
 
+  /** End the answer of a conversation that is deleted. */
+  forget(id) {
+    this.#runs.get(id)?.stop();
+  }
+
+  /** Keep a conversation, unless it was deleted while its answer came. */
+  #keep(conversation) {
+    if (this.app.conversations.has(conversation.id)) this.app.keep(conversation);
+  }
+
   sees() {
     return this.app.models.sees();
   }
@@ -138,17 +148,17 @@ export class ChatView {
     const run = new Run(conversation, this.app.models.chosen, {
       drawn: () => conversation === this.conversation && this.painter.want(),
       announcer: this.app.announcer,
-      keep: () => this.app.keep(conversation),
+      keep: () => this.#keep(conversation),
     });
     this.#runs.set(conversation.id, run);
-    this.app.keep(conversation);
+    this.#keep(conversation);
     this.show();
     this.#toEnd(true);
     try {
       await run.go();
     } finally {
       this.#runs.delete(conversation.id);
-      this.app.keep(conversation);
+      this.#keep(conversation);
       if (conversation === this.conversation) this.#ended(run);
     }
   }

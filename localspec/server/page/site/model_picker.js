@@ -96,7 +96,8 @@ export class ModelPicker {
       try {
         for await (const batch of events("models/sse"))
           for (const event of batch) await this.#event(event);
-      } catch {
+      } catch (error) {
+        if (error.status === 401) return;
         // The server went away, or has too many listeners: asked again below.
       }
       await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));

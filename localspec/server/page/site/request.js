@@ -54,7 +54,8 @@ const MARK = /`{3,}/g;
 
 /** Put a text to be edited, or a file, in a fence longer than any in it. */
 export function fenced(text, name = "") {
-  const longest = Math.max(2, ...(text.match(MARK) ?? []).map((marks) => marks.length));
+  const runs = text.match(MARK) ?? [];
+  const longest = runs.reduce((most, run) => Math.max(most, run.length), 2);
   const fence = "`".repeat(longest + 1);
   return `${fence}${name}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}`;
 }

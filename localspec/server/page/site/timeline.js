@@ -38,7 +38,7 @@ export class Timeline {
   #tell() {
     const rounds = this.#lens.rounds;
     const chosen = rounds[this.#chosen];
-    const deepest = Math.max(...rounds.map((round) => round.drafted), 0);
+    const deepest = depthOf(rounds);
     const words = chosen
       ? sentence(chosen, this.#chosen + 1)
       : `${rounds.reduce((sum, round) => sum + round.count, 0)} rounds, up to ${deepest} tokens deep`;
@@ -83,7 +83,7 @@ export class Timeline {
     const context = this.canvas.getContext("2d");
     context.scale(scale, scale);
     const paint = new Painting(context, this.canvas, width);
-    const deepest = Math.max(MIN_DEPTH, ...this.#lens.rounds.map((round) => round.drafted + 1));
+    const deepest = Math.max(MIN_DEPTH, depthOf(this.#lens.rounds) + 1);
     let from = 0;
     this.#ends().forEach((end, at) => {
       paint.bar(
@@ -97,6 +97,8 @@ export class Timeline {
     });
   }
 }
+
+const depthOf = (rounds) => rounds.reduce((most, round) => Math.max(most, round.drafted), 0);
 
 /** How wide rows are beside each other: by time, but for the first, which has the prompt in it. */
 export function widths(rounds) {
