@@ -8,6 +8,7 @@ import pytest
 
 from tests.server.page.browser import answered, ask, chromium, opened, setting, text_of, wait_for
 from tests.server.scripted import TEMPLATE, Server
+from tests.server.seeing import DATA, seeing
 from tests.server.test_load import until
 
 pytestmark = pytest.mark.long
@@ -295,7 +296,6 @@ def test_files_are_dropped_and_pictures_only_where_the_model_sees(page):
     wait_for(page, "document.querySelector('#told').textContent.includes('no text in UTF-8')")
 
 
-SEES = '{"modalities": {"vision": true}, "default_generation_settings": {"params": {}}}'
 DROPPED = """([kind, bytes, name, type]) => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([Uint8Array.from(atob(bytes), c => c.charCodeAt(0))], name, {type}));
@@ -304,35 +304,27 @@ DROPPED = """([kind, bytes, name, type]) => {
   const event = kind === 'drop' ? DragEvent : ClipboardEvent;
   target.dispatchEvent(new event(kind, {bubbles: true, cancelable: true, ...data}));
 }"""
-DOT = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
-    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 
 @pytest.mark.parametrize("way", ["drop", "paste"])
-def test_a_picture_goes_to_a_model_that_sees(browser, server, way):
-    with opened(browser, server.address) as page:
-        sent = []
-        page.route(
-            "**/props?*", lambda route: route.fulfill(body=SEES, content_type="application/json")
-        )
-        page.route(
-            "**/v1/chat/completions", lambda route: (sent.append(route.request), route.abort())
-        )
-        page.wait_for_selector("#model option", state="attached")
-        page.evaluate(DROPPED, [way, DOT, "dot.png", "image/png"])
-        assert page.locator("#attached img").get_attribute("alt") == "dot.png"
-        page.fill("#message", "What is it?")
-        page.press("#message", "Enter")
-        page.wait_for_selector(".message.user img")
-        wait_for(page, "document.querySelector('#stop').hidden")
-        picture, text = sent[0].post_data_json["messages"][0]["content"]
-        assert picture == {
-            "type": "image_url",
-            "image_url": {"url": f"data:image/png;base64,{DOT}"},
-        }
-        assert text == {"type": "text", "text": "What is it?"}
+def test_a_picture_is_seen(browser, way):
+    made = seeing()
+    try:
+        with opened(browser, made.address) as page:
+            page.wait_for_selector("#model option", state="attached")
+            page.evaluate(DROPPED, [way, DATA["red"], "red.png", "image/png"])
+            page.wait_for_selector("#attached img")
+            answer = ask(page, "What is it?")
+            assert text_of(answer) == "You said: [red]What is it?"
+            assert page.locator(".message.user img").get_attribute("alt") == "red.png"
+            page.reload()  # the picture is kept, and is seen again
+            answer = page.locator(".message.assistant")
+            answer.get_by_role("button", name="Retry").click()
+            wait_for(page, "document.querySelector('#messages').innerText.includes('2 of 2')")
+            assert text_of(answered(page)) == "You said: [red]What is it?"
+            assert page.problems == []
+    finally:
+        made.close()
 
 
 def test_drafts_are_switched_off_for_a_conversation(page):

@@ -129,8 +129,7 @@ export class Composer {
   }
 
   async #picture(file) {
-    if (!(await this.chat.sees()))
-      throw new Error("this model sees no pictures: choose another one");
+    if (!this.chat.sees()) throw new Error("this model sees no pictures: choose another one");
     if (file.size > MAX_PICTURE) throw new Error("a picture may have 20 MiB");
     const data = await new Promise((resolve, reject) => {
       const reader = new FileReader();

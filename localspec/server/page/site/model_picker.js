@@ -9,7 +9,6 @@ export class ModelPicker {
   models = [];
   #loading = new Map(); // since when, by model
   #shares = new Map(); // how far each is loaded, in words
-  #modalities = new Map();
 
   constructor(app) {
     this.app = app;
@@ -82,13 +81,8 @@ export class ModelPicker {
   }
 
   /** Whether the chosen model reads pictures. */
-  async sees() {
-    const model = this.chosen;
-    if (!this.#modalities.has(model)) {
-      const { modalities } = await json(`props?model=${encodeURIComponent(model)}`);
-      this.#modalities.set(model, modalities);
-    }
-    return Boolean(this.#modalities.get(model)?.vision);
+  sees() {
+    return Boolean(this.#model?.architecture.input_modalities?.includes("image"));
   }
 
   async #listen() {
@@ -117,7 +111,6 @@ export class ModelPicker {
     if (progress) return this.#progress(model, progress);
     if (event === "download_progress") return this.app.library?.progress(model, data[model]);
     if (event.startsWith("download_")) this.app.library?.downloaded(model, event, data);
-    this.#modalities.delete(model);
     this.#shares.delete(model);
     await this.refresh();
     this.app.library?.refresh();
