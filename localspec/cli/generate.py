@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ from localspec.errors import UsageError
 
 if TYPE_CHECKING:
     from localspec.engine.worker import Stream
-    from localspec.runtime.runtime import Prompt, Runtime
+    from localspec.runtime.runtime import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,10 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
         start_supervised(context)
-    with locate_and_load(model, options.draft, loading) as runtime:
-        asked = with_images(text, shown.image, model, runtime) if shown.image else text
+    asked: Prompt = text
+    if shown.image:
+        asked = [{"role": "user", "content": text, "images": list(shown.image)}]
+    with locate_and_load(model, options.draft, loading, shown=bool(shown.image)) as runtime:
         stream = runtime.stream(asked, reply_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
@@ -95,15 +96,6 @@ def check_images(shown: GenerateOptions) -> None:
             header(file_data(path))
         except UsageError as error:
             raise UsageError(f"--image {path}: {error}") from error
-
-
-def with_images(text: str, images: Sequence[Path], model: str, runtime: Runtime) -> Prompt:
-    """Return a question about pictures, for a model that sees."""
-    from localspec.pulling.at_hand import who_sees
-
-    if runtime.sight is None:
-        raise UsageError(f"{model} reads text only, and takes no --image; {who_sees()}")
-    return [{"role": "user", "content": text, "images": list(images)}]
 
 
 def show(stream: Stream) -> None:

@@ -11,11 +11,11 @@ import click
 
 from localspec.commands.loading_line import CLEAR, LoadingLine
 from localspec.commands.question import drop_typed_input
-from localspec.errors import NotPulled, PullError
+from localspec.errors import NotPulled, PullError, UsageError
 from localspec.memory.training import beyond_training
 from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
-from localspec.pulling.at_hand import with_a_way_on
+from localspec.pulling.at_hand import who_sees, with_a_way_on
 from localspec.pulling.pace import expectation
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
@@ -25,10 +25,18 @@ from localspec.runtime.vector_loading import load_vector_files
 from localspec.runtime.vector_runtime import VectorRuntime
 
 
-def locate_and_load(name_or_path: str, draft: str | None, loading: Loading) -> Runtime:
-    """Load a model or a pair; pull it first if it is missing and the user agrees."""
+def locate_and_load(
+    name_or_path: str, draft: str | None, loading: Loading, *, shown: bool = False
+) -> Runtime:
+    """Load a model or a pair; pull it first if it is missing and the user agrees.
+
+    One that is to be shown pictures and takes none is refused before it is loaded.
+    """
     target = locate_or_pull(name_or_path, loading)
     files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
+    if shown and "image" not in loading.media_of(files):
+        who = who_sees(loading.backend)
+        raise UsageError(f"{name_or_path} reads text only, and takes no pictures; {who}")
     return load_and_report(name_or_path, files, loading)
 
 

@@ -175,7 +175,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(model, capsys, arguments, c
     [
         ("notes.png", [], "notes.png: a picture is of no known kind"),
         ("owl.png", ["--raw"], "--image goes through the chat template: leave --raw out"),
-        ("owl.png", [], "reads text only, and takes no --image; "),
+        ("owl.png", [], "reads text only, and takes no pictures; "),
     ],
 )
 def test_a_picture_is_for_the_chat_template_of_a_model_that_sees(
@@ -185,7 +185,18 @@ def test_a_picture_is_for_the_chat_template_of_a_model_that_sees(
     (tmp_path / "owl.png").write_bytes(picture(1, 8, 8))
     assert ask([model, WORDS, "--image", str(tmp_path / name), *options]) == 2
     out, err = capsys.readouterr()
-    assert (out, message in err) == ("", True), err
+    assert (out, message in err, err.count("\n")) == ("", True, 1), err
+
+
+def test_a_picture_comes_before_the_prompt(capsys, tmp_path):
+    path, projector = engines.sighted_files("qwen3vl")
+    (tmp_path / "owl.bmp").write_bytes(picture(1))
+    read = []
+    for images in ([], ["--image", str(tmp_path / "owl.bmp")] * 2):
+        asked = [str(path), WORDS, "--mmproj", str(projector), "--max-tokens", "4", "--json"]
+        assert ask([*asked, *images]) == 0, capsys.readouterr().err
+        read.append(json.loads(capsys.readouterr().out)["usage"]["prompt_tokens"])
+    assert read[1] > read[0] + 2
 
 
 def command(*arguments, **options):
