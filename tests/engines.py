@@ -111,9 +111,19 @@ def sighted_files(name: str) -> tuple[Path, Path]:
     return tiny_vision.write_sighted(folder(), name)
 
 
+@cache
+def projector_beside(name: str) -> Path:
+    """A projector for a model whose head lies in a file of its own."""
+    kind = {"gemma4": "gemma3", "llama": "llama", "qwen35": "qwen35"}[name.partition("-")[0]]
+    return tiny_vision.write_projector(folder() / f"mmproj-of-{name}.gguf", kind)
+
+
 def sighted(name: str, **options) -> Model:
-    path, projector = sighted_files(name)
-    head = path if name in HEADS else None
+    if name in tiny_vision.SIGHTED:
+        path, projector = sighted_files(name)
+        head = path if name in HEADS else None
+    else:
+        (path, head), projector = with_head(name), projector_beside(name)
     wishes = {"slots": 8, "batch": 256, "head": head, "projector": projector} | options
     return llamacpp.load(path, roomy(replace(OPTIONS, **wishes)))
 
