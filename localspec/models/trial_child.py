@@ -31,12 +31,12 @@ from localspec.backend import (
     Row,
 )
 from localspec.errors import LocalSpecError, ModelFileError
-from localspec.media import Medium, Run, Sight
+from localspec.media import Medium, Sight, positions
 from localspec.models.engines import backend, vector_engine
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.tokenizer import Tokenizer
-from localspec.tokens import LogitRows, Tokens
+from localspec.tokens import LogitRows
 from localspec.vector_model import VectorModel
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
@@ -157,16 +157,12 @@ def decode(model: Model) -> None:
 
 
 def look(model: Model, sight: Sight) -> None:
-    """Read what stands for a small picture, each piece in an empty slot if it has room there."""
-    for piece in sight.pieces(Medium("image", small_picture())):
-        tokens = piece if isinstance(piece, np.ndarray) else numbers(piece)
-        if 0 < len(tokens) <= model.context:
-            model.truncate(0, 0)
-            forward(model, [Row(0, tokens)])
-
-
-def numbers(run: Run) -> Tokens:
-    return np.arange(run.first, run.first - run.name.length, -1, dtype=np.int32)
+    """Read the first piece of a small picture, if a slot has room for it."""
+    pieces = sight.pieces(Medium("image", small_picture()))
+    run = next(piece for piece in pieces if not isinstance(piece, np.ndarray))
+    if run.name.length <= model.context:
+        model.truncate(0, 0)
+        forward(model, [Row(0, np.array(positions(run), np.int32))])
 
 
 def small_picture(side: int = 64) -> bytes:

@@ -39,6 +39,8 @@ ANSWER_SECONDS, BYTES_PER_SECOND = 20.0, 50 << 20  # of work for one answer, by 
 # More where a driver first compiles its kernels: Mesa's in software took 17 for a single token.
 # Each width of a batch that runs gives as much again.
 KERNEL_SECONDS = 100.0
+# More where a picture is encoded: on a processor it may take 5 TFLOP, as Gemma 3's.
+PICTURE_SECONDS = 300.0
 NOTICE_SECONDS = 5.0  # seconds after which a user hears what is waited for
 # Seconds of work in all that time, below which it waits for a device that hangs.
 STILL_SECONDS = 0.1
@@ -78,7 +80,8 @@ class TrialProcess:
         if driven:
             telling.start()
         try:
-            self._ask("run", options, KERNEL_SECONDS if driven else 0.0)
+            seeing = PICTURE_SECONDS if options.projector else 0.0
+            self._ask("run", options, seeing + (KERNEL_SECONDS if driven else 0.0))
         finally:
             telling.cancel()
 

@@ -79,6 +79,14 @@ def test_a_driver_that_compiles_its_kernels_first_has_more_time(driven, seconds)
     asked.close()
 
 
+def test_a_model_that_sees_has_time_for_a_picture():
+    code = "input(); print('{\"answer\": null}', flush=True); input()"
+    asked = Unwatched(place(), (sys.executable, "-c", code))
+    asked.run(replace(OPTIONS, projector=place().path))
+    assert int(asked.most) == 320
+    asked.close()
+
+
 WORK = """
 import json, time
 input()
