@@ -54,7 +54,7 @@ def who_sees(backend: str = AUTO) -> str:
     """Tell which models that are here take pictures."""
     names = [model.name for model in at_hand(backend) if model.sees]
     if not names:
-        return "no model here takes any: pull one that `localspec list` shows as one that sees"
+        return "no model here takes any: pull one with a projector, which `localspec list` shows"
     return f"these here do: {', '.join(names)}"
 
 

@@ -51,7 +51,10 @@ class MediaText:
 def require_sight(runtime: Runtime, medium: Medium) -> Sight:
     """Return what reads a medium; refuse it if this model does not."""
     if runtime.sight is None:
-        raise UsageError(f"this model reads text only: it cannot take an {medium.kind}")
+        raise UsageError(
+            f"this model reads text only, so it takes no {medium.kind}: load one with a projector, "
+            "which `localspec list` shows"
+        )
     if medium.kind not in runtime.sight.kinds:
         kinds = " and ".join(sorted(runtime.sight.kinds))
         raise UsageError(f"this model takes no {medium.kind}; it takes {kinds}")

@@ -31,6 +31,7 @@ from localspec.server.app import Terms
 from localspec.server.safety import Rules
 from localspec.testing import ScriptedModel
 from tests.server.scripted import TEMPLATE, Bytes, Server, script
+from tests.server.seeing import seeing, texts_and_pictures
 
 THINKING = "{# <think> </think> #}" + TEMPLATE
 SAID = "Größe 😀 in the line of the line of the line\u2028and \x85 the \x0c line of it. "
@@ -635,3 +636,14 @@ def test_it_is_told_which_models_of_a_server_take_pictures():
         with raw(HEAD + json.dumps({"data": models}).encode()) as server:
             who = AttachedServer(server.address, "", usual).who_sees()
             assert who == sentence.replace("ADDRESS", server.address)
+
+
+def test_pictures_reach_a_server_and_are_seen():
+    server = seeing()
+    with closing(server):
+        speaker = AttachedServer(server.address, "", usual).open("scripted")
+        assert speaker.sees
+        content = texts_and_pictures("[red]", "which?")
+        pieces, ended = answered(speaker.ask([{"role": "user", "content": content}], PLAIN))
+    assert text_of(pieces) == "You said: [red]which?"
+    assert ended.figures.prompt > 0
