@@ -49,9 +49,11 @@ def text_of(path: str) -> str:
 def is_picture(path: str) -> bool:
     """Return whether a file is there and begins as pictures do."""
     try:
+        if not _is_there(path):  # to open a pipe or a terminal would wait for it
+            return False
         with place(path).open("rb") as file:
             return kind_of(file.read(HEAD_BYTES)) is not None
-    except (OSError, ValueError):
+    except OSError:
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import secrets
@@ -215,6 +216,8 @@ def _message(entry: object) -> ChatMessage:
     if role not in WHO:
         raise ValueError(f"a message is by neither {' nor '.join(WHO)}")
     files, pictures = _texts(entry["files"]), _texts(entry.get("pictures", {}))
+    for picture in pictures.values():
+        base64.b64decode(picture, validate=True)
     return ChatMessage(role, content, thought, entry["stopped"] is True, files, pictures)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import struct
+import sys
 
 import pytest
 
@@ -134,6 +136,21 @@ def test_a_conversation_without_pictures_of_an_earlier_version_is_loaded(here):
     place = next(session.latest())
     place.write_text(place.read_text().replace('"pictures": {}', '"others": {}'))
     assert session.load(place).said[0].pictures == {}
+
+
+def test_a_conversation_with_pictures_that_are_none_is_refused():
+    talk = talk_to([Piece("ho"), STOP])
+    talk.ask("@cat.png")
+    place = next(session.latest())
+    place.write_text(place.read_text().replace(base64.b64encode(PNG).decode(), "no picture"))
+    with pytest.raises(UsageError, match="is no conversation that was saved here"):
+        session.load(place)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_a_path_of_no_file_is_not_waited_for(here):
+    os.mkfifo(here / "pipe")
+    assert files.pasted_pictures(f"{here}/pipe /dev/tty /dev/zero {here}") == []
 
 
 def test_the_pictures_of_a_conversation_are_bounded():
