@@ -2,7 +2,7 @@
 
 `scripts/bench pictures MODEL MMPROJ [--llama FILE] [--threads N] [--rounds N]`. In place of MMPROJ
 `made` writes a projector of random weights, of ViT-B's size. Each picture is new to both, so each
-is encoded; the text is the same. The ratio is of processor time and of time: ours by theirs.
+is encoded; the text is the same. Ratios are ours by theirs: of time, and of processor time.
 """
 
 from __future__ import annotations
@@ -73,18 +73,19 @@ def theirs(
 
 
 def compared(servers: Sequence[ServerProcess], rounds: int) -> bool:
-    """Ask both about new pictures in turns; print medians of seconds and of ratios."""
+    """Ask both about new pictures in turns; print medians of seconds, and means of a core's."""
     turns: list[list[Turn]] = [[], []]
     for at in range(rounds + 1):
         for server, own in zip(servers, turns, strict=True):
             own.append(asked(server, at))
     ours, their = (np.array(own[1:]) for own in turns)  # the first one warms up
-    ratios = np.median(ours / their, axis=0)
+    later = float(np.median(ours[:, 0] / their[:, 0]))
+    more = float(ours[:, 1].sum() / their[:, 1].sum())  # it is counted in steps of 10 ms
     for name, values in (("ours", ours), ("llama-server", their)):
-        first, worked = np.median(values, axis=0)
-        print(f"{name:<14}{first * 1e3:9.1f} ms to the first token{worked * 1e3:9.1f} ms of a core")
-    print(f"{'ratio':<14}{ratios[0]:9.3f}{'':22}{ratios[1]:9.3f}")
-    return float(min(ratios)) <= CLOSE
+        first, worked = np.median(values[:, 0]) * 1e3, values[:, 1].mean() * 1e3
+        print(f"{name:<14}{first:9.1f} ms to the first token{worked:9.1f} ms of a core")
+    print(f"{'ratio':<14}{later:9.3f}{'':22}{more:9.3f}")
+    return min(later, more) <= CLOSE
 
 
 def asked(server: ServerProcess, seed: int) -> Turn:
