@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.long
 RATE = 1000.0  # tokens a second
 COUNT = 10_000  # tokens
 MAX_TASK_MS = 50.0  # of processor time in one task of the page's thread
+MAX_HOSTILE_MS = 1000.0  # the same, of a text that is made to hold it up
 CODE = "".join(
     f"    value_{at} = compute({at}, 'text {at}')  # a comment of the line\n" for at in range(900)
 )
@@ -44,22 +46,32 @@ def browser():
 
 @pytest.mark.parametrize("lens", [True, False], ids=["lens", "markdown"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_no_frame_of_a_long_answer_takes_long(browser, tmp_path, name, lens):
-    written = tokens(TEXTS[name])
+def test_no_frame_of_a_long_answer_takes_long(browser, name, lens):
+    assert longest_task(browser, tokens(TEXTS[name]), lens) <= MAX_TASK_MS
+
+
+@pytest.mark.parametrize("lens", [True, False], ids=["lens", "markdown"])
+@pytest.mark.parametrize("mark", ["", "```\n", "- ", "> ", "|a|b|\n|-|-|\n|"], ids=repr)
+def test_a_line_of_a_megabyte_does_not_hold_the_page_up(browser, mark, lens):
+    assert longest_task(browser, [mark + "x" * 4096, *["x" * 4096] * 255], lens) <= MAX_HOSTILE_MS
+
+
+def longest_task(browser, written: Sequence[str], lens: bool) -> float:
+    """Have an answer written; return the milliseconds of the longest task of the page."""
     made = PacedServer(written, RATE)
     try:
         with opened(browser, made.address) as page:
             if not lens:
                 page.click("#lens")
             page.fill("#message", "write")
-            browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+            browser.start_tracing(page=page, categories=["toplevel"])
             page.press("#message", "Enter")
             page.wait_for_selector("#send:not([hidden])", state="hidden")
-            page.wait_for_selector("#send:not([hidden])", timeout=300_000)
-            trace = json.loads(browser.stop_tracing())
-            slow = [ms for ms in tasks(trace) if ms > MAX_TASK_MS]
-            assert slow == []
+            page.wait_for_selector("#send:not([hidden])", timeout=120_000)
+            measured = tasks(json.loads(browser.stop_tracing()))
             assert page.problems == []
+            assert len(measured) > len(written) / 100  # else the trace has other names
+            return max(measured)
     finally:
         made.close()
 

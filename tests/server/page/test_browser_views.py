@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 
+from localspec.engine.engine import Engine
+from localspec.proposers.silent import Silent
+from localspec.runtime.phases import Phase
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms
+from localspec.server.offers import ServedOffer
+from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
 from tests.server.page.browser import ask, chromium, opened, wait_for
 from tests.server.scripted import Server
+from tests.server.test_load import until
 
 pytestmark = pytest.mark.long
 
@@ -88,6 +98,30 @@ def test_a_model_is_loaded_and_unloaded(page):
         row.get_by_role("button", name="Unload scripted").click()
     row.get_by_role("button", name="Load scripted", exact=True).click()
     row.get_by_role("button", name="Unload scripted").wait_for()
+
+
+def test_the_picker_shows_how_far_a_model_is_loaded(browser):
+    go_on = threading.Event()
+
+    def load(tell):
+        tell(Phase("reading", "large.gguf", 0.5))
+        assert go_on.wait(60)
+        return Runtime(Engine(ScriptedModel(hashed_logits(1)), Silent()), ExitStack())
+
+    large = ServedOffer("large", load, lambda: nullcontext(LETTERS), GREEDY, "any", "")
+    made = Server(beside=(large,))
+    try:
+        with opened(browser, made.address) as page:
+            page.wait_for_selector("#model option", state="attached")
+            until(lambda: len(made.app.state.host.events._queues))
+            page.select_option("#model", "large")
+            wait_for(page, "document.querySelector('#model-status').textContent.includes('50%')")
+            go_on.set()
+            wait_for(page, "document.querySelector('#model-status').textContent === 'loaded'")
+            assert page.problems == []
+    finally:
+        go_on.set()
+        made.close()
 
 
 def test_who_may_not_manage_sees_why(browser):
