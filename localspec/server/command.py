@@ -285,6 +285,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
         slots=loading.options.slots,
         drafter=files.draft.path.name if files.draft else "",
         context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
+        media=loading.media_of(files),
     )
 
 
