@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from localspec.errors import UsageError
-from localspec.pictures.header import header, kind_of
+from localspec.pictures.decoding import size_of
+from localspec.pictures.kinds import kind_of
 from localspec.runtime.message_media import file_data
 
 LARGEST = 4 << 20  # bytes of a text
@@ -60,7 +61,7 @@ def is_picture(path: str) -> bool:
 def picture_of(path: str) -> str:
     """Read a picture; return it in base64."""
     data = file_data(place(path))
-    header(data)  # which refuses what is none
+    size_of(data)  # which refuses what is none
     return base64.b64encode(data).decode()
 
 

@@ -86,14 +86,14 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
 
 def check_images(shown: GenerateOptions) -> None:
     """Refuse files that are no pictures."""
-    from localspec.pictures.header import header
+    from localspec.pictures.decoding import size_of
     from localspec.runtime.message_media import file_data
 
     if shown.image and shown.raw:
         raise UsageError("--image goes through the chat template: leave --raw out")
     for path in shown.image:
         try:
-            header(file_data(path))
+            size_of(file_data(path))
         except UsageError as error:
             raise UsageError(f"--image {path}: {error}") from error
 

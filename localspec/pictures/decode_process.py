@@ -1,8 +1,8 @@
 """The process that decodes pictures: files in, pixels out.
 
-A request is a kind, the number of bytes and the file; an answer is a line of JSON, and after the
-size of a picture its pixels: red, green, blue, row by row. The process is run by its path, imports
-nothing of LocalSpec, and ends with its input.
+A request is what is wanted ("size" or "rgb"), a kind, the number of bytes and the file; an answer
+is a line of JSON, and for "rgb" the pixels: red, green, blue, row by row. The process is run by its
+path, imports nothing of LocalSpec, and ends with its input.
 """
 
 from __future__ import annotations
@@ -34,13 +34,6 @@ TURNS = {
 }
 
 
-def decoded(kind: str, data: bytes) -> Image.Image:
-    """Decode the first frame: upright, in red, green and blue."""
-    with Image.open(BytesIO(data), formats=(kind,)) as image:
-        image.load()
-        return coloured(upright(image))
-
-
 def upright(image: Image.Image) -> Image.Image:
     """Turn a picture as its metadata say, as far as these can be read."""
     turn = None
@@ -61,13 +54,20 @@ def coloured(image: Image.Image) -> Image.Image:
     return white
 
 
-def answer(kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
-    """Return the size and the pixels, or only why the picture is "refused"."""
+def answer(wanted: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
+    """Return the size, and the pixels of the first frame if wanted; or why it is "refused"."""
     try:
-        image = decoded(kind, data)
-        return {"width": image.width, "height": image.height}, image.tobytes()
+        # Reads the header, and refuses more pixels than `Image.MAX_IMAGE_PIXELS`.
+        with Image.open(BytesIO(data), formats=(kind,)) as image:
+            if wanted == "size":
+                return {"width": image.width, "height": image.height}, b""
+            image.load()
+            plain = coloured(upright(image))
+        return {"width": plain.width, "height": plain.height}, plain.tobytes()
     except UnidentifiedImageError:
         return {"refused": "it is broken or cut off"}, b""
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        return {"refused": str(error).partition(", ")[0] + ": send it smaller"}, b""
     except MemoryError:
         return {"refused": "it needs more memory than a picture may have"}, b""
     except Exception as error:  # whatever a stranger's file brings about
@@ -91,10 +91,10 @@ def main(seconds: float, memory_bytes: int, max_pixels: int) -> None:
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     while request := sys.stdin.buffer.readline():
-        kind, length = request.split()
+        wanted, kind, length = request.decode().split()
         data = sys.stdin.buffer.read(int(length))
         with limited(seconds):
-            reply, pixels = answer(kind.decode(), data)
+            reply, pixels = answer(wanted, kind, data)
             sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n" + pixels)
             sys.stdout.buffer.flush()
 

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from localspec.confined.process import ConfinedProcess, Unanswered
 from localspec.errors import UsageError
-from localspec.pictures.header import MAX_PIXELS, Header, header
+from localspec.pictures.kinds import READ, described, kind_of
+from localspec.pictures.limits import MAX_BYTES, MAX_PIXELS
 
 Pixels = NDArray[np.uint8]  # height, width, and red, green and blue
+Size = tuple[int, int]  # width and height
+T = TypeVar("T")
 
 SCRIPT = Path(__file__).with_name("decode_process.py")
-MAX_BYTES = 64 << 20  # bytes of its file
 
 
 class Decoder:
-    """Any thread may ask it; it decodes one picture at a time."""
+    """Any thread may ask it; it works on one picture at a time."""
 
     def __init__(self, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
         self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes, (str(MAX_PIXELS),))
 
     def rgb(self, data: bytes) -> Pixels:
-        kind = checked(data).kind
-        request = (f"{kind} {len(data)}\n".encode(), data)
+        return self._asked("rgb", data, read_pixels)
+
+    def size(self, data: bytes) -> Size:
+        return self._asked("size", data, read_size)
+
+    def _asked(self, wanted: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"a picture's file has {len(data):,} bytes; it may have {MAX_BYTES:,}")
+        kind = kind_of(data)
+        if kind is None:
+            raise UsageError(f"a picture is {described(data)}: {READ}")
         try:
-            answer = self._process.ask(request, read_answer)
+            answer = self._process.ask((f"{wanted} {kind} {len(data)}\n".encode(), data), read)
         except Unanswered as error:
             raise UsageError(f"a picture could not be decoded: {error}") from error
         if isinstance(answer, str):
@@ -37,37 +49,32 @@ class Decoder:
         return answer
 
 
-def checked(data: bytes) -> Header:
-    """Read the kind and the size of a picture; refuse one that is too large to be decoded."""
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"a picture's file has {len(data):,} bytes; it may have {MAX_BYTES:,}")
-    kind, width, height = header(data)
-    if width * height > MAX_PIXELS:
-        raise UsageError(
-            f"a picture has {width:,} x {height:,} pixels, which are {width * height:,}; "
-            f"it may have {MAX_PIXELS:,}: send it smaller"
-        )
-    return Header(kind, width, height)
-
-
-def read_answer(stream: IO[bytes]) -> Pixels | str:
-    """Read the pixels, or why there are none."""
+def read_size(stream: IO[bytes]) -> Size | str:
+    """Read the size of a picture, or why there is none."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
     match json.loads(line):
-        case {"refused": str(why)}:
-            return why
         case {"width": int(width), "height": int(height)}:
-            data = bytearray(height * width * 3)
-            left = memoryview(data)
-            while left:
-                count = stream.readinto(left)  # type: ignore[attr-defined]
-                if not count:
-                    raise EOFError
-                left = left[count:]
-            return np.frombuffer(data, np.uint8).reshape(height, width, 3)
-    raise EOFError
+            return width, height
+        case reply:
+            return str(reply["refused"])
+
+
+def read_pixels(stream: IO[bytes]) -> Pixels | str:
+    """Read the pixels, or why there are none."""
+    size = read_size(stream)
+    if isinstance(size, str):
+        return size
+    width, height = size
+    data = bytearray(height * width * 3)
+    left = memoryview(data)
+    while left:
+        count = stream.readinto(left)  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        left = left[count:]
+    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
 SHARED = Decoder()
@@ -79,3 +86,8 @@ def rgb_pixels(data: bytes) -> Pixels:
     The picture is turned as its metadata say, and transparent parts lie on white.
     """
     return SHARED.rgb(data)
+
+
+def size_of(data: bytes) -> Size:
+    """Read the size of a picture from its header, or raise `UsageError`."""
+    return SHARED.size(data)

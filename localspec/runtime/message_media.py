@@ -12,7 +12,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from localspec.errors import UsageError
 from localspec.media import Kind, Medium
-from localspec.pictures.decoding import MAX_BYTES
+from localspec.pictures.limits import MAX_BYTES
 from localspec.runtime.messages import GivenMessage, shortened
 from localspec.templates.message import Message
 

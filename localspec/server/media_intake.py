@@ -11,7 +11,8 @@ from functools import partial
 from starlette.requests import Request
 
 from localspec.media import Medium
-from localspec.pictures.header import MAX_PIXELS, header
+from localspec.pictures.decoding import size_of
+from localspec.pictures.limits import MAX_PIXELS
 from localspec.server.faults import Refused, refused
 from localspec.server.options import MAX_IMAGES
 from localspec.server.preparing import Preparing
@@ -86,12 +87,15 @@ class MediaIntake:
                     if medium is None:
                         data = await self.fetch(reference.text, left)
                         left -= len(data)
-                        medium = self._medium(reference, data)
+                        medium = await self._measured(reference, data)
                     complete.append(medium)
         except TimeoutError as error:
             message = f"the files at addresses did not come within {seconds:g} seconds"
             raise refused(f"{message}: send them themselves", reference.field) from error
         return complete
+
+    async def _measured(self, reference: MediaReference, data: bytes) -> Medium:
+        return await self.preparing.run(partial(self._medium, reference, data), large=True)
 
     def _check(self, left: int, reference: MediaReference) -> None:
         if left < 0:
@@ -110,7 +114,7 @@ class MediaIntake:
 
     def _check_pixels(self, data: bytes) -> None:
         """Refuse what is no picture, or too large a one, before it is decoded."""
-        _, width, height = header(data)
+        width, height = size_of(data)
         if width * height > self.limits.pixels:
             raise refused(
                 f"a picture has {width:,} x {height:,} pixels, which are {width * height:,}; it "

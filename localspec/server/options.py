@@ -23,7 +23,7 @@ from localspec.commands.options.reply import budget_message_option, budget_optio
 from localspec.commands.options.size import Bytes
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.errors import UsageError
-from localspec.pictures.header import MAX_PIXELS
+from localspec.pictures.limits import MAX_PIXELS
 
 KEY = "LOCALSPEC_API_KEY"
 STORED = 1024  # responses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import struct
 import sys
 
 import pytest
@@ -17,10 +16,11 @@ from localspec.chat.speakers.speaker import Piece
 from localspec.errors import UsageError
 from localspec.templates.message import text_of
 from tests.chat.test_talk import STOP, Only, Saying, shown, talk_at
+from tests.pictures.files import picture
 from tests.runtime.test_pictures import runtime
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 4, 3)
-GIF = b"GIF89a" + struct.pack("<HH", 2, 2)
+PNG = picture(size=(4, 3))
+GIF = picture("GIF")
 URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 

@@ -65,13 +65,16 @@ def hostile() -> Mapping[str, bytes]:
     whole = picture("PNG", (200, 100))
     return {
         "cannot be decoded": whole[: len(whole) // 2],
-        "3,600,000,000": png(60_000, 60_000, zlib.compress(bytes(1000))),
-        "a GIF file that is broken or cut off": b"GIF89a",
+        "3600000000 pixels": png(60_000, 60_000, zlib.compress(bytes(1000))),
+        "a GIF file that cannot be decoded: it is broken or cut off": b"GIF89a",
         "an SVG file": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
         "empty (0 bytes)": b"",
         "a PDF file": b"%PDF-1.7\n",
         "an AVIF or HEIC file": b"\0\0\0\x1cftypavif" + bytes(40),
         "of no known kind": b"these are words",
-        "a JPEG file that is broken": b"\xff\xd8\xff\xe0" + b"\0\x02\xff\xe0" * 200_000,
-        "a BMP file that is broken": b"BM" + bytes(12) + struct.pack("<Iii", 40, 0, 0) + bytes(20),
+        "a JPEG file that cannot be decoded": b"\xff\xd8\xff\xe0" + b"\0\x02\xff\xe0" * 200_000,
+        "a BMP file that cannot be decoded": b"BM"
+        + bytes(12)
+        + struct.pack("<Iii", 40, 0, 0)
+        + bytes(20),
     }

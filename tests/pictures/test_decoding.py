@@ -15,7 +15,8 @@ from PIL import Image
 
 from localspec.errors import UsageError
 from localspec.interruption import Interrupted, Patience
-from localspec.pictures.decoding import SHARED, Decoder, rgb_pixels
+from localspec.pictures.decoding import SHARED, Decoder, rgb_pixels, size_of
+from localspec.pictures.kinds import kind_of
 from tests.pictures.files import (
     BLUE,
     KINDS,
@@ -94,6 +95,19 @@ def test_the_first_frame_counts():
     for kind in ("GIF", "WEBP", "PNG"):
         file = written(frames[0], kind, save_all=True, append_images=frames[1:])
         assert np.abs(rgb_pixels(file)[0, 0].astype(int) - RED).max() < 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [(16, 8), (1, 1), (300, 700)])
+def test_the_size_is_read_from_the_header(kind, size):
+    file = picture(kind, size)
+    assert size_of(file) == size
+    if kind != "WEBP":  # whose header has the length of the file
+        assert size_of(written(halves((300, 700)), kind)[:-9]) == (300, 700)
+
+
+def test_a_text_that_begins_like_a_bitmap_is_none():
+    assert kind_of(b"BMW and other makers of cars have something in common") is None
 
 
 @pytest.mark.parametrize("words", hostile())

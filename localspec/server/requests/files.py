@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from localspec.pictures.header import kind_of
+from localspec.pictures.kinds import kind_of
 from localspec.server.requests.leniency import RequestPart
 
 BEGINNING = 64  # characters, in which a picture shows its kind
