@@ -8,6 +8,10 @@ import threading
 import httpx
 import pytest
 import uvicorn
+from fastapi import APIRouter, Depends, FastAPI
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from uvicorn.server import ServerState
 
@@ -15,7 +19,7 @@ from localspec.server.app import Terms, application
 from localspec.server.connections import Connection
 from localspec.server.paths import FoundRoute
 from localspec.server.replies.streaming import Gone, while_listening
-from localspec.server.requests.reading import SHORT_BYTES
+from localspec.server.requests.reading import SHORT_BYTES, BoundedRoute, ReadRequest
 from tests.server.scripted import Server
 from tests.vectors.counting import Counting
 from tests.vectors.offers import offer
@@ -170,3 +174,27 @@ def test_a_request_that_is_cancelled_is_not_taken_for_one_whose_client_left():
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel())
+
+
+class Body(BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize(("dependencies", "looks"), [([], False), ([Depends(lambda: None)], True)])
+def test_the_framework_looks_for_arguments_only_where_there_are_others(dependencies, looks):
+    kinds, app = [], FastAPI()
+    routes = APIRouter(route_class=BoundedRoute)
+
+    @routes.post("/", dependencies=dependencies)
+    async def answer(request: Request, body: Body) -> Response:
+        kinds.append(isinstance(request, ReadRequest))
+        return Response(body.text)
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post("/", json={"text": "as it is"})).text
+
+    app.router.routes.extend(routes.routes)
+    assert asyncio.run(ask()) == "as it is"
+    assert kinds == [looks]
