@@ -29,10 +29,13 @@ class Entry:
     more: str = 'good-at = ["chat"]'
     kind: str = "gguf"
     source: str = ""
+    projector: str = ""
 
     def __str__(self) -> str:
         draft = f'draft = "{self.draft}"\n' if self.draft else ""
         source = self.source or f"hf:people/{self.name}"
+        if self.projector:
+            draft += f'projector = "{self.projector}"\nprojector-size = "1GB"\n'
         return (
             f'[{self.name}]\nabout = "it"\nlicence = "none"\n{self.more}\nchecked = false\n'
             f'[{self.name}.{self.kind}]\ndrafter = "{self.drafter}"\n{draft}'
@@ -148,6 +151,16 @@ WRONG = {
         model(),
         f"drafter {STRANGE}:mtp-zeros.gguf: mtp-zeros.gguf is not GGUF",
     ),
+    "its projector is not there": (
+        Entry("blind", projector=f"{STRANGE}:mmproj-none.gguf"),
+        model(),
+        f"projector {STRANGE}:mmproj-none.gguf: people/strange has no model for mmproj-none.gguf",
+    ),
+    "its projector has another size": (
+        Entry("squinting", projector=f"{STRANGE}:mmproj-F16.gguf"),
+        model(),
+        f"projector has {len(model()):,} bytes; projector-size says 1,000,000,000",
+    ),
     "it was trained for shorter texts": (
         Entry("brief", more="context = 4096"),
         model(),
@@ -169,6 +182,7 @@ def told(tmp_path_factory) -> list[str]:
         hub.put("people/strange", "strange-q8_0.gguf", wide())
         hub.put("people/strange", "strange-q5_0.gguf", wide())
         hub.put("people/strange", "mtp-zeros.gguf", bytes(4096))
+        hub.put("people/strange", "mmproj-F16.gguf", model())
         for entry, data, _ in WRONG.values():
             if not entry.source:
                 hub.put(f"people/{entry.name}", f"{entry.name}-q8_0.gguf", data)

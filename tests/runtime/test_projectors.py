@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Options
+from localspec.backend import Footprint, Needs, Options
 from localspec.cli import run
-from localspec.errors import LocalSpecError, UsageError
+from localspec.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.memory.plan import TEXT_ONLY
 from localspec.memory.planner import Limits
+from localspec.models import trial
+from localspec.models.locate import ModelFiles
 from localspec.runtime.loading import Loading, load
-from localspec.runtime.pair_files import PairFiles
+from localspec.runtime.pair_files import ExaminedPair, PairFiles
+from localspec.runtime.resolved_pair import resolve_pair
+from localspec_llamacpp.backend import inspect
 from tests import engines
 from tests.tiny_vision import picture, write_projector, write_sighted
 
@@ -63,6 +67,40 @@ def test_a_projector_that_does_not_fit_its_model_is_left_away_with_a_reason(seei
         assert conceded(runtime) == [TEXT_ONLY]
     with pytest.raises(LocalSpecError):
         load(path, loading=given(narrow))
+
+
+class DyingOfPictures:
+    """A trial that a projector ends."""
+
+    def __init__(self, files: ModelFiles) -> None:
+        self._files = files
+
+    def footprint(self) -> Footprint:
+        return inspect(self._files.path)
+
+    def needs(self, options: Options) -> Needs:
+        return Needs(1, 1, 1, projector=int(options.projector is not None))
+
+    def run(self, options: Options, *, driven: bool = False) -> None:
+        if options.projector:
+            raise ModelFileError("it ends its engine")
+
+    def close(self) -> None: ...
+
+
+def test_a_projector_that_ends_its_engine_is_left_away_unless_it_was_given(tmp_path):
+    model, projector = write_sighted(tmp_path, "llama", seed=5)
+    files = ModelFiles("llamacpp", model).with_projector()
+    limits = Limits(device="cpu")
+    with trial.examine(files, DyingOfPictures) as target:
+        pair = ExaminedPair(target, None)
+        plan = resolve_pair(pair, SMALL, limits, insists=False).plan
+        assert plan.options.projector is None
+        assert [(one.what, one.why) for one in plan.concessions] == [
+            (TEXT_ONLY, "it ends its engine")
+        ]
+        with pytest.raises(ModelFileError, match="it ends its engine"):
+            resolve_pair(pair, replace(SMALL, projector=projector), limits, insists=False)
 
 
 def test_a_file_that_is_no_projector_is_refused_by_name(seeing):
