@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("decode_process.py")
 class Decoder:
     """Any thread may ask it; it works on one picture at a time."""
 
-    def __init__(self, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
+    def __init__(self, seconds: float = 5.0, memory_bytes: int = 3 << 29) -> None:
         self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes, (str(MAX_PIXELS),))
 
     def rgb(self, data: bytes) -> Pixels:

@@ -224,6 +224,7 @@ def test_nobody_waits_for_a_picture_of_somebody_else(held):
     until(lambda: sight.asked)
     for text in ("one", "two", "three", "four"):
         assert server.ask(text) == f"You said: {text}"
+    assert sight.asked == 1  # the others wait for their turn, and hold no thread of other requests
     sight.go.set()
     for thread in threads:
         thread.join()
