@@ -127,6 +127,8 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
+    if options.projector:
+        raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
     if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
         raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
     if options.members > 1 and (options.head or options.adapters):

@@ -390,6 +390,7 @@ def test_memory_is_given_back_on_closing():
         ({"flash_attention": True}, "flash_attention"),
         ({"adapters": (Adapter(Path("nowhere")),)}, "nowhere"),
         ({"adapters": (Adapter(Path("nowhere")),) * 2}, "one adapter"),
+        ({"projector": Path("mmproj.gguf")}, "load a GGUF"),
         ({"adapters": (Adapter(Path("nowhere"), 0.5),)}, "scale"),
     ],
 )
