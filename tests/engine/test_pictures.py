@@ -256,8 +256,9 @@ class Talk:
         return result, self.model.read - before
 
 
-def test_the_next_turn_reads_nothing_of_a_picture_again():
-    talk = Talk()
+@pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
+def test_the_next_turn_reads_nothing_of_a_picture_again(recurrent):
+    talk = Talk(seeing(lengths=(40, 30), recurrent=recurrent))
     first, read = talk.ask([1, 2], CAT, [3])
     assert read == 70
     second, read = talk.ask([1, 2], CAT, [3], first.tokens, [1, 1])
