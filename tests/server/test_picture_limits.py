@@ -19,6 +19,7 @@ from localspec.server.app import Terms
 from localspec.server.media_intake import MediaLimits
 from tests.pictures.files import hostile, picture, written
 from tests.server.client_requests import BLOCKS, CHAT, GENERATE, ITEMS, OLD
+from tests.server.mutation import mutated
 from tests.server.scripted import Server
 from tests.server.seeing import DATA, Looking, seeing, texts_and_pictures
 from tests.server.test_clients import said
@@ -254,6 +255,18 @@ def test_mutated_pictures_are_answered_or_refused(server, count):
         body = asked(b64encode(file[: rng.randrange(8, 2 * len(file))]).decode(), max_tokens=1)
         answer = server.client.post(CHAT, json=body)
         assert answer.status_code in (200, 400), answer.text
+        assert "server failed" not in answer.text
+    assert server.ask("here") == "You said: here"
+
+
+@pytest.mark.parametrize("count", [4 * MUTATED, pytest.param(ALL_MUTATED, marks=pytest.mark.long)])
+def test_mutated_requests_with_pictures_are_answered_or_refused(server, count):
+    rng, ways = random.Random(count), bodies(DATA["red"])
+    for _ in range(count):
+        path = rng.choice(list(ways))
+        body, headers = mutated(rng, ways[path]), {"content-type": "application/json"}
+        answer = server.client.post(path, content=body, headers=headers)
+        assert answer.status_code < 500 or answer.status_code == 503, (body, answer.text)
         assert "server failed" not in answer.text
     assert server.ask("here") == "You said: here"
 
