@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
 from localspec.grammar.grammar import Grammar
 from localspec.media import Medium
 from localspec.runtime.prompting import Choice, Conversation
+from localspec.server.anthropic.blocks import Texts
 from localspec.server.anthropic.content import (
     AnthropicMessage,
-    Texts,
     UserMessage,
     messages,
     system_text,

@@ -92,8 +92,8 @@ def as_file(value: object) -> object:
 Images = list[Annotated[str, Field(min_length=1), BeforeValidator(as_file)]]
 
 
-def image_references(images: Iterable[str] | None, field: str = "images") -> list[MediaReference]:
-    return [MediaReference("image", image, field) for image in images or ()]
+def image_references(images: Iterable[str] | None) -> list[MediaReference]:
+    return [MediaReference("image", image, "images") for image in images or ()]
 
 
 def with_images(content: Json, images: Sequence[str] | None) -> Json:
