@@ -65,7 +65,6 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     shown = read(context, GenerateOptions)
     if shown.logprobs is not None and not shown.json:
         raise UsageError("--logprobs are part of the result as JSON: add --json")
-    check_images(shown)
     # A wrong option fails before anything is loaded.
     reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
     options = read(context, LoadingOptions)
@@ -74,6 +73,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     if loading.options.members == 1:
         start_supervised(context)
     asked: Prompt = text
+    check_images(shown)  # in the process that loads: what it imports does not survive a fork
     if shown.image:
         asked = [{"role": "user", "content": text, "images": list(shown.image)}]
     with locate_and_load(model, options.draft, loading, shown=bool(shown.image)) as runtime:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,3 +150,11 @@ def test_a_picture_is_read_by_a_model_that_was_loaded_by_its_path(seeing):
     with load(seeing, loading=PLAIN) as runtime:
         message = {"role": "user", "content": "the code", "images": [picture()]}
         assert runtime.chat([message], max_tokens=4).tokens
+
+
+def test_the_command_line_shows_a_picture_in_the_process_that_survives_a_fork(seeing, tmp_path):
+    file = tmp_path / "picture.bmp"
+    file.write_bytes(picture())
+    command = [sys.executable, "-m", "localspec", "generate", str(seeing), "the code"]
+    command += ["--image", str(file), "--max-tokens", "2", "--context", "256"]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 0
