@@ -108,7 +108,9 @@ def with_head(name: str) -> tuple[Path, Path | None]:
 @cache
 def sighted_files(name: str) -> tuple[Path, Path]:
     """A model that sees, and its projector."""
-    return tiny_vision.write_sighted(folder(), name)
+    alone = folder() / f"{name}-sees"  # else it could be for the models beside it
+    alone.mkdir()
+    return tiny_vision.write_sighted(alone, name)
 
 
 @cache

@@ -113,6 +113,12 @@ def _is_of_kind(value: Json, kinds: Json) -> bool:
 
 
 def _equal(value: Json, other: Json) -> bool:
+    """Compare as JSON does, in which true is not 1."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        members = value.keys() == other.keys()
+        return members and all(_equal(member, other[name]) for name, member in value.items())
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_equal, value, other))
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

@@ -6,7 +6,7 @@ import time
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from localspec.dialects.fitting import fits
@@ -57,6 +57,8 @@ SCHEMAS = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(schema=SCHEMAS, shared=SIMPLE, value=VALUES)
+@example(schema={"enum": [{"a": 0}, [0]]}, shared={}, value={"a": False})
+@example(schema={"enum": [{"a": 0}, [0]]}, shared={}, value=[False])
 def test_a_value_follows_a_schema_where_a_validator_says_so(schema, shared, value):
     whole = {"allOf": [schema], "$defs": {"a": shared}}
     validator = jsonschema.Draft202012Validator(whole)

@@ -42,6 +42,7 @@ class Altered:
         self.tokenizer, self.vocabulary = self.model.tokenizer, self.model.vocabulary
         self.slots, self.context = self.model.slots, self.model.context
         self.pool, self.head = self.model.pool, self.model.head
+        self.sight = self.model.sight
         self.batch, self.tentative = self.model.batch, self.model.tentative
         self._says = says or (lambda rows, logits: None)
         self._forgets = forgets or (lambda slot, length: None)

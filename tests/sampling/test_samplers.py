@@ -160,7 +160,7 @@ def test_a_text_of_one_token_over_and_over_is_no_burden_to_dry():
     """Both a scan for every place and one for every length would take minutes."""
     s = Sampling(1.0, dry_multiplier=1.0, dry_base=1.0001, dry_breakers=("\n",))
     begun = time.thread_time()
-    sampler = Sampler(s, 0, tokens_of([1] * 32_000), spell=spell)
+    sampler = Sampler(s, 0, tokens_of([1] * 32_000), SamplerParts(spell=spell))
     logits, drafted = np.zeros(9, np.float32), []
     for _ in range(100):
         sampler.distribution(logits, drafted)
@@ -172,7 +172,9 @@ def test_a_word_that_is_a_breaker_is_not_penalised():
     s = Sampling(1.0, dry_multiplier=50.0, dry_breakers=("c",))
     text = [0, 1, 5, 0, 1]  # a b c\n a b
     [penalised, free] = (
-        Sampler(each, 0, tokens_of(text), spell=spell).distribution(np.zeros(9, np.float32))
+        Sampler(each, 0, tokens_of(text), SamplerParts(spell=spell)).distribution(
+            np.zeros(9, np.float32)
+        )
         for each in (Sampling(1.0, dry_multiplier=50.0, dry_breakers=("\n\n",)), s)
     )
     assert penalised.prob(5) < 1e-9
@@ -300,7 +302,7 @@ def test_few_tokens_that_a_grammar_allows_are_found_without_sorting_the_others()
 
 def test_logits_of_a_proposer_are_sampled_with_the_coin_of_the_target():
     s = Sampling(1.0, xtc_probability=0.5, xtc_threshold=0.1, dry_multiplier=1.0)
-    sampler = Sampler(s, 3, tokens_of([1, 2, 1, 2]), spell=spell)
+    sampler = Sampler(s, 3, tokens_of([1, 2, 1, 2]), SamplerParts(spell=spell))
     for at in range(20):
         row, drafted = hashed_logits(1)([at]), [1, 2, 3][: at % 4]
         found = sampler.distribution_of_masked(row, drafted)
