@@ -60,7 +60,7 @@ def test_the_machine_shows_acceptance_slots_and_the_log(page):
     assert "drafted" in page.locator("#figure-drafted").inner_text()
     assert "is not loaded, or was loaded without a plan" in page.locator("#plan").inner_text()
     assert page.locator("#bench-start").is_disabled()
-    wait_for(page, "document.querySelector('#resident').textContent.includes('MiB')")
+    wait_for(page, "document.querySelector('#resident').textContent.includes('iB')")
 
 
 def test_a_running_answer_shows_in_the_figures(page, server):
