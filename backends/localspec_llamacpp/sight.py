@@ -60,7 +60,7 @@ class LlamaSight:
         pieces = self._projector.pieces(self._read(medium.data))
         with self._lock:
             runs = [
-                self._run(RunName(medium.digest, at, piece.length), piece)
+                self._numbered(RunName(medium.digest, at, piece.length), piece)
                 if not isinstance(piece, np.ndarray)
                 else piece
                 for at, piece in enumerate(pieces)
@@ -68,7 +68,7 @@ class LlamaSight:
             self._keep(medium.digest, runs)
         return runs
 
-    def _run(self, name: RunName, piece: Piece) -> LlamaRun:
+    def _numbered(self, name: RunName, piece: Piece) -> LlamaRun:
         """Make a run, unless a text still holds the same one."""
         if piece.whole and piece.length > self.batch:
             raise UsageError(

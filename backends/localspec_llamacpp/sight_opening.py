@@ -26,8 +26,8 @@ def open_projector(
     """Load a projector: on the first GPU here that has layers, else with the host."""
     assert options.projector is not None
     on_gpu = place.devices and place.layers and not options.projector_on_host
-    here = {gpu.pointer for gpu in devices.local()} if on_gpu else set()
-    device = next((pointer for pointer in place.devices if pointer in here), None)
+    pointers = {gpu.pointer for gpu in devices.local()} if on_gpu else set()
+    device = next((pointer for pointer in place.devices if pointer in pointers), None)
     return Projector(options.projector, weights, device=device, threads=threads)
 
 

@@ -179,8 +179,8 @@ class CatalogueReader:
         names = self._words(place, fields, "samplers")
         for name in names:
             if sampler_name(name) is None:
-                known = ", ".join(LETTERS.values())
-                self._refuse(place, "samplers", f"has {name!r}; known: {known}")
+                choices = ", ".join(LETTERS.values())
+                self._refuse(place, "samplers", f"has {name!r}; known: {choices}")
         return tuple(name for name in map(sampler_name, names) if name)
 
     def _kind(self, place: tuple[str, ...], fields: dict[str, object]) -> Kind:

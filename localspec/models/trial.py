@@ -132,9 +132,9 @@ class Examined:
             self._process = None
 
 
-def footprint(name_or_path: str | Path, wish: str = AUTO) -> Footprint:
+def footprint(name_or_path: str | Path, engine: str = AUTO) -> Footprint:
     """Describe a model, as its engine lays it out, with the projector that lies beside it."""
-    files = locate(str(name_or_path), wish).with_projector()
+    files = locate(str(name_or_path), engine).with_projector()
     with examine(files) as examined:
         return replace(examined.footprint(), projector=files.projector)
 

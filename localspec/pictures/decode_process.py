@@ -54,12 +54,12 @@ def coloured(image: Image.Image) -> Image.Image:
     return white
 
 
-def answer(wanted: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
-    """Return the size, and the pixels of the first frame if wanted; or why it is "refused"."""
+def decoded(part: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
+    """Return the size, and for "rgb" the pixels of the first frame; or why it is "refused"."""
     try:
         # Reads the header, and refuses more pixels than `Image.MAX_IMAGE_PIXELS`.
         with Image.open(BytesIO(data), formats=(kind,)) as image:
-            if wanted == "size":
+            if part == "size":
                 return {"width": image.width, "height": image.height}, b""
             image.load()
             plain = coloured(upright(image))
@@ -91,10 +91,10 @@ def main(seconds: float, memory_bytes: int, max_pixels: int) -> None:
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     while request := sys.stdin.buffer.readline():
-        wanted, kind, length = request.decode().split()
+        part, kind, length = request.decode().split()
         data = sys.stdin.buffer.read(int(length))
         with limited(seconds):
-            reply, pixels = answer(wanted, kind, data)
+            reply, pixels = decoded(part, kind, data)
             sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n" + pixels)
             sys.stdout.buffer.flush()
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from localspec.confined.process import ConfinedProcess, Unanswered
 from localspec.errors import UsageError
-from localspec.pictures.kinds import READ, described, kind_of
+from localspec.pictures.kinds import READ, kind_in_words, kind_of
 from localspec.pictures.limits import MAX_BYTES, MAX_PIXELS
 
 Pixels = NDArray[np.uint8]  # height, width, and red, green and blue
@@ -34,14 +34,14 @@ class Decoder:
     def size(self, data: bytes) -> Size:
         return self._asked("size", data, read_size)
 
-    def _asked(self, wanted: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
+    def _asked(self, part: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
         if len(data) > MAX_BYTES:
             raise UsageError(f"a picture's file has {len(data):,} bytes; it may have {MAX_BYTES:,}")
         kind = kind_of(data)
         if kind is None:
-            raise UsageError(f"a picture is {described(data)}: {READ}")
+            raise UsageError(f"a picture is {kind_in_words(data)}: {READ}")
         try:
-            answer = self._process.ask((f"{wanted} {kind} {len(data)}\n".encode(), data), read)
+            answer = self._process.ask((f"{part} {kind} {len(data)}\n".encode(), data), read)
         except Unanswered as error:
             raise UsageError(f"a picture could not be decoded: {error}") from error
         if isinstance(answer, str):

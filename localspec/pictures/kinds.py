@@ -32,7 +32,7 @@ def kind_of(data: bytes) -> str | None:
     return "BMP" if is_bitmap else None
 
 
-def described(data: bytes) -> str:
+def kind_in_words(data: bytes) -> str:
     """Tell what a file is that is no picture which can be read."""
     if not data:
         return "empty (0 bytes)"

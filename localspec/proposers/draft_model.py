@@ -42,8 +42,8 @@ class DraftModelProposer:
         if not self._has_room(ask):
             return 0
         texts = self._held if ask.slot in self._released else [self._held[ask.slot]]
-        known = max(common_prefix(held, ask.history) for held in texts)
-        return max(len(ask.history) - known - ALONG, 0)
+        held = max(common_prefix(text, ask.history) for text in texts)
+        return max(len(ask.history) - held - ALONG, 0)
 
     def release(self, slot: int) -> None:
         """Keep the slot's KV cache: another text may begin the same way."""

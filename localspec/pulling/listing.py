@@ -89,7 +89,7 @@ def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
 
 def projector(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
     """Find the projector among the files, if there is one, in whichever types."""
-    found = [model for model in listing.models(spec) if model.role == PROJECTOR]
-    if not found or spec.projectors is None:
+    files = [model for model in listing.models(spec) if model.role == PROJECTOR]
+    if not files or spec.projectors is None:
         return None
-    return spec.projectors.choose(found)
+    return spec.projectors.choose(files)

@@ -82,8 +82,8 @@ class Loading:
 
     def projector_of(self, files: PairFiles) -> Path | None:
         """Return the projector that a model is loaded with if there is room for it."""
-        found = None if self.limits.text_only else files.target.projector
-        return self.options.projector or found
+        beside = None if self.limits.text_only else files.target.projector
+        return self.options.projector or beside
 
     def media_of(self, files: PairFiles) -> frozenset[Kind]:
         """Return the kinds of media that a model takes if there is room for its projector."""

@@ -136,8 +136,8 @@ def refused_password() -> str:
 
 def page_address(options: ServingOptions, listener: socket.socket) -> str:
     """Format the address of the page as a browser on this machine reaches it."""
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
-    return address(replace(options, host=here), listener).removesuffix("v1")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
+    return address(replace(options, host=host), listener).removesuffix("v1")
 
 
 def address(options: ServingOptions, listener: socket.socket) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from localspec.backend_spec import Projector
 from localspec.errors import ModelFileError, UsageError
-from localspec_llamacpp.headers.projector import describe, find
+from localspec_llamacpp.headers.projector import describe, find_projector
 from tests.backends.gguf_files import Plain, gguf, model
 
 WIDTH = 64  # of the models here
@@ -42,7 +42,7 @@ def named(name: str) -> bytes:
 
 def taken(path: Path) -> str:
     """The name of the projector that is found, or why none is."""
-    match find(path):
+    match find_projector(path):
         case Projector(path=found):
             return found.name
         case why:

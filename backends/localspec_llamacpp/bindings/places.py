@@ -61,7 +61,7 @@ class Places:
     def copy(self, source: int, target: int, length: int) -> None:
         """Give a sequence the stretches in the first tokens of another, or its own; -1: all."""
         every = self._stretches.get(source, ())
-        kept = tuple(each for each in every if length < 0 or each.end <= length)
+        kept = tuple(one for one in every if length < 0 or one.end <= length)
         self._stretches.pop(target, None)
         if kept:
             self._stretches[target] = kept

@@ -121,7 +121,8 @@ class Projector:
     def pieces(self, pixels: Pixels) -> list[Tokens | Piece]:
         """Take a picture apart, into positions and tokens around them."""
         pieces = self._pieces(MARKER, pixels)
-        tokens = np.concatenate([NONE, *(each for each in pieces if isinstance(each, np.ndarray))])
+        texts = (piece for piece in pieces if isinstance(piece, np.ndarray))
+        tokens = np.concatenate([NONE, *texts])
         if not ((tokens >= 0) & (tokens < self._vocabulary)).all():
             raise UsageError(
                 f"the model lacks tokens by which {self.path.name} marks a picture: "

@@ -36,7 +36,7 @@ def describe(path: Path) -> Projector:
     return Projector(path, frozenset(kinds), weight_bytes)
 
 
-def find(path: Path) -> Projector | str:
+def find_projector(path: Path) -> Projector | str:
     """Find the projector for a model beside it; else return why none is taken, or "" if none is."""
     beside = list(projectors(path.parent))
     if not beside:
@@ -47,9 +47,9 @@ def find(path: Path) -> Projector | str:
         beside = [header for header, same in related if same]
         unclear = [header for header, same in related if same is None]
         if unclear and not beside:
-            return f"{listed(unclear)} may be for it: give one with --mmproj"
+            return f"{names_of(unclear)} may be for it: give one with --mmproj"
     if len({identity(header) for header in beside}) > 1:
-        return f"{listed(beside)} suit it: give one with --mmproj"
+        return f"{names_of(beside)} suit it: give one with --mmproj"
     return describe(min(beside, key=rank).path) if beside else ""
 
 
@@ -91,5 +91,5 @@ def rank(header: Header) -> int:
     return PREFERRED.index(kind) if kind in PREFERRED else len(PREFERRED)
 
 
-def listed(headers: Sequence[Header]) -> str:
+def names_of(headers: Sequence[Header]) -> str:
     return " and ".join(header.path.name for header in headers)

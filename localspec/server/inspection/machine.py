@@ -14,16 +14,16 @@ Object = dict[str, object]
 
 def machine(offer: ServedOffer, served: Served | None) -> Object:
     """Describe a model's memory and pair; slow, so not on the event loop."""
-    known = served.resident.known if served else None
-    pairing = known.pairing if known else None
+    facts = served.resident.known if served else None
+    pairing = facts.pairing if facts else None
     return {
         "model": offer.name,
         "loaded": served is not None,
-        "proposers": list(known.proposers or ()) if known else [],
-        "plan": planned(known.plan) if known and known.plan else None,
+        "proposers": list(facts.proposers or ()) if facts else [],
+        "plan": planned(facts.plan) if facts and facts.plan else None,
         "devices": [device(pool) for pool in served.resident.devices()] if served else [],
         "pairing": pairing.share if pairing else None,
-        "advice": list(known.advice) if known else [],
+        "advice": list(facts.advice) if facts else [],
         "falls": pair_history.fallen(),
     }
 

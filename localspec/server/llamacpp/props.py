@@ -83,13 +83,13 @@ def slots_of(offer: ServedOffer, served: Served | None) -> list[Object]:
     jobs = {job.generation.slot: job for job in served.jobs} if served else {}
     count = resident.slots if resident else offer.slots
     idle = [at for at in range(count) if at not in jobs]
-    given = idle[: max(users - sum(at in jobs for at in range(count)), 0)]
+    taken = idle[: max(users - sum(at in jobs for at in range(count)), 0)]
     return [
         {
             "id": at,
             "n_ctx": resident.context if resident else offer.context,
             "speculative": bool(offer.drafter),
-            "is_processing": at in jobs or at in given,
+            "is_processing": at in jobs or at in taken,
             **(progress_of(jobs[at]) if at in jobs else {}),
         }
         for at in range(count)

@@ -35,12 +35,12 @@ class HomeRoute(Route):
 def page_routes() -> list[BaseRoute]:
     """Make a route for each file of the page."""
     return [
-        (HomeRoute if path == HOME else Route)(path, partial(answer, file), methods=["GET"])
+        (HomeRoute if path == HOME else Route)(path, partial(send, file), methods=["GET"])
         for path, file in site_files().items()
     ]
 
 
-async def answer(file: SiteFile, request: Request) -> Response:
+async def send(file: SiteFile, request: Request) -> Response:
     """Send a file, unless the browser has it; the page under a prefix has a slash at its end."""
     root: str = request.scope.get("root_path", "")
     if root and request.scope.get("raw_path") == root.encode():
