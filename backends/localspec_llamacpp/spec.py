@@ -68,9 +68,9 @@ def describe_adapter(path: Path) -> Mapping[str, str]:
 
 
 def find_projector(path: Path) -> Projector | str:
-    from localspec_llamacpp.headers.projector import find_projector  # only here, as above
+    from localspec_llamacpp.headers.projector import find_projector as find  # as above
 
-    return find_projector(path)
+    return find(path)
 
 
 def describe_projector(path: Path) -> Projector:
