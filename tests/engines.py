@@ -105,19 +105,24 @@ def with_head(name: str) -> tuple[Path, Path | None]:
     return path, (head if head.exists() else path) if name in HEADS else None
 
 
+def apart(name: str) -> Path:
+    """Make a folder for a projector, which could be for any model beside it."""
+    path = folder() / name
+    path.mkdir()
+    return path
+
+
 @cache
 def sighted_files(name: str) -> tuple[Path, Path]:
     """A model that sees, and its projector."""
-    alone = folder() / f"{name}-sees"  # else it could be for the models beside it
-    alone.mkdir()
-    return tiny_vision.write_sighted(alone, name)
+    return tiny_vision.write_sighted(apart(f"{name}-sees"), name)
 
 
 @cache
 def projector_beside(name: str) -> Path:
     """A projector for a model whose head lies in a file of its own."""
     kind = {"gemma4": "gemma3", "llama": "llama", "qwen35": "qwen35"}[name.partition("-")[0]]
-    return tiny_vision.write_projector(folder() / f"mmproj-of-{name}.gguf", kind)
+    return tiny_vision.write_projector(apart(f"{name}-projector") / "mmproj.gguf", kind)
 
 
 def sighted(name: str, **options) -> Model:
