@@ -38,7 +38,7 @@ class Medium:
 
 
 class RunName(NamedTuple):
-    """What makes runs the same in any process: the medium, which piece of it, its positions."""
+    """Name a run alike in any process: by the medium, the piece of it, and its positions."""
 
     digest: bytes
     piece: int

@@ -57,18 +57,7 @@ def plan_pair(
     if options.split and len(options.split) != len(machine.gpus):
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
-    drafting = replace(
-        options,
-        drafting=True,
-        tentative=min(options.tentative, MAX_MODEL_DRAFT),
-        members=1,
-        adapters=(),
-        bit_exact=False,
-        split=(),
-        cpu_moe=None,
-        head=None,
-        projector=None,
-    )
+    drafting = options_of_draft(options)
     if machine.gpus and machine.home is None:
         drafting = replace(drafting, gpu_layers=0)
     if draft is not None and draft.engine.name != target.engine.name:
@@ -97,6 +86,22 @@ def plan_pair(
         why += f": {build.why_unseen}" if build.why_unseen else ""
         return pair_plan.noting("on the CPU", why)
     return pair_plan
+
+
+def options_of_draft(options: Options) -> Options:
+    """Return the options of a draft model beside a target with these."""
+    return replace(
+        options,
+        drafting=True,
+        tentative=min(options.tentative, MAX_MODEL_DRAFT),
+        members=1,
+        adapters=(),
+        bit_exact=False,
+        split=(),
+        cpu_moe=None,
+        head=None,
+        projector=None,
+    )
 
 
 def require_projectors(target: Examined, options: Options) -> None:

@@ -98,25 +98,8 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         idle_seconds=terms.idle_seconds,
     )
     metrics.registry.register(Now(host))
-    downloads = Downloads(host, terms.library)
-    manager = Manager(terms.manage, terms.origins)
-    limit, ignored = Limit(terms.reply_seconds), Ignored(metrics)
-    preparing = Preparing()
-    intake = MediaIntake(preparing, terms.media, terms.fetch)
-    handler = RequestHandler(
-        host,
-        limit,
-        manager,
-        downloads,
-        metrics,
-        ignored,
-        preparing,
-        intake,
-        terms.quotes,
-        terms.strict,
-        terms.page,
-    )
-    lines = RecentLines()
+    preparing, lines = Preparing(), RecentLines()
+    handler = handler_of(host, metrics, preparing, terms)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -148,6 +131,24 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     translate_errors(app)
     surround(app, terms)
     return app
+
+
+def handler_of(
+    host: ModelHost, metrics: Metrics, preparing: Preparing, terms: Terms
+) -> RequestHandler:
+    return RequestHandler(
+        host,
+        Limit(terms.reply_seconds),
+        Manager(terms.manage, terms.origins),
+        Downloads(host, terms.library),
+        metrics,
+        Ignored(metrics),
+        preparing,
+        MediaIntake(preparing, terms.media, terms.fetch),
+        terms.quotes,
+        terms.strict,
+        terms.page,
+    )
 
 
 def api_routers(handler: RequestHandler, store: ResponseStore) -> Iterator[APIRouter]:

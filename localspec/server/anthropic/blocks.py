@@ -88,14 +88,17 @@ class DocumentBlock(RequestPart):
 
 Words = TextBlock | SearchResult | ToolReference | DocumentBlock
 WORDS = ("text", "search_result", "tool_reference", "document")
+TaggedWords = (
+    Annotated[TextBlock, Tag("text")]
+    | Annotated[SearchResult, Tag("search_result")]
+    | Annotated[ToolReference, Tag("tool_reference")]
+    | Annotated[DocumentBlock, Tag("document")]
+    | Annotated[LeftOut, Tag(OTHER)]
+)
 Texts = Annotated[
     list[
         Annotated[
-            Annotated[TextBlock, Tag("text")]
-            | Annotated[SearchResult, Tag("search_result")]
-            | Annotated[ToolReference, Tag("tool_reference")]
-            | Annotated[DocumentBlock, Tag("document")]
-            | Annotated[LeftOut, Tag(OTHER)],
+            TaggedWords,
             by_type(*WORDS),
             readable(),
             default_type("text"),
@@ -136,12 +139,7 @@ def is_image(block: object) -> bool:
 Blocks = Annotated[
     list[
         Annotated[
-            Annotated[TextBlock, Tag("text")]
-            | Annotated[SearchResult, Tag("search_result")]
-            | Annotated[ToolReference, Tag("tool_reference")]
-            | Annotated[DocumentBlock, Tag("document")]
-            | Annotated[ImagePart, Tag("image")]
-            | Annotated[LeftOut, Tag(OTHER)],
+            TaggedWords | Annotated[ImagePart, Tag("image")],
             by_type(*WORDS, "image"),
             readable("image"),
             default_type("text"),

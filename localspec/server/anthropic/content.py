@@ -11,12 +11,10 @@ from pydantic import BeforeValidator, Field, Tag
 from localspec.server.anthropic.blocks import (
     BREAK,
     WORDS,
-    DocumentBlock,
-    SearchResult,
+    TaggedWords,
     TextBlock,
     Texts,
     ThinkingBlock,
-    ToolReference,
     ToolResultBlock,
     ToolUseBlock,
     Words,
@@ -48,13 +46,9 @@ class UserMessage(RequestPart):
     content: Annotated[
         list[
             Annotated[
-                Annotated[TextBlock, Tag("text")]
-                | Annotated[SearchResult, Tag("search_result")]
-                | Annotated[ToolReference, Tag("tool_reference")]
-                | Annotated[DocumentBlock, Tag("document")]
+                TaggedWords
                 | Annotated[ImagePart, Tag("image")]
-                | Annotated[ToolResultBlock, Tag("tool_result")]
-                | Annotated[LeftOut, Tag(OTHER)],
+                | Annotated[ToolResultBlock, Tag("tool_result")],
                 by_type(*WORDS, "image", "tool_result"),
                 readable("image"),
                 default_type("text"),

@@ -24,7 +24,7 @@ class BenchRequest(RequestPart):
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What is shown beside the models."""
+    """Holds what is shown beside the models."""
 
     handler: RequestHandler
     lines: RecentLines

@@ -75,11 +75,7 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         begun = time.perf_counter()
         await handler.downloads.look_for(body.model)
         async with host.lease(body.model, kind=None) as served:
-            seconds = time.perf_counter() - begun
-            names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
-            kind, settings = TYPES_V1[served.offer.kind], config(served)
-            result: Object = {"type": kind, "status": "loaded", "config": settings, **names}
-            return result | {"load_time_seconds": seconds}
+            return loaded(served) | {"load_time_seconds": time.perf_counter() - begun}
 
     @routes.post("/api/v1/models/unload", dependencies=allowed)
     async def unload(body: UnloadRequest) -> Object:
@@ -88,6 +84,13 @@ def lmstudio(handler: RequestHandler) -> APIRouter:
         return {"instance_id": body.instance_id}
 
     return routes
+
+
+def loaded(served: Served) -> Object:
+    """Describe a model that was loaded on request."""
+    names = dict.fromkeys(("instance_id", "model_instance_id"), served.name)
+    kind = TYPES_V1[served.offer.kind]
+    return {"type": kind, "status": "loaded", "config": config(served), **names}
 
 
 LM_STUDIO = Api(("/api/v0/", "/api/v1/"), lmstudio, openai_error)
