@@ -67,6 +67,9 @@ class LoadingLine:
             self._write(f"{CLEAR}\033[2m{text}\033[0m")
 
     def _tell_if_late(self, line: str) -> None:
+        if line == self._shown:  # two measurements follow each other
+            return
+        self._shown = line
         if self._late:
             self._late.cancel()
         self._late = self._timer(LATE_SECONDS, lambda: self._write(line))

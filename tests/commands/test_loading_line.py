@@ -84,3 +84,12 @@ def test_elsewhere_only_what_takes_long_is_told(out, monkeypatch):
     assert out.getvalue() == (
         "localspec: measuring one.gguf: the cost of drafts here (the first time only)\n"
     )
+
+
+def test_a_phase_that_comes_twice_in_a_row_is_told_once():
+    out, timers = io.StringIO(), Timers()
+    with LoadingLine("one", out, timers) as line:
+        for _ in range(2):
+            line(PHASES[-1])
+            timers[-1].call()
+    assert len(timers) == 1
