@@ -18,6 +18,7 @@ SILENT = (  # paths that are asked every few seconds, among others by the page
     *("/health", "/v1/health", "/metrics", "/slots"),
     *("/localspec/machine", "/localspec/log", "/localspec/bench"),
 )
+SILENT_BELOW = "/page/"  # the page's files, a dozen each time it is opened
 HEADER = b"x-localspec-ignored"
 DIRECT = "localspec.send"  # key of the `send` by which `streaming.Streaming` sends its pieces
 
@@ -29,7 +30,7 @@ class RequestLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in SILENT:
+        if scope["type"] != "http" or silent(scope["path"]):
             await self._app(scope, receive, send)
             return
         begun, status = time.perf_counter(), "nothing sent"
@@ -49,6 +50,11 @@ class RequestLog:
         finally:
             seconds = time.perf_counter() - begun
             log.info("%s %r %s %.3f s", scope["method"], scope["path"], status, seconds)
+
+
+def silent(path: str) -> bool:
+    """Say whether requests for a path leave no line."""
+    return path in SILENT or path.startswith(SILENT_BELOW)
 
 
 def note(model: str, result: Result) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from localspec.server.page.opening import show_page
 from localspec.server.page.site_files import FOLDER, site_files
 from localspec.server.safety import Rules
 from tests.server.scripted import Server
+from tests.server.test_load import until
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 MAX_BYTES = 300_000
@@ -43,6 +45,14 @@ def test_a_browser_gets_the_page_and_a_client_of_ollama_its_greeting(server):
     assert "<title>LocalSpec</title>" in page.text
     assert server.client.get("/").text == "Ollama is running"
     assert server.client.get("/props").json()["ui"] is True
+
+
+def test_the_files_of_the_page_leave_no_lines_in_the_log(guarded, caplog):
+    caplog.set_level(logging.INFO, "localspec.server")
+    for path in ("/llm/page/app.js", "/llm/metrics", "/llm/nowhere"):
+        guarded.client.get(path)
+    until(lambda: "nowhere" in caplog.text)
+    assert [record.args[1] for record in caplog.records] == ["/nowhere"]
 
 
 def test_every_file_that_the_page_names_is_there(server):
