@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from localspec.media import Kind
+from localspec.observed_model import Observe
+from localspec.trained_head import TrainedHead
 
 MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many processes it has
 WORKERS = "LOCALSPEC_WORKERS"  # in the environment: HOST:PORT,... of workers whose devices are used
@@ -174,6 +176,9 @@ class BackendSpec:
     builder: Builder | None = None  # where its library is built for a machine
     # Writes a model of these layers of another, at a path where there is nothing yet.
     thin: Callable[[Path, Sequence[int], Path], None] | None = None
+    observe: Observe | None = None  # loads a model to train a head for it
+    # Writes a trained head for the model at a path, at another path where there is nothing yet.
+    write_head: Callable[[TrainedHead, Path, Path], None] | None = None
     # Writes a head in the engine's format, at a path where there is nothing yet.
     convert: Callable[[PublishedHead, Path], None] | None = None
     convert_adapter: Callable[[PublishedAdapter, Path], None] | None = None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Tokens = NDArray[np.int32]
 Logits = NDArray[np.float32]
 Vectors = NDArray[np.float32]  # a row for each text
+States = NDArray[np.float32]  # a row for each token, inside a model
 
 
 class LogitRows(Protocol):

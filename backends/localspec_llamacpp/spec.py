@@ -13,6 +13,8 @@ from localspec.backend_spec import (
     PublishedAdapter,
     PublishedHead,
 )
+from localspec.observed_model import ObservedModel
+from localspec.trained_head import TrainedHead
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import choose_projector, parts, remote_models
@@ -47,6 +49,18 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
     from localspec_llamacpp.thinning import thin as write  # only here: it takes time to import
 
     write(path, layers, out)
+
+
+def observe(path: Path, layers: Sequence[int], most: int) -> ObservedModel:
+    from localspec_llamacpp.observing import observe as load  # only here, as above
+
+    return load(path, layers, most)
+
+
+def write_head(head: TrainedHead, target: Path, out: Path) -> None:
+    from localspec_llamacpp.head_writing import write_head as write  # only here, as above
+
+    write(head, target, out)
 
 
 def convert(head: PublishedHead, out: Path) -> None:
@@ -105,6 +119,8 @@ SPEC = BackendSpec(
     projectors=Projectors(find_projector, describe_projector, choose_projector, without_pictures),
     describe_adapter=describe_adapter,
     thin=thin,
+    observe=observe,
+    write_head=write_head,
     convert=convert,
     convert_adapter=convert_adapter,
 )

@@ -43,7 +43,7 @@ def load(path: Path, options: Options) -> MlxModel:
     group = shared(options)
     if group and group.leads:
         group.tell(Call.LOAD, load_request(path, options))
-    model = _weights(path, options.adapters)
+    model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _read_weights(model, path)
     products.tune(model)
@@ -86,7 +86,7 @@ def slack(options: Options) -> int:
     return options.batch + LOOK
 
 
-def _weights(path: Path, adapters: Sequence[Adapter]) -> Module:
+def load_weights(path: Path, adapters: Sequence[Adapter]) -> Module:
     try:
         model: Module = load_model(path, lazy=True)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here

@@ -9,6 +9,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from localspec.backend_spec import BackendSpec, Launch, RemoteModel
+from localspec.observed_model import ObservedModel
+from localspec.trained_head import TrainedHead
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.
@@ -44,6 +46,18 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
     write(path, layers, out)
 
 
+def observe(path: Path, layers: Sequence[int], _: int) -> ObservedModel:
+    from localspec_mlx.observing import observe as load  # only here, as above
+
+    return load(path, layers)
+
+
+def write_head(head: TrainedHead, _: Path, out: Path) -> None:
+    from localspec_mlx.folder.head_writing import write_head as write  # only here, as above
+
+    write(head, out)
+
+
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
 
 SPEC = BackendSpec(
@@ -58,6 +72,8 @@ SPEC = BackendSpec(
     launcher=launcher,
     member="localspec_mlx.member",
     thin=thin,
+    observe=observe,
+    write_head=write_head,
     slow_without_gpu=True,
     preference=1 if APPLE_SILICON else -1,
 )

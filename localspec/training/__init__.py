@@ -1,0 +1,1 @@
+"""Training of a drafter for a model, on the machine that will use it."""

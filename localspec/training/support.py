@@ -1,0 +1,66 @@
+"""Targets that a head can be trained for, and the layers of them that it reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from importlib.util import find_spec
+from multiprocessing import get_context
+
+from localspec.errors import UsageError
+from localspec.models import engines, trial
+from localspec.models.locate import ModelFiles
+from localspec.observed_model import ObservedModel
+from localspec.tokens import tokens_of
+
+NEEDED = {"torch": "PyTorch", "gguf": "gguf"}
+INSTALL = 'pip install "localspec[train]"'
+
+
+def require_trainable(files: ModelFiles) -> None:
+    """Refuse a target that gives no inner states; what trains must be installed."""
+    for module, name in NEEDED.items():
+        if find_spec(module) is None:
+            raise UsageError(f"training needs {name}: {INSTALL}")
+    footprint = trial.footprint(files.path, files.engine)
+    layers_read(footprint.layers)
+    engines.backend(files.engine)  # which says what is missing
+    with ProcessPoolExecutor(1, get_context("spawn"), silence) as process:
+        try:
+            process.submit(try_target, files).result()
+        except BrokenProcessPool:
+            raise UsageError(
+                f"{files.engine} gives no inner states of a {footprint.architecture}, so no head "
+                f"can be trained for {files.path.name}: look-ups and draft models are left"
+            ) from None
+
+
+def silence() -> None:
+    """Let an engine end this process without its last words."""
+    os.environ["GGML_NO_BACKTRACE"] = "1"
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def try_target(files: ModelFiles) -> None:
+    """Read two tokens of a target, which ends the process where its engine cannot."""
+    layers = layers_read(trial.footprint(files.path, files.engine).layers)
+    with closing(open_target(files, layers, 2)) as target:
+        list(target.read(tokens_of([0, 1])))
+
+
+def open_target(files: ModelFiles, layers: tuple[int, ...], most: int) -> ObservedModel:
+    """Load a target for texts of at most so many tokens, to observe the inputs of these layers."""
+    observe = engines.spec(files.engine).observe
+    if observe is None:
+        raise UsageError(f"{files.engine} gives no inner states of a model, to train a head by")
+    return observe(files.path, layers, most)
+
+
+def layers_read(layers: int) -> tuple[int, ...]:
+    """Choose the three layers whose inputs a head reads, as published heads do."""
+    if layers < 3:
+        raise UsageError(f"the model has {layers} layers; a head reads three")
+    return (2, layers // 2, layers - 3) if layers > 8 else (layers - 3, layers - 2, layers - 1)
