@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Ended, LiveAnswer, Piece
 from localspec.chat.terminal.view import View
 from localspec.errors import LocalSpecError
+from localspec.system import defects
 from localspec.system.signals import interrupted
 
 
@@ -52,6 +53,7 @@ def hear(answer: LiveAnswer, view: View, heard: HeardAnswer | None = None) -> He
             _follow(answer, view, heard)
     except LocalSpecError as error:
         heard.error = error
+        defects.keep(error)
     except KeyboardInterrupt:  # the second one: whoever answers does not stop
         heard.ended = Ended("cancelled", heard.figures)
     finally:

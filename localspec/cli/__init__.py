@@ -29,6 +29,9 @@ def report_death(ending: str) -> None:
     """Report that a signal ended an engine."""
     advice = "if a graphics card or its driver failed, `--device cpu` does without"
     click.echo(f"localspec: {ending}; {advice}", err=True)
+    from localspec.system import defects  # whose imports a run that goes well need not wait for
+
+    defects.keep_death(ending)
 
 
 def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
@@ -53,12 +56,23 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         return FAILED
     except LocalSpecError as error:
         click.echo(f"localspec: {error}", err=True)
+        keep_defect(error)
         return USAGE if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:
         # Who read the output has gone; so must what is left of it, or Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except Exception as error:
+        keep_defect(error)
+        raise
     return code or 0
+
+
+def keep_defect(error: Exception) -> None:
+    """Keep an error for `doctor --report`."""
+    from localspec.system import defects  # whose imports a run that goes well need not wait for
+
+    defects.keep(error)
 
 
 CONTEXT = {

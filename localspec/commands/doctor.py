@@ -8,17 +8,17 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
 from localspec.backend_spec import Finding
-from localspec.commands import draft_advice
+from localspec.commands import draft_advice, report
 from localspec.commands.links import link_line
 from localspec.commands.options import workers
-from localspec.commands.options.declare import TEXT, flag, option, options, read
+from localspec.commands.options.declare import TEXT, WRITABLE, flag, option, options, read
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
@@ -29,6 +29,7 @@ from localspec.system import folders, free_memory
 MIN_DISK = 5 << 30  # bytes of disk, with which few models can be had
 MAX_MEASURED = 3  # models, the last ones, of which is told which drafts pay
 MIN_MEMORY = 4 << 30  # bytes of memory, in which only small models fit
+REPORT, STANDARD_OUTPUT = Path("localspec-report.json"), Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,18 @@ class DoctorOptions:
     build: bool = flag("Compilation, even where the engine's makers offer a build.")
     workers: str | None = workers.workers()
     json: bool = flag("Findings as JSON.")
+    # With a value or without one.
+    report: Path | None = field(
+        default=None,
+        metadata={
+            "type": WRITABLE,
+            "is_flag": False,
+            "flag_value": REPORT,
+            "default": None,
+            "metavar": "[FILE]",
+            "help": f"File for an issue, without private texts: {REPORT}, or -.",
+        },
+    )
 
 
 @click.command(params=options(DoctorOptions))
@@ -53,6 +66,9 @@ def doctor(context: click.Context) -> None:
         build_engines(options.rebuild or "", options.build)
     workers.use(options.workers)
     forget_devices()
+    if options.report:
+        write_report(options.report, context.find_root())
+        return
     if options.json:
         click.echo(json.dumps({"findings": [*map(asdict, findings())]}, indent=2))
         return
@@ -63,6 +79,21 @@ def doctor(context: click.Context) -> None:
             steps += 1
             click.echo(f"{'':<10} -> {finding.step}")
     click.echo(f"\n{steps or 'no'} suggestion{'' if steps == 1 else 's'}")
+
+
+def write_report(file: Path, root: click.Context) -> None:
+    text = json.dumps(report.report(machine_findings(), root), indent=2, ensure_ascii=False)
+    if file == STANDARD_OUTPUT:
+        click.echo(text)
+        return
+    try:
+        file.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+    click.echo(
+        f"{file} has versions, devices, headers of models, costs and the last error. It has no "
+        "prompt, path, host, key or name of yours. Read it, then add it to an issue."
+    )
 
 
 def build_engines(kind: str, from_source: bool) -> None:
@@ -77,11 +108,16 @@ def build_engines(kind: str, from_source: bool) -> None:
 
 
 def findings() -> Iterator[Finding]:
+    yield from machine_findings()
+    yield from speculation()
+    yield from falls()
+
+
+def machine_findings() -> Iterator[Finding]:
+    """Report the software and the machine, and nothing of models."""
     yield from program()
     for name in engines.names():
         yield from engine(name)
-    yield from speculation()
-    yield from falls()
     yield from memory()
     yield from disk(folders.cache())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,22 @@ from localspec.system.fingerprint import fingerprint
 
 def folder() -> Path:
     return folders.cache() / "trials"
+
+
+def newest(count: int) -> list[tuple[Footprint, list[str]]]:
+    """Read the last files that were tried here, each with the faults that were found."""
+    with suppress(OSError):
+        places = sorted(folder().glob("*.json"), key=lambda place: -place.stat().st_mtime)
+        return list(islice(filter(None, map(_tried, places)), count))
+    return []
+
+
+def _tried(place: Path) -> tuple[Footprint, list[str]] | None:
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        record = kept_json.read(place)
+        verdicts = record["verdicts"].values()
+        return footprint(record["footprint"]), [str(fault) for fault in verdicts if fault]
+    return None
 
 
 class Record:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -200,13 +201,17 @@ def folder() -> Path:
     return folders.cache() / "pairs"
 
 
-def fallen() -> list[str]:
-    """Say of each pair that fell what did, the newest first."""
+def newest(count: int | None = None) -> list[History]:
+    """Read the histories of pairs, or so many of them, the newest first."""
     with suppress(OSError):
         files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
-        histories = filter(None, map(read, files))
-        return [sentence for history in histories if (sentence := history.sentence())]
+        return list(islice(filter(None, map(read, files)), count))
     return []
+
+
+def fallen() -> list[str]:
+    """Say of each pair that fell what did, the newest first."""
+    return [sentence for history in newest() if (sentence := history.sentence())]
 
 
 def read(file: Path) -> History | None:

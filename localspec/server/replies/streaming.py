@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from localspec.server.faults import Fault, fault_of
 from localspec.server.monitoring.request_log import DIRECT
 from localspec.server.replies.reply import Choices, Step
+from localspec.system import defects
 
 T = TypeVar("T")
 Bodies = Iterable[bytes | None]  # None: the client should hear that the server still lives
@@ -139,4 +140,5 @@ def logged_fault(error: Exception) -> Fault:
     fault = fault_of(error)
     if fault.status >= 500 and fault.status != NOT_OFFERED:
         log.error("request failed: %s", error, exc_info=fault.status == 500)
+        defects.keep(error)
     return fault
