@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.comparison import llama_server
+from benchmarks.comparison import against, llama_server
 from benchmarks.comparison.drafting_sides import GRID, best_point, drafter_of, grid_of
 from benchmarks.comparison.measure import PeersRun
 from benchmarks.comparison.plan import ComparisonWish, settings
@@ -44,7 +44,7 @@ QUICK = {
 
 
 def main() -> bool:
-    """Measure and print; False if a goal was missed."""
+    """Measure and print; False if a goal was missed, or if what was good fell."""
     options = arguments(sys.argv[2:])
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the servers end as well
     try:
@@ -80,6 +80,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--depths", type=numbers, default=[4000], metavar="N,...", help="tokens of long prompts")
     add("--json", type=Path, metavar="FILE", help="write all that was measured")
     add("--chart", type=Path, metavar="FILE.svg", help="draw the ratios")
+    add("--against", type=Path, metavar="FILE", help="fail where ratios of this --json fell")
     add("--llama-server", type=Path, help="a binary that is there already")
     add("--ik", type=Path, help="the llama-server of ik_llama.cpp, one more peer")
     add("--quick", action="store_true", help=f"a trial of some minutes: {QUICK}")
@@ -89,6 +90,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def compare(options: argparse.Namespace, folder: Path) -> bool:
     require_folders(options.json, options.chart)
+    earlier = against.read(options.against) if options.against else None
     prompts = read(options.prompts)
     plan = list(settings(prompts, wish(options)))
     starter = starter_of(options, folder)
@@ -102,7 +104,11 @@ def compare(options: argparse.Namespace, folder: Path) -> bool:
     for setting in plan:
         results.measure(run, setting)
     results.end()
-    return results.met
+    if earlier is None:
+        return results.met
+    lines, fell = against.compare(earlier, results.run)
+    print(f"\n## Against {options.against}\n", *lines, sep="\n", flush=True)
+    return not fell
 
 
 def require_folders(*files: Path | None) -> None:

@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from benchmarks.comparison import against
 from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.measure import PeersRun, Volley
 from benchmarks.comparison.plan import Setting
@@ -54,3 +55,52 @@ def test_a_long_run_says_how_far_it_is(capsys):
     with pytest.raises(KeyboardInterrupt):
         results.measure(Interrupted(SIDES, None, 2, 8, True), SETTING)
     assert "a setting: 8 of 12 turns, ngram-mod" in capsys.readouterr().err
+
+
+def run_of(ratio, noise=0.02, **other):
+    figures = [
+        {"side": side, "category": "all", "speed_ratio": value, "noise": noise}
+        for side, value in (("llama-server", 1.0), ("localspec", ratio))
+    ]
+    facts = dict.fromkeys(against.SAME, "the same")
+    sides = {"llama-server": ["llama-server"], "localspec": ["localspec"]}
+    settings = [{"setting": "one stream, T=0", "figures": figures}]
+    return {**facts, "sides": sides, "settings": settings, **other}
+
+
+@pytest.mark.parametrize(("now", "fell"), [(1.2, False), (1.14, False), (1.0, True), (1.5, False)])
+def test_a_ratio_falls_that_is_lower_than_before_by_more_than_the_noise_of_both(now, fell):
+    lines, any_fell = against.compare(run_of(1.2), run_of(now))
+    assert any_fell == fell
+    assert f"localspec beside llama-server, one stream, T=0: {now:.3f}, before 1.200" in lines[0]
+    assert lines[0].endswith("FELL") == fell
+
+
+def test_runs_of_other_machines_or_of_one_round_are_not_compared():
+    lines, fell = against.compare(run_of(1.2), run_of(1.0, machine="another"))
+    assert not fell
+    assert "machine is 'another', it was 'the same'" in lines[0]
+    lines, fell = against.compare(run_of(1.2, noise=None), run_of(1.0, noise=None))
+    assert not fell
+    assert "Nothing to compare" in lines[0]
+
+
+def test_a_file_that_is_no_run_is_refused_before_anything_is_measured(tmp_path):
+    file = tmp_path / "run.json"
+    for text in ("{", "[]", '{"settings": []}'):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit, match="is no run of"):
+            against.read(file)
+    file.write_text(json.dumps(run_of(1.2)), encoding="utf-8")
+    assert against.read(file)["settings"]
+
+
+def test_what_a_run_writes_is_what_a_later_one_reads(tmp_path):
+    about = dict.fromkeys(against.SAME, "the same")
+    sides = {"llama-server": ["llama-server"], "ngram-mod": ["localspec"]}
+    results = Results({**about, "sides": sides, "model": "m.gguf"}, tmp_path / "all.json", None)
+    results.conclude(SETTING, volleys(12), {})
+    assert against.read(tmp_path / "all.json")["settings"][0]["setting"] == "a setting"
+    [line], fell = against.compare(results.run, results.run)
+    assert "ngram-mod beside llama-server, a setting: 1.000, before 1.000" in line
+    assert not fell

@@ -52,6 +52,11 @@ class Results:
             title = f"{self.about['model']}: tokens/s relative to {figures[0].side}"
             chart.write(self.chart, title, self.measured)
 
+    @property
+    def run(self) -> Mapping[str, object]:
+        """Everything, as `report.save` writes it."""
+        return {**self.about, "settings": self.records}
+
     def end(self) -> None:
         """Print what takes several settings."""
         by_depth = {setting.depth: figures for setting, figures in self.measured if setting.depth}
