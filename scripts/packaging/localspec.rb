@@ -1,9 +1,10 @@
-# A formula for a tap of one's own: llama.cpp is built here, with Metal on a Mac.
-#   uv build --sdist                      # dist/localspec-0.2.0.tar.gz
+# A formula for a checkout; `scripts/release formula` makes that of a tap from it.
+#   uv build --sdist
 #   brew install --build-from-source ./scripts/packaging/localspec.rb
+# llama.cpp is built here, with Metal on a Mac.
 class Localspec < Formula
   desc "Run language models faster by exact speculative decoding"
-  version "0.2.0"
+  version File.read(File.expand_path("../../pyproject.toml", __dir__))[/^version = "(.+)"/, 1]
   url "file://#{File.expand_path("../../dist/localspec-#{version}.tar.gz", __dir__)}"
   license "Apache-2.0"
 
