@@ -16,9 +16,10 @@ from localspec.models import catalogue
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 PAGES = [
-    *(ROOT / name for name in ("README.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+TEMPLATES = [*(ROOT / ".github").glob("*.md"), *(ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()]
 LOADS = r"localspec (?:bench|chat|generate|info|plan|prove|pull|rm|serve|show|tune|verify-files) "
 NAME = re.compile(LOADS + r"([a-z0-9][a-z0-9._-]*)")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")
@@ -55,8 +56,9 @@ def commands_of(page):
                 yield words
 
 
-TYPED = sorted({tuple(w[1:]) for page in PAGES for w in commands_of(page) if w[0] == "localspec"})
-RUN = sorted({tuple(w) for page in PAGES for w in commands_of(page) if w[0] != "localspec"})
+COMMANDS = {tuple(words) for page in (*PAGES, *TEMPLATES) for words in commands_of(page)}
+TYPED = sorted(words[1:] for words in COMMANDS if words[0] == "localspec")
+RUN = sorted(words for words in COMMANDS if words[0] != "localspec")
 
 
 def test_models_that_the_documents_name_are_in_the_catalogue():
