@@ -26,8 +26,9 @@ from localspec.bench.skipping import (
     likeliest_tokens,
     search,
 )
-from localspec.commands.options.declare import READABLE, option, options, read
+from localspec.commands.options.declare import EXISTING, flag, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
+from localspec.commands.options.duration import Seconds
 from localspec.commands.options.loading import EngineOptions
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -38,6 +39,7 @@ from localspec.proposers.registry import DRAFT
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.tokens import Tokens
+from localspec.training.texts import read_texts
 
 NEW: click.Path[Path] = click.Path(path_type=Path)
 RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -54,33 +56,48 @@ class MakeDraftOptions:
         default="",
     )
     text: Path | None = option(
-        READABLE, "Text like those that you write, by which layers are chosen."
+        EXISTING, "Text, or a folder of them, like those that the model is to write."
     )
     out: Path | None = option(
         NEW, "File or folder to write.", otherwise="one here, named by its layers"
     )
     seconds: float = option(click.FloatRange(1), "Seconds to search.", default=300.0)
+    train: bool = flag(
+        "Train a drafting head on what the model writes here, and on --text; keep it if it pays."
+    )
+    budget: float = option(
+        Seconds(), "Time to train, e.g. 30min.", "TIME", default=7200.0, otherwise="2h"
+    )
+    to: str = option(
+        WORDS,
+        "Format of the trained head: gguf or mlx.",
+        default="",
+        otherwise="that of the model",
+    )
 
 
 @click.command("make-draft", params=options(EngineOptions, MakeDraftOptions))
 @click.argument("model", metavar="NAME_OR_PATH")
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
-    """Write a draft model of some of a model's own layers, and report what it brings.
+    """Write a draft model of some of a model's own layers, or train a head that drafts for it.
 
     The layers to leave out are given, or chosen for the most tokens per second on a text.
     The draft model takes memory for the layers that it keeps, the embedding, keys and values. The
     first layers of an MLX model take none: they draft inside the model.
+
+    With --train, a head learns from the model for as long as --budget allows, at low priority, and
+    waits while a server on this machine answers. Then `bench` decides whether it is kept. The
+    same command goes on with a training that was stopped.
     """
     draft_options = read(context, MakeDraftOptions)
     files = locate(model, read(context, EngineOptions).backend)
     footprint = trial.footprint(str(files.path), files.engine)
+    if draft_options.train:
+        train(files, footprint, draft_options)
+        return
     require_alike(footprint)
-    text = (
-        draft_options.text.read_text(encoding="utf-8", errors="replace")
-        if draft_options.text
-        else ""
-    )
+    text = "\n\n".join(read_texts(draft_options.text)) if draft_options.text else ""
     if draft_options.skip_layers:
         layers, depth = remaining_layers(draft_options.skip_layers, footprint.layers), modes.DEPTH
     elif text:
@@ -94,6 +111,18 @@ def make_draft(context: click.Context, model: str) -> None:
     if text:
         click.echo(verdict(measure_gain(files, out, text, depth), depth))
     click.echo(f"to use it: --draft {out}")
+
+
+def train(files: ModelFiles, footprint: Footprint, chosen: MakeDraftOptions) -> None:
+    """Train a head in place of leaving out layers."""
+    from localspec.bench import train_draft  # only here: it needs what few have installed
+
+    if chosen.skip_layers:
+        raise UsageError("--train trains a head: leave --skip-layers away")
+    train_draft.require_undrafted(files, footprint)
+    train_draft.train_draft(
+        train_draft.TrainingRequest(files, chosen.budget, chosen.text, chosen.to, chosen.out)
+    )
 
 
 def require_alike(footprint: Footprint) -> None:

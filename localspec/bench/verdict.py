@@ -89,6 +89,7 @@ class Verdict:
     rows: tuple[Row, ...]  # by kind, and then all
     unsteady: float  # how much plain decoding differs from itself, typically
     load: MachineLoad
+    drafter_pays: bool = False  # against plain decoding, and against doing without it
 
 
 def standard_errors(freedom: int) -> float:
@@ -102,7 +103,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
     kinds = dict.fromkeys(prompt.kind for prompt in speeds)
     parts = {kind: [prompt for prompt in speeds if prompt.kind == kind] for kind in kinds}
     rows = [_row(kind, part, noise) for kind, part in parts.items()] if len(parts) > 1 else []
-    everything = _row("all", speeds, noise)
+    everything, drafter_pays = _row("all", speeds, noise), False
     if not everything.ratios:
         text = f"Plain decoding: {everything.plain:.1f} tokens/s."
     elif not any(ratio.sure for ratio in everything.ratios.values()):
@@ -111,13 +112,15 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
         gain = noise.ratio(
             [(prompt.tokens, prompt.modes[AUTO], prompt.modes[LOOKUP]) for prompt in speeds]
         )
+        drafter_pays = gain.low > 1 and everything.ratios[AUTO].low > 1
         text = _of_drafter(drafter, everything, rows, gain)
     elif AUTO in everything.ratios:
         text = _of_lookup(everything.ratios[AUTO], rows)
     else:
         text = _of_fastest(everything, rows)
     caution = " ".join(_cautions(noise.unsteady, load))
-    return Verdict(f"{text} {caution}".strip(), (*rows, everything), noise.unsteady, load)
+    text = f"{text} {caution}".strip()
+    return Verdict(text, (*rows, everything), noise.unsteady, load, drafter_pays)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.errors import NotPulled, UnknownModel, require_known
-from localspec.models import store
+from localspec.models import store, trained
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
 from localspec.models.entry import Entry
@@ -36,7 +36,12 @@ class ModelFiles:
 
 
 def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
-    """Find the weights of a named model, or of a path, on this machine."""
+    """Find the weights of a named model, or of a path, on this machine, and what drafts for it."""
+    files = _located(name_or_path, backend)
+    return files if files.draft else replace(files, draft=trained.drafter_of(files.path))
+
+
+def _located(name_or_path: str, backend: str) -> ModelFiles:
     path = place(name_or_path)
     if path.exists():
         return ModelFiles(taker(path, backend), path)

@@ -1,0 +1,55 @@
+"""The verdict on a drafter that was trained: `bench`, on texts that it was not trained on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from localspec.bench import modes, prompts
+from localspec.bench.measure import Question, questions
+from localspec.bench.prompts import Prompt
+from localspec.bench.report import Report, report
+from localspec.bench.setup import Setup, describe
+from localspec.bench.timed_run import run
+from localspec.bench.verdict import AUTO, LOOKUP, Drafter
+from localspec.engine.settings import Settings
+from localspec.models.locate import ModelFiles
+from localspec.runtime.loading import Loading
+from localspec.runtime.pair_files import PairFiles
+from localspec.training.record import Text
+from localspec.training.texts import FILED, WRITTEN, TextStore
+
+TRAINED = Drafter("the trained head", "So it is not kept.")
+OWN = 4  # texts of each source that are held out
+PROMPT = 128  # tokens of a file that are continued
+
+
+def judge(files: ModelFiles, drafter: Path, store: TextStore, seconds: float) -> Report:
+    """Measure a model with its drafter and without, by look-up in both, on prompts of each kind."""
+    deadline, settings = time.monotonic() + seconds, Settings()
+    pair = PairFiles.locate(files.path, drafter, files.engine)
+    with modes.load(pair, Loading(backend=files.engine), [LOOKUP, AUTO]) as (lineup, resolved):
+        usual = prompts.choose(prompts.built_in(), (), 1)
+        asked = [*held_out(store), *questions(lineup.target, usual, settings)]
+        setup = Setup(
+            tuple(describe(resolved, lineup.pairing, settings)),
+            tuple(mode.name for mode in lineup.modes),
+            TRAINED,
+            on_host=resolved.plan.on_host,
+        )
+        asked.sort(key=lambda question: question.prompt.number)
+        return report(setup, run(lineup, asked, 1, deadline))
+
+
+def held_out(store: TextStore) -> list[Question]:
+    """Ask what is held out of the training; of the user's files the beginnings of pieces."""
+    asked = []
+    for source in (FILED, WRITTEN):
+        texts = [text for text in store.of(source) if text.held_out]
+        asked += [question(source, number, text) for number, text in enumerate(texts[:OWN], 1)]
+    return asked
+
+
+def question(source: str, number: int, text: Text) -> Question:
+    prompt = Prompt(source, (), number=number)
+    return Question(prompt, text.tokens[: text.begin or PROMPT], Settings())

@@ -1,0 +1,198 @@
+"""Train a drafter for a model, and keep it if replies are faster with it. Needs torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from filelock import FileLock, Timeout
+
+from localspec.backend_spec import files_of
+from localspec.bench import machine
+from localspec.bench.drafter_verdict import judge
+from localspec.bench.report import Report, text
+from localspec.bench.training_run import TrainingRun, shares
+from localspec.commands.progress_bar import duration
+from localspec.errors import LocalSpecError, UsageError
+from localspec.footprint import Footprint
+from localspec.memory.machine import size
+from localspec.models import trained
+from localspec.models.engines import spec, specs, weight_files
+from localspec.models.locate import ModelFiles
+from localspec.system import folders
+from localspec.system.atomic_write import write
+from localspec.system.fingerprint import digest, installed
+from localspec.system.signals import leaving
+from localspec.training.support import require_trainable
+from localspec.training.texts import TextStore
+from localspec.training.working import be_modest
+
+KIND = "eagle3"
+VERDICT_SECONDS = 150.0  # of the budget at most, for `bench`
+VERDICT_SHARE = 0.25  # of a small budget
+AGAIN = "the same command"
+Judge = Callable[[ModelFiles, Path, TextStore, float], Report]
+Export = Callable[[ModelFiles, Path, str, Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRequest:
+    """What to train, for how long, on what, and where the drafter goes."""
+
+    files: ModelFiles
+    budget: float  # seconds, the verdict included
+    text: Path | None  # a file or folder of the user's
+    format: str  # of the drafter; empty: that of the model
+    out: Path | None
+
+    @property
+    def verdict_seconds(self) -> float:
+        return min(VERDICT_SECONDS, VERDICT_SHARE * self.budget)
+
+    @property
+    def own_format(self) -> str:
+        return spec(self.files.engine).format
+
+    @property
+    def drafter(self) -> Path:
+        """The place of the drafter, in the format of the model."""
+        if self.out and self.format in ("", self.own_format):
+            return self.out
+        name = f"{KIND}-{self.files.path.stem}{'.gguf' if self.own_format == 'gguf' else ''}"
+        return trained.folder() / trained.key_of(self.files.path) / name
+
+
+def train_draft(request: TrainingRequest) -> None:
+    """Train until the budget is spent, judge, and keep or delete the drafter."""
+    files = request.files
+    require_place(request)
+    require_trainable(files)
+    folder = folders.cache() / "training" / trained.key_of(files.path)
+    with alone(folder), leaving():
+        be_modest()
+        run = TrainingRun.open(files, folder, request.budget - request.verdict_seconds)
+        if run.store.texts:
+            click.echo(f"{folder} has a training of {duration(run.work.seconds)}: it goes on")
+        try:
+            run.go_on(request.text)
+        except (KeyboardInterrupt, SystemExit):
+            click.echo("stopped: the same command goes on from here", err=True)
+            raise
+        conclude(request, run)
+
+
+def require_undrafted(files: ModelFiles, footprint: Footprint) -> None:
+    """Refuse a model that something drafts for, but for what was trained here."""
+    if footprint.drafting_layers or footprint.drafter:
+        raise UsageError(f"{footprint.name} has a drafting head, which drafts better")
+    if files.draft and files.draft != trained.drafter_of(files.path):
+        raise UsageError(
+            f"{files.path.name} was pulled with a drafter, {files.draft.name}: "
+            "give the path of the model to train another one for it"
+        )
+
+
+def require_place(request: TrainingRequest) -> None:
+    """Refuse a format that nobody reads, and a place where something else lies."""
+    formats = sorted({engine.format for engine in specs().values()})
+    if request.format and request.format not in formats:
+        raise UsageError(f"--to is {request.format!r}; known: {', '.join(formats)}")
+    if request.format not in ("", request.own_format) and request.out is None:
+        raise UsageError(f"--to {request.format} needs --out: {request.own_format} is used here")
+    earlier = trained.drafter_of(request.files.path)
+    if request.out and request.out.exists() and request.out.absolute() != earlier:
+        raise UsageError(f"{request.out} is there already: name another with --out")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other trainings for the same model out."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with FileLock(folder / "lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise LocalSpecError(f"another training for this model is running, in {folder}") from error
+
+
+def exported(files: ModelFiles, folder: Path, format: str, out: Path) -> None:
+    from localspec.training.export import export  # only here: it may need torch
+
+    export(files, folder, format, out)
+
+
+def conclude(
+    request: TrainingRequest, run: TrainingRun, judge: Judge = judge, export: Export = exported
+) -> None:
+    """Judge the drafter; keep it as the model's own if it pays, else delete it."""
+    drafter = request.drafter
+    drafter.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=drafter.parent) as folder:
+        candidate = Path(folder) / drafter.name
+        export(run.files, run.folder, request.own_format, candidate)
+        click.echo(summary(run))
+        report = judge(run.files, candidate, run.store, request.verdict_seconds)
+        click.echo(f"\n{text(report, details=False)}\n")
+        if report.verdict is None or report.outcome.interrupted:
+            raise LocalSpecError(f"there is no verdict: {AGAIN} judges once more")
+        record = json.dumps(record_of(run, candidate, report), indent=1)
+        if not report.verdict.drafter_pays:
+            write(run.folder / "record.json", record)
+            click.echo(f"It was deleted. What it learned is in {run.folder}:")
+            click.echo(f"{AGAIN} and a larger --budget goes on from there.")
+            return
+        shutil.rmtree(drafter) if drafter.is_dir() else drafter.unlink(missing_ok=True)
+        candidate.rename(drafter)
+    write(drafter.with_name(f"{drafter.name}.json"), record)
+    trained.keep(run.files.path, drafter)
+    taken = size(sum(file.stat().st_size for file in files_of(drafter)))
+    click.echo(f"{drafter} ({taken}) drafts for {run.files.path.name} from now on.")
+    if request.out and request.out != drafter:
+        export(run.files, run.folder, request.format, request.out)
+        click.echo(f"{request.out} is the same for another engine.")
+
+
+def summary(run: TrainingRun) -> str:
+    """Tell what was trained on, and what came of it."""
+    count, tokens = run.store.counts.total(), run.store.tokens.total()
+    told = f"trained for {run.step:,} steps on {count:,} texts, {tokens:,} tokens"
+    if run.measured:
+        last = run.measured[-1]
+        told += (
+            f"\naccepted of its drafts by position, on texts that are held out: "
+            f"{shares(last.greedy)} greedy, {shares(last.sampled)} at temperature 1"
+        )
+    return f"{told}\nended early: {run.note}" if run.note else told
+
+
+def record_of(run: TrainingRun, drafter: Path, report: Report) -> dict[str, object]:
+    """Describe a training, so that anybody can judge it and do it again."""
+    assert report.verdict is not None
+    return {
+        "format": 1,
+        "kind": KIND,
+        "command": machine.command("localspec"),
+        "target": sums(weight_files(run.files.engine, run.files.path)),
+        "drafter": sums(files_of(drafter)),
+        "texts": run.store.counts,
+        "tokens": run.store.tokens,
+        "held_out": sum(text.held_out for text in run.store.texts),
+        "texts_sha256": digest(run.store.place, large=True),
+        "steps": run.step,
+        "working_seconds": round(run.work.seconds),
+        "accepted": [held_out._asdict() for held_out in run.measured],
+        "verdict": asdict(report.verdict),
+        "versions": [machine.versions(), *installed(("torch", "gguf"))],
+        "machine": machine.machine(),
+    }
+
+
+def sums(files: Sequence[Path]) -> dict[str, str]:
+    """Compute the sha256 of files by their names."""
+    return {file.name: digest(file, large=True) for file in files}

@@ -1,0 +1,40 @@
+"""The drafters that were trained on this machine, each for the model whose weights it knows."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from localspec.system import folders, kept_json
+from localspec.system.atomic_write import write
+from localspec.system.fingerprint import fingerprint
+
+
+def folder() -> Path:
+    return folders.data() / "trained"
+
+
+def key_of(target: Path) -> str:
+    """Return a key of a model's weights: those of another file of the same name have another."""
+    return fingerprint([target], [])
+
+
+def drafter_of(target: Path) -> Path | None:
+    """Find the drafter that was trained for a model, if it is still there."""
+    if not folder().exists():
+        return None
+    with suppress(OSError, ValueError, KeyError):
+        drafter = Path(kept_json.read(_place(target))["drafter"])
+        return drafter if drafter.exists() else None
+    return None
+
+
+def keep(target: Path, drafter: Path) -> None:
+    """Let a drafter draft for a model from now on."""
+    names = {"target": str(target.absolute()), "drafter": str(drafter.absolute())}
+    write(_place(target), json.dumps(names, indent=1))
+
+
+def _place(target: Path) -> Path:
+    return folder() / f"{key_of(target)}.json"

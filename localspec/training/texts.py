@@ -1,0 +1,105 @@
+"""The texts of a training: read from files, or written by the model; kept in a file that grows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from localspec.tokens import Tokens, tokens_of
+from localspec.training.record import Text
+
+PIECE = 512  # tokens of a text that is read from a file
+LEAST_PIECE = 32  # tokens of a file's last piece: less says little
+MAX_FILE_BYTES = 4 << 20  # larger files are data rather than texts
+HELD_OUT = 16  # one text of so many is never trained on
+WRITTEN, FILED = "written", "file"  # where texts come from
+
+
+def is_held_out(key: bytes) -> bool:
+    """Choose by a digest, so that the choice is the same each time."""
+    return hashlib.sha256(key).digest()[0] % HELD_OUT == 0
+
+
+class TextStore:
+    """The texts of a training in their order, which stays. A line that was cut short is dropped."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._entries: list[tuple[str, Text]] = []  # each with its source
+        self._read = set[bytes]()  # of what was not written here
+        self.counts, self.tokens = Counter[str](), Counter[str]()  # by source
+        whole = 0
+        for line in place.read_bytes().splitlines(keepends=True) if place.exists() else ():
+            if not line.endswith(b"\n"):
+                os.truncate(place, whole)
+                break
+            whole += len(line)
+            fields = json.loads(line)
+            text = Text(tokens_of(fields["tokens"]), fields["begin"], fields["held_out"])
+            self._take(text, fields["source"])
+
+    def _take(self, text: Text, source: str) -> None:
+        self._entries.append((source, text))
+        self.counts[source] += 1
+        self.tokens[source] += len(text.tokens)
+        if source != WRITTEN:
+            self._read.add(text.tokens.tobytes())
+
+    @property
+    def texts(self) -> list[Text]:
+        return [text for _, text in self._entries]
+
+    def of(self, source: str) -> list[Text]:
+        return [text for origin, text in self._entries if origin == source]
+
+    def add(self, text: Text, source: str) -> None:
+        """Write a text behind the others; one that was read before is left out."""
+        if source != WRITTEN and text.tokens.tobytes() in self._read:
+            return
+        self._take(text, source)
+        fields = {"source": source, "tokens": text.tokens.tolist()}
+        fields |= {"begin": text.begin, "held_out": text.held_out}
+        self.place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.place.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(fields)}\n")
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """Read a file, or the files below a folder that are texts, hidden ones left out.
+
+    Those of a folder come in an order without meaning, so that the first of them stand for all.
+    """
+    files = [path] if path.is_file() else sorted(shown_files(path), key=shuffled)
+    for file in files:
+        try:
+            raw = file.read_bytes() if file.stat().st_size <= MAX_FILE_BYTES else b""
+        except OSError:
+            continue
+        if raw and b"\0" not in raw:
+            yield raw.decode("utf-8", errors="replace")
+
+
+def shown_files(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(root, name) for name in names if not name.startswith("."))
+
+
+def shuffled(path: Path) -> bytes:
+    return hashlib.sha256(os.fsencode(path)).digest()
+
+
+def pieces(texts: Iterable[str], encode: Callable[[str], Tokens], begin: Tokens) -> Iterator[Text]:
+    """Cut texts into pieces, each behind the tokens that a text begins with."""
+    for text in texts:
+        tokens = encode(text)
+        for at in range(0, len(tokens), PIECE):
+            piece = tokens[at : at + PIECE]
+            if len(piece) >= LEAST_PIECE:
+                yield Text(np.concatenate((begin, piece)), 0, is_held_out(piece.tobytes()))

@@ -1,0 +1,115 @@
+"""Texts that a model writes itself: what somebody might ask on plain topics, and its replies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from localspec.engine.settings import Settings
+from localspec.runtime.runtime import Runtime
+from localspec.sampling.parameters import GREEDY, Sampling
+from localspec.tokens import tokens_of
+from localspec.training.record import Text
+from localspec.training.texts import HELD_OUT, is_held_out
+
+TOPICS = Path(__file__).parent / "topics.txt"
+FORMS = (
+    "Write one question that somebody might ask an assistant about this: {}. Write the question "
+    "only, as it would be typed.",
+    "Write one task for an assistant that has to do with this: {}. Write the task only, with all "
+    "that is needed to do it.",
+    "Write a short message to an assistant that asks for help with this: {}. Write the message "
+    "only, with the details that make it plain.",
+    "Write a request to an assistant for a longer answer about this: {}. Write the request only.",
+)
+PLAIN = "{}\n\n"  # the beginning of a text, for a model without a chat template
+VARIED = Sampling(temperature=1.0, top_p=0.95)  # for what is asked
+MAX_TURN, MAX_REPLY = 96, 320  # tokens
+LOOK_SECONDS = 0.5  # between two looks at whether to go on
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A text to write. A topic that is held out never occurs in a text that is trained on."""
+
+    topic: str
+    form: str
+    seed: int
+    held_out: bool
+    greedy: bool  # or sampled from the model's own distribution
+
+    @classmethod
+    def of(cls, number: int) -> Assignment:
+        """Return the text of a number: each topic in turn, in each form, greedy and sampled."""
+        held_out = number % HELD_OUT == HELD_OUT // 2
+        earlier = (number + HELD_OUT // 2 - 1) // HELD_OUT  # texts that are held out
+        subjects = held_out_topics() if held_out else trained_topics()
+        turn, at = divmod(earlier if held_out else number - earlier, len(subjects))
+        form = FORMS[(at + turn) % len(FORMS)]
+        return cls(subjects[at], form, number, held_out, (at + turn // len(FORMS)) % 2 == 0)
+
+    @property
+    def asking(self) -> Settings:
+        return Settings(max_tokens=MAX_TURN, sampling=VARIED, seed=self.seed)
+
+    @property
+    def answering(self) -> Settings:
+        sampling = GREEDY if self.greedy else Sampling(temperature=1.0)
+        return Settings(max_tokens=MAX_REPLY, sampling=sampling, seed=self.seed)
+
+
+@cache
+def topics() -> tuple[str, ...]:
+    return tuple(TOPICS.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def held_out_topics() -> tuple[str, ...]:
+    return tuple(topic for topic in topics() if is_held_out(topic.encode()))
+
+
+@cache
+def trained_topics() -> tuple[str, ...]:
+    return tuple(topic for topic in topics() if topic not in held_out_topics())
+
+
+def written(runtime: Runtime, assignment: Assignment) -> Text:
+    """Have the model ask about a topic, and answer that."""
+    if runtime.tokenizer.chat_template:
+        request = [{"role": "user", "content": assignment.form.format(assignment.topic)}]
+        turn = runtime.chat(request, assignment.asking, thinking=False).text.strip()
+        prompt = runtime.conversation([{"role": "user", "content": turn or assignment.topic}])
+    else:
+        prompt = runtime.encode(PLAIN.format(assignment.topic))
+    reply = runtime.generate(prompt, assignment.answering)
+    tokens = tokens_of([*prompt, *reply.tokens])
+    return Text(tokens, len(prompt), assignment.held_out)
+
+
+def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generator[Text, None, None]:
+    """Have texts written from the one of this number on, in their order, without end.
+
+    As many are worked on as there are slots. `breathe` is called between rounds, now and then, and
+    may take as long as it likes.
+    """
+    numbers = count(begin)
+    threads = ThreadPoolExecutor(runtime.slots)
+
+    def submit() -> Future[Text]:
+        return threads.submit(written, runtime, Assignment.of(next(numbers)))
+
+    pending = deque(submit() for _ in range(2 * runtime.slots))
+    try:
+        while True:
+            while not wait([pending[0]], LOOK_SECONDS).done:
+                runtime.slot_action(lambda _: breathe())
+            breathe()
+            yield pending.popleft().result()
+            pending.append(submit())
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)

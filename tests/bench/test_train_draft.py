@@ -1,0 +1,216 @@
+"""A training as its user meets it: refusals, the verdict, and what is kept of a drafter."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import click
+import pytest
+
+from localspec.bench.report import Report
+from localspec.bench.setup import Setup
+from localspec.bench.timed_run import Outcome
+from localspec.bench.train_draft import TrainingRequest, conclude, require_place, require_undrafted
+from localspec.bench.training_line import TrainingLine
+from localspec.bench.training_run import TrainingRun
+from localspec.bench.verdict import Drafter, judge
+from localspec.cli import run
+from localspec.commands.options.duration import Seconds
+from localspec.errors import LocalSpecError, UsageError
+from localspec.models import trained
+from localspec.models.locate import ModelFiles, locate
+from localspec.tokens import tokens_of
+from localspec.training.record import Text
+from localspec.training.texts import WRITTEN
+from localspec.training.working import WorkTime
+from tests import engines
+from tests.backends.gguf_copies import copied
+from tests.bench.invented import HEADING, QUIET, reply, speeds
+
+DRAFTER = Drafter("the trained head", "So it is not kept.")
+
+
+@pytest.fixture
+def model(tmp_path):
+    return copied(engines.tiny("llama"), tmp_path / "mine.gguf")
+
+
+@pytest.fixture
+def training(model, tmp_path, monkeypatch):
+    """A training of a few texts, in a home of its own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    files = ModelFiles("llamacpp", model)
+    training = TrainingRun.open(files, tmp_path / "training", 60.0)
+    training.store.add(Text(tokens_of([1, 2, 3]), 1), WRITTEN)
+    training.step = 1200
+    return training
+
+
+def judged(auto, lookup=1.1):
+    """Make a verdict of speeds that were measured."""
+    measured = [speeds(ratio=None, auto=auto, lookup=lookup) for _ in range(4)]
+    verdict = judge(measured, DRAFTER, QUIET)
+    setup = Setup((*HEADING, ("versions", "")), ("plain", "lookup", "auto", "plain again"), DRAFTER)
+    outcome = Outcome((reply("plain"),), QUIET)
+    return lambda *_: Report(setup, outcome, (), verdict, (), {})
+
+
+def exported(files, folder, format, out):
+    out.write_text(format)
+
+
+def request(training, **changes):
+    return replace(TrainingRequest(training.files, 60.0, None, "", None), **changes)
+
+
+def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, capsys):
+    model = training.files.path
+    assert locate(str(model)).draft is None
+    conclude(request(training), training, judged(1.4), exported)
+    drafter = locate(str(model)).draft
+    assert drafter.read_text() == "gguf"
+    assert drafter.name == "eagle3-mine.gguf"
+    printed = capsys.readouterr().out
+    assert "trained for 1,200 steps on 1 texts, 3 tokens" in printed
+    assert "Keep it." in printed
+    assert f"{drafter} (1 MiB) drafts for mine.gguf from now on" in printed
+    record = json.loads(drafter.with_name(f"{drafter.name}.json").read_text())
+    assert record["verdict"]["drafter_pays"] is True
+    assert (record["steps"], record["texts"], record["tokens"]) == (
+        1200,
+        {"written": 1},
+        {"written": 3},
+    )
+    assert list(record["target"]) == ["mine.gguf"]
+    assert len(record["drafter"]["eagle3-mine.gguf"]) == 64
+    assert [path.name for path in sorted(drafter.parent.iterdir())] == [
+        "eagle3-mine.gguf",
+        "eagle3-mine.gguf.json",
+    ]
+
+
+@pytest.mark.parametrize("auto", [1.1, 0.8])
+def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, auto, capsys):
+    conclude(request(training), training, judged(auto), exported)
+    assert locate(str(training.files.path)).draft is None
+    printed = capsys.readouterr().out
+    assert "So it is not kept." in printed
+    assert "It was deleted." in printed
+    record = json.loads((training.folder / "record.json").read_text())
+    assert record["verdict"]["drafter_pays"] is False
+    left = [path for path in trained.folder().rglob("*") if path.is_file()]
+    assert left == []
+
+
+def test_a_drafter_from_before_stays_where_a_later_one_does_not_pay(training):
+    conclude(request(training), training, judged(1.4), exported)
+    drafter = locate(str(training.files.path)).draft
+    drafter.write_text("the first")
+    conclude(request(training), training, judged(0.9), exported)
+    assert locate(str(training.files.path)).draft.read_text() == "the first"
+    conclude(request(training), training, judged(1.5), exported)
+    assert locate(str(training.files.path)).draft.read_text() == "gguf"
+
+
+def test_nothing_is_kept_without_a_verdict(training):
+    def stopped(*_):
+        made = judged(1.4)()
+        return replace(made, outcome=replace(made.outcome, interrupted=True))
+
+    with pytest.raises(LocalSpecError, match="the same command judges once more"):
+        conclude(request(training), training, stopped, exported)
+    assert locate(str(training.files.path)).draft is None
+
+
+def test_a_drafter_is_written_for_another_engine_too(training, tmp_path, capsys):
+    out = tmp_path / "for-a-mac"
+    conclude(request(training, format="mlx", out=out), training, judged(1.4), exported)
+    assert out.read_text() == "mlx"
+    assert locate(str(training.files.path)).draft.read_text() == "gguf"
+    assert f"{out} is the same for another engine" in capsys.readouterr().out
+
+
+def test_a_drafter_is_not_that_of_another_model_with_the_same_name(training, model):
+    conclude(request(training), training, judged(1.4), exported)
+    copied(engines.tiny("llama", seed=3), model)
+    assert locate(str(model)).draft is None
+
+
+def test_a_drafter_that_was_removed_drafts_no_more(training):
+    conclude(request(training), training, judged(1.4), exported)
+    locate(str(training.files.path)).draft.unlink()
+    assert locate(str(training.files.path)).draft is None
+
+
+def test_places_where_something_lies_are_refused_but_for_the_drafter_itself(training, tmp_path):
+    out = tmp_path / "mine-eagle3.gguf"
+    conclude(request(training, out=out), training, judged(1.4), exported)
+    require_place(request(training, out=out))
+    for changes, fault in (
+        ({"out": training.files.path}, "is there already"),
+        ({"format": "onnx"}, "known: gguf, mlx"),
+        ({"format": "mlx"}, "--to mlx needs --out"),
+    ):
+        with pytest.raises(UsageError, match=fault):
+            require_place(request(training, **changes))
+
+
+def test_models_that_something_drafts_for_are_refused(training, tmp_path):
+    files, footprint = training.files, locate_footprint(training.files.path)
+    require_undrafted(files, footprint)
+    with pytest.raises(UsageError, match=r"pulled with a drafter, other\.gguf"):
+        require_undrafted(replace(files, draft=tmp_path / "other.gguf"), footprint)
+    with pytest.raises(UsageError, match="has a drafting head"):
+        require_undrafted(files, replace(footprint, drafting_layers=1))
+
+
+def locate_footprint(path):
+    from localspec_llamacpp import backend
+
+    return backend.inspect(path)
+
+
+def test_the_command_refuses_options_that_contradict_each_other(model, capsys):
+    assert run(["make-draft", str(model), "--train", "--skip-layers", "1"]) == 2
+    assert "leave --skip-layers away" in capsys.readouterr().err
+    assert run(["make-draft", str(model), "--train", "--budget", "2"]) == 2
+    assert "write 2h, 90min or 45s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2h", 7200), ("1.5 h", 5400), ("90min", 5400), ("45s", 45)],
+)
+def test_durations_are_written_as_people_do(text, seconds):
+    assert Seconds().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["2", "h", "0h", "2 weeks", "-1h"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(click.BadParameter, match="write 2h, 90min or 45s"):
+        Seconds().convert(text, None, None)
+
+
+def test_the_time_worked_counts_over_runs_and_the_bar_shows_what_is_left():
+    now = [0.0]
+    work = WorkTime(7200, 1800, lambda: False, lambda: now[0])
+    out = io.StringIO()
+    line = TrainingLine(work, out, lambda: now[0])
+    line("the model writes, 12,000 tokens so far")
+    line("this comes too early")
+    now[0] = 1800.0
+    line("step 1,200, 36/32/29/28% accepted")
+    assert out.getvalue().splitlines() == [
+        "[######                  ]  25%, 1.5 h left: the model writes, 12,000 tokens so far",
+        "[############            ]  50%, 1.0 h left: step 1,200, 36/32/29/28% accepted",
+    ]
+
+
+def test_a_training_knows_how_long_it_has_worked(training, tmp_path):
+    training.work._spent = 1234.0
+    training._save()
+    again = TrainingRun.open(training.files, training.folder, 3600.0)
+    assert again.work.seconds == pytest.approx(1234, abs=60)
+    assert len(again.store.texts) == 1

@@ -1,0 +1,76 @@
+"""`make-draft --train` from end to end on tiny models, killed and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from localspec.models import engines as installed
+from tests import engines
+
+pytestmark = pytest.mark.train
+
+BUDGET = "60s"  # of work in all: 15 of them are for the verdict
+PHASES = ("the model writes", "the model reads", "step ")  # at each of which it is killed
+
+
+def command(model, *options):
+    words = ["make-draft", str(model), "--train", "--budget", BUDGET, *options]
+    # Each phase tells what it does as soon as it begins.
+    quick = "from localspec.bench import training_line as t; t.LOG_SECONDS = 0.0; "
+    run = "import sys; from localspec.cli import run; sys.exit(run(sys.argv[1:]))"
+    return [sys.executable, "-u", "-c", quick + run, *words]
+
+
+@pytest.fixture
+def home(tmp_path):
+    folders = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+    return {**os.environ, **{name: str(tmp_path / name) for name in folders}}
+
+
+def killed_at(words, phase, home):
+    """Run until a phase has begun, and kill it there; return what it wrote until then."""
+    lines = []
+    with subprocess.Popen(
+        words, env=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout:
+            lines.append(line)
+            if phase in line:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.stdout.read()
+    assert phase in lines[-1], "".join(lines)
+    return "".join(lines)
+
+
+def model_of(engine):
+    if engine == "llamacpp":
+        return engines.tiny("llama")
+    if engine not in installed.specs():
+        pytest.skip(f"{engine} is not for this system")
+    return engines.tiny_folder("qwen3")
+
+
+@pytest.mark.parametrize("engine", ["llamacpp", "mlx"])
+def test_a_training_that_is_killed_in_each_phase_comes_to_its_verdict(engine, home, tmp_path):
+    words = command(model_of(engine))
+    for phase in PHASES:
+        printed = killed_at(words, phase, home)
+    assert "it goes on" in printed
+    done = subprocess.run(words, env=home, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"trained for [\d,]+ steps on \d+ texts", done.stdout)
+    assert re.search(r"[Tt]he trained head", done.stdout)
+    [place] = tmp_path.rglob("*.gguf.json" if "from now on" in done.stdout else "record.json")
+    record = json.loads(place.read_text())
+    assert record["verdict"]["drafter_pays"] is ("from now on" in done.stdout)
+    assert record["texts"]["written"] >= 16
+    assert record["held_out"] >= 1
+    assert record["accepted"], done.stderr
