@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 
 import click
 from filelock import FileLock, Timeout
 
 from localspec.backend_spec import files_of
 from localspec.bench import machine
-from localspec.bench.drafter_verdict import judge
-from localspec.bench.report import Report, text
+from localspec.bench.drafter_verdict import TRAINED, judge
+from localspec.bench.report import WIDTH, Report, verdict_table
 from localspec.bench.training_run import TrainingRun, shares
 from localspec.commands.progress_bar import duration
 from localspec.errors import LocalSpecError, UsageError
@@ -138,11 +139,13 @@ def conclude(
         export(run.files, run.folder, request.own_format, candidate)
         click.echo(summary(run))
         report = judge(run.files, candidate, run.store, request.verdict_seconds)
-        click.echo(f"\n{text(report, details=False)}\n")
-        if report.verdict is None or report.outcome.interrupted:
+        verdict = report.verdict
+        if verdict:
+            click.echo(f"\n{fill(verdict.text, WIDTH)}\n\n{verdict_table(verdict, TRAINED)}\n")
+        if report.outcome.interrupted or not verdict or verdict.drafter_pays is None:
             raise LocalSpecError(f"there is no verdict: {AGAIN} judges once more")
         record = json.dumps(record_of(run, candidate, report), indent=1)
-        if not report.verdict.drafter_pays:
+        if not verdict.drafter_pays:
             write(run.folder / "record.json", record)
             click.echo(f"It was deleted. What it learned is in {run.folder}:")
             click.echo(f"{AGAIN} and a larger --budget goes on from there.")

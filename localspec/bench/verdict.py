@@ -89,7 +89,7 @@ class Verdict:
     rows: tuple[Row, ...]  # by kind, and then all
     unsteady: float  # how much plain decoding differs from itself, typically
     load: MachineLoad
-    drafter_pays: bool = False  # against plain decoding, and against doing without it
+    drafter_pays: bool | None = None  # against all else; None: there is none, or no telling
 
 
 def standard_errors(freedom: int) -> float:
@@ -103,7 +103,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
     kinds = dict.fromkeys(prompt.kind for prompt in speeds)
     parts = {kind: [prompt for prompt in speeds if prompt.kind == kind] for kind in kinds}
     rows = [_row(kind, part, noise) for kind, part in parts.items()] if len(parts) > 1 else []
-    everything, drafter_pays = _row("all", speeds, noise), False
+    everything, drafter_pays = _row("all", speeds, noise), None
     if not everything.ratios:
         text = f"Plain decoding: {everything.plain:.1f} tokens/s."
     elif not any(ratio.sure for ratio in everything.ratios.values()):

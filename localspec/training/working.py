@@ -97,5 +97,5 @@ class WorkTime:
         while self._busy():
             self.tell("waits while a LocalSpec on this machine answers")
             self._sleep(QUIET_SECONDS)
-        self._looked = self._clock()
-        self._begun += self._looked - now
+            self._begun, now = self._begun + self._clock() - now, self._clock()
+        self._looked = now

@@ -48,9 +48,9 @@ def training(model, tmp_path, monkeypatch):
     return training
 
 
-def judged(auto, lookup=1.1):
+def judged(auto, lookup=1.1, noise=0.0):
     """Make a verdict of speeds that were measured."""
-    measured = [speeds(ratio=None, auto=auto, lookup=lookup) for _ in range(4)]
+    measured = [speeds(noise=noise, auto=auto, lookup=lookup) for _ in range(4)]
     verdict = judge(measured, DRAFTER, QUIET)
     setup = Setup((*HEADING, ("versions", "")), ("plain", "lookup", "auto", "plain again"), DRAFTER)
     outcome = Outcome((reply("plain"),), QUIET)
@@ -114,13 +114,16 @@ def test_a_drafter_from_before_stays_where_a_later_one_does_not_pay(training):
     assert locate(str(training.files.path)).draft.read_text() == "gguf"
 
 
-def test_nothing_is_kept_without_a_verdict(training):
-    def stopped(*_):
-        made = judged(1.4)()
-        return replace(made, outcome=replace(made.outcome, interrupted=True))
+@pytest.mark.parametrize("why", ["interrupted", "unsteady", "too slow"])
+def test_nothing_is_kept_or_learned_in_vain_without_a_verdict(training, why):
+    def unjudged(*_):
+        made = judged(1.4, noise=2.0 if why == "unsteady" else 0.0)()
+        if why == "too slow":
+            return replace(made, verdict=None)
+        return replace(made, outcome=replace(made.outcome, interrupted=why == "interrupted"))
 
     with pytest.raises(LocalSpecError, match="the same command judges once more"):
-        conclude(request(training), training, stopped, exported)
+        conclude(request(training), training, unjudged, exported)
     assert locate(str(training.files.path)).draft is None
 
 

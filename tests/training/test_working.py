@@ -51,8 +51,9 @@ def test_a_program_answers_while_it_computes():
 
 
 def test_pauses_are_no_work_and_end_with_the_last_reply():
-    clock, busy = Clock(), iter([False, True, True, False])
+    clock, busy, seconds = Clock(), iter([False, True, True, False]), []
     work = WorkTime(60, 10, lambda: next(busy), clock, clock.sleep)
+    work.tell = lambda _: seconds.append(work.seconds)
     clock.sleep(LOOK_SECONDS)
     work.breathe()
     work.breathe()  # too early for another look
@@ -61,5 +62,6 @@ def test_pauses_are_no_work_and_end_with_the_last_reply():
     work.breathe()
     assert clock.now == 100 + 2 * LOOK_SECONDS + 2 * QUIET_SECONDS
     assert work.seconds == pytest.approx(10 + 2 * LOOK_SECONDS)
+    assert seconds == [work.seconds] * 2
     clock.sleep(60)
     assert work.left == 0
