@@ -16,7 +16,7 @@ from tests import engines
 
 pytestmark = pytest.mark.train
 
-BUDGET = "60s"  # of work in all: 15 of them are for the verdict
+BUDGET = "40s"  # of work in all: 10 of them are for the verdict
 PHASES = ("the model writes", "the model reads", "step ")  # at each of which it is killed
 
 
