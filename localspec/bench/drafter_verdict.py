@@ -45,7 +45,7 @@ def held_out(store: TextStore) -> list[Question]:
     """Ask what is held out of the training; of the user's files the beginnings of pieces."""
     asked = []
     for source in (FILED, WRITTEN):
-        texts = [text for text in store.of(source) if text.held_out]
+        texts = [text for text in store.from_source(source) if text.held_out]
         asked += [question(source, number, text) for number, text in enumerate(texts[:OWN], 1)]
     return asked
 

@@ -28,7 +28,7 @@ from localspec.bench.skipping import (
 )
 from localspec.commands.options.declare import EXISTING, flag, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
-from localspec.commands.options.duration import Seconds
+from localspec.commands.options.duration import seconds_in
 from localspec.commands.options.loading import EngineOptions
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -65,9 +65,7 @@ class MakeDraftOptions:
     train: bool = flag(
         "Train a drafting head on what the model writes here, and on --text; keep it if it pays."
     )
-    budget: float = option(
-        Seconds(), "Time to train, e.g. 30min.", "TIME", default=7200.0, otherwise="2h"
-    )
+    budget: str = option(WORDS, "Time to train, e.g. 30min.", "TIME", default="2h")
     to: str = option(
         WORDS,
         "Format of the trained head: gguf or mlx.",
@@ -121,7 +119,9 @@ def train(files: ModelFiles, footprint: Footprint, chosen: MakeDraftOptions) -> 
         raise UsageError("--train trains a head: leave --skip-layers away")
     train_draft.require_undrafted(files, footprint)
     train_draft.train_draft(
-        train_draft.TrainingRequest(files, chosen.budget, chosen.text, chosen.to, chosen.out)
+        train_draft.TrainingRequest(
+            files, seconds_in(chosen.budget), chosen.text, chosen.to, chosen.out
+        )
     )
 
 

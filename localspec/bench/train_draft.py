@@ -164,14 +164,14 @@ def conclude(
 def summary(run: TrainingRun) -> str:
     """Tell what was trained on, and what came of it."""
     count, tokens = run.store.counts.total(), run.store.tokens.total()
-    told = f"trained for {run.step:,} steps on {count:,} texts, {tokens:,} tokens"
+    lines = f"trained for {run.step:,} steps on {count:,} texts, {tokens:,} tokens"
     if run.measured:
         last = run.measured[-1]
-        told += (
+        lines += (
             f"\naccepted of its drafts by position, on texts that are held out: "
             f"{shares(last.greedy)} greedy, {shares(last.sampled)} at temperature 1"
         )
-    return f"{told}\nended early: {run.note}" if run.note else told
+    return f"{lines}\nended early: {run.note}" if run.note else lines
 
 
 def record_of(run: TrainingRun, drafter: Path, report: Report) -> dict[str, object]:

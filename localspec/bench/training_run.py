@@ -129,7 +129,7 @@ class TrainingRun:
                 self.step, self.note = report.step, report.note
                 if report.held_out and report.held_out not in self.measured[-1:]:
                     self.measured.append(report.held_out)
-                self._tell(told(report))
+                self._tell(progress(report))
                 if not self.work.left:
                     return
 
@@ -143,7 +143,7 @@ class TrainingRun:
         write(self.folder / "time.json", json.dumps({"seconds": self._saved}))
 
 
-def told(report: Report) -> str:
+def progress(report: Report) -> str:
     """Tell a step, and what the drafter has learned until then."""
     text = f"step {report.step:,}"
     return f"{text}, {shares(report.held_out.greedy)} accepted" if report.held_out else text

@@ -55,7 +55,7 @@ class TextStore:
     def texts(self) -> list[Text]:
         return [text for _, text in self._entries]
 
-    def of(self, source: str) -> list[Text]:
+    def from_source(self, source: str) -> list[Text]:
         return [text for origin, text in self._entries if origin == source]
 
     def add(self, text: Text, source: str) -> None:

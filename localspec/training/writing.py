@@ -44,7 +44,7 @@ class Assignment:
     greedy: bool  # or sampled from the model's own distribution
 
     @classmethod
-    def of(cls, number: int) -> Assignment:
+    def numbered(cls, number: int) -> Assignment:
         """Return the text of a number: each topic in turn, in each form, greedy and sampled."""
         held_out = number % HELD_OUT == HELD_OUT // 2
         earlier = (number + HELD_OUT // 2 - 1) // HELD_OUT  # texts that are held out
@@ -101,7 +101,7 @@ def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generato
     threads = ThreadPoolExecutor(runtime.slots)
 
     def submit() -> Future[Text]:
-        return threads.submit(written, runtime, Assignment.of(next(numbers)))
+        return threads.submit(written, runtime, Assignment.numbered(next(numbers)))
 
     pending = deque(submit() for _ in range(2 * runtime.slots))
     try:

@@ -6,7 +6,6 @@ import io
 import json
 from dataclasses import replace
 
-import click
 import pytest
 
 from localspec.bench.report import Report
@@ -17,7 +16,7 @@ from localspec.bench.training_line import TrainingLine
 from localspec.bench.training_run import TrainingRun
 from localspec.bench.verdict import Drafter, judge
 from localspec.cli import run
-from localspec.commands.options.duration import Seconds
+from localspec.commands.options.duration import seconds_in
 from localspec.errors import LocalSpecError, UsageError
 from localspec.models import trained
 from localspec.models.locate import ModelFiles, locate
@@ -179,7 +178,7 @@ def test_the_command_refuses_options_that_contradict_each_other(model, capsys):
     assert run(["make-draft", str(model), "--train", "--skip-layers", "1"]) == 2
     assert "leave --skip-layers away" in capsys.readouterr().err
     assert run(["make-draft", str(model), "--train", "--budget", "2"]) == 2
-    assert "write 2h, 90min or 45s" in capsys.readouterr().err
+    assert "write it as 2h, 90min or 45s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -187,13 +186,13 @@ def test_the_command_refuses_options_that_contradict_each_other(model, capsys):
     [("2h", 7200), ("1.5 h", 5400), ("90min", 5400), ("45s", 45)],
 )
 def test_durations_are_written_as_people_do(text, seconds):
-    assert Seconds().convert(text, None, None) == seconds
+    assert seconds_in(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["2", "h", "0h", "2 weeks", "-1h"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(click.BadParameter, match="write 2h, 90min or 45s"):
-        Seconds().convert(text, None, None)
+    with pytest.raises(UsageError, match="write it as 2h, 90min or 45s"):
+        seconds_in(text)
 
 
 def test_the_time_worked_counts_over_runs_and_the_bar_shows_what_is_left():

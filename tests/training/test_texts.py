@@ -40,7 +40,7 @@ def test_texts_stay_in_their_order_and_one_that_was_cut_short_is_gone(tmp_path):
     store.place.write_bytes(store.place.read_bytes()[:-5])
     again = TextStore(store.place)
     assert plain(again.texts) == plain([ONE, TWO])
-    assert plain(again.of(FILED)) == plain([TWO])
+    assert plain(again.from_source(FILED)) == plain([TWO])
     assert store.place.read_bytes() == whole
     again.add(ONE, WRITTEN)
     assert plain(TextStore(store.place).texts) == plain([ONE, TWO, ONE])
@@ -81,7 +81,7 @@ def test_files_are_cut_into_pieces_behind_the_first_token_of_a_text():
 
 
 def test_topics_that_are_held_out_never_occur_in_what_is_trained_on():
-    assignments = [Assignment.of(number) for number in range(40 * HELD_OUT)]
+    assignments = [Assignment.numbered(number) for number in range(40 * HELD_OUT)]
     held_out = {each.topic for each in assignments if each.held_out}
     assert sum(each.held_out for each in assignments) == 40
     assert len(held_out) > 5
@@ -93,7 +93,7 @@ def test_topics_that_are_held_out_never_occur_in_what_is_trained_on():
 def test_each_topic_is_asked_about_in_each_form_and_answered_greedily_and_sampled():
     by_topic = {}
     for number in range(9 * len(topics())):
-        one = Assignment.of(number)
+        one = Assignment.numbered(number)
         if not one.held_out:
             by_topic.setdefault(one.topic, set()).add((one.form, one.greedy))
     assert all(len(ways) == 8 for ways in by_topic.values())
@@ -122,7 +122,7 @@ def test_a_model_without_a_chat_template_goes_on_from_a_topic(tmp_path):
     with localspec.load(bare, loading=localspec.Loading(proposer="none")) as runtime:
         with closing(write(runtime, 0, lambda: None)) as texts:
             text = next(texts)
-        topic = Assignment.of(0).topic
+        topic = Assignment.numbered(0).topic
         assert text.tokens[: text.begin].tolist() == runtime.encode(f"{topic}\n\n")
 
 
