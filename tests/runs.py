@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import cycle
 
 from localspec.backend import Model
 from localspec.control.best import Best
 from localspec.control.depth import Depth
+from localspec.corpus.match import longest_match
+from localspec.corpus.segment import Segment, packed
 from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -18,6 +21,7 @@ from localspec.pairing.masked import Masked
 from localspec.pairing.translated import Translated
 from localspec.pairing.vocabulary import match
 from localspec.proposer import Ask, Hints, Proposer
+from localspec.proposers.corpus import CorpusProposer
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec.proposers.first_of import FirstOf
 from localspec.proposers.forced import ForcedProposer
@@ -68,6 +72,27 @@ class Hinted:
 PREDICTION = tokens_of([1, 2, 3, 0, 1, 1, 4, 4, 2, 2, 2, 4, 4, 4, 5, 0, 1, 1, 3, 2, 4, 4] * 3)
 
 
+class FixedCorpus:
+    """Segments of these texts, which nothing changes."""
+
+    def __init__(self, *texts: Sequence[int], vocabulary: int = LETTERS.size) -> None:
+        self.vocabulary = vocabulary
+        named = [((str(at), 1, 1), tokens_of(text)) for at, text in enumerate(texts)]
+        self.segments = (Segment(packed(named)),)
+
+    def longest_match(self, text: Tokens):
+        return longest_match(self.segments, text)
+
+
+@cache
+def replied(seed: int, size: int = 400) -> list[int]:
+    """Return a text that a scripted model writes, and letters that it does not."""
+    [result] = replies(
+        scripted(seed), Silent(), [Want([1, 2, 3], Settings(max_tokens=size, ignore_end=True))]
+    )
+    return [1, 2, 3, *result.tokens, 5, 5, 1, 4] * 2
+
+
 def force(reply: Tokens) -> Tokens:
     """Draft what would follow if threes came in threes; nothing holds the model to it."""
     return tokens_of([3] * (3 - len(reply) % 3)) if len(reply) and reply[-1] == 3 else NONE
@@ -77,6 +102,7 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {
     "silent": Silent,
     "ngram": lambda: NgramProposer(3, 1),
     "suffix": lambda: SuffixProposer(floor=0.1),
+    "corpus": lambda: CorpusProposer(FixedCorpus(replied(1), PREDICTION.tolist()), floor=0.1),
     "prediction": lambda: Hinted(PredictionProposer(floor=0.1), Hints(PREDICTION)),
     "forced": lambda: Hinted(ForcedProposer(), Hints(forced=force)),
     "twin": lambda: DraftModelProposer(scripted(1), floor=0),

@@ -36,7 +36,10 @@ from localspec.system.signals import leaving
 
 def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = one_life) -> None:
     """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
-    chat_options, loading = options.chat, make_loading(options.load, options.drafting)
+    chat_options, loading = (
+        options.chat,
+        make_loading(options.load, options.drafting, options.corpus),
+    )
     check(options)
     source = model_source(options, loading)
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)

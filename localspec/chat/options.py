@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from localspec.commands.options.declare import TEXT, flag, option, secret
-from localspec.commands.options.loading import DraftingOptions, LoadingOptions
+from localspec.commands.options.loading import CorpusOptions, DraftingOptions, LoadingOptions
 from localspec.commands.options.reply import ReplyOptions
 
 LAST = ""  # conversation
@@ -38,6 +38,7 @@ class ChatCommandOptions:
     chat: ChatOptions
     load: LoadingOptions
     drafting: DraftingOptions
+    corpus: CorpusOptions
     reply: ReplyOptions
     typed: frozenset[str]  # on the command line
     chosen: frozenset[str]  # there, in the environment or in a file

@@ -19,6 +19,7 @@ SOURCES: Mapping[str, str] = {
     "draft-model": "the small model",
     "ngram": "words that occurred before",
     "suffix": "texts that occurred before",
+    "corpus": "files and replies on disk",
     "prediction": "the text given as a prediction",
     "forced": "what a JSON schema or a budget for thought leaves no choice about",
     "mtp": "the model's own drafting head",

@@ -7,7 +7,12 @@ import click
 from localspec.chat.options import ChatCommandOptions, ChatOptions
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import options, read, set_names, typed_names
-from localspec.commands.options.loading import LOADING, DraftingOptions, LoadingOptions
+from localspec.commands.options.loading import (
+    LOADING,
+    CorpusOptions,
+    DraftingOptions,
+    LoadingOptions,
+)
 from localspec.commands.options.reply import ReplyOptions
 from localspec.commands.options.sections import SectionedCommand
 
@@ -28,6 +33,7 @@ def chat(context: click.Context, name: str, question: str) -> None:
         chat=read(context, ChatOptions),
         load=read(context, LoadingOptions),
         drafting=read(context, DraftingOptions),
+        corpus=read(context, CorpusOptions),
         reply=read(context, ReplyOptions),
         typed=typed_names(context),
         chosen=set_names(context),

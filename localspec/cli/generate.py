@@ -23,6 +23,7 @@ from localspec.commands.options.declare import (
 )
 from localspec.commands.options.loading import (
     LOADING,
+    CorpusOptions,
     DraftingOptions,
     LoadingOptions,
     make_loading,
@@ -68,7 +69,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     # A wrong option fails before anything is loaded.
     reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
     options = read(context, LoadingOptions)
-    loading = make_loading(options, read(context, DraftingOptions))
+    loading = make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
         start_supervised(context)

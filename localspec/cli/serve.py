@@ -10,6 +10,7 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import (
     LOADING,
+    CorpusOptions,
     DraftingOptions,
     LoadingOptions,
     make_loading,
@@ -32,6 +33,6 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
     options = read(context, LoadingOptions)
-    loading = make_loading(options, read(context, DraftingOptions))
+    loading = make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
     as_typed = arguments(context, LoadingOptions)
     answer(read(context, ServingOptions), loading, options.draft, names, as_typed)

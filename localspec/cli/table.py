@@ -108,6 +108,11 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "Measure what forwards and drafts take on this machine",
         ),
         ListedCommand(
+            "forget",
+            "localspec.commands.forget:forget",
+            "Remove the replies that --learn kept, and all indexes",
+        ),
+        ListedCommand(
             "make-draft",
             "localspec.bench.make_draft:make_draft",
             "Write a draft model of some of a model's own layers",

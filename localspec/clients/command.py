@@ -10,6 +10,7 @@ from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
 from localspec.commands.options.loading import (
     LOADING,
+    CorpusOptions,
     DraftingOptions,
     LoadingOptions,
     make_loading,
@@ -54,7 +55,9 @@ def launch(context: click.Context, tool: str, model: str) -> None:
         attach=attaching.attach,
         key=attaching.key or "",
         serving=serving(context),
-        loading=make_loading(loading_options, read(context, DraftingOptions)),
+        loading=make_loading(
+            loading_options, read(context, DraftingOptions), read(context, CorpusOptions)
+        ),
         draft=loading_options.draft,
         arguments=arguments(context, StartOptions, *LOADING),
     )

@@ -16,9 +16,11 @@ import click
 
 from localspec.backend_spec import Finding
 from localspec.commands import draft_advice, report
+from localspec.commands.forget import amount
 from localspec.commands.links import link_line
 from localspec.commands.options import workers
 from localspec.commands.options.declare import TEXT, WRITABLE, flag, option, options, read
+from localspec.corpus import stored
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
 from localspec.models import engines
@@ -111,6 +113,7 @@ def findings() -> Iterator[Finding]:
     yield from machine_findings()
     yield from speculation()
     yield from falls()
+    yield from corpora()
 
 
 def machine_findings() -> Iterator[Finding]:
@@ -183,6 +186,13 @@ def falls() -> Iterator[Finding]:
     step = "if that matters, install the earlier version again, and tell the makers of the new one"
     for sentence in pair_history.fallen():
         yield Finding("versions", sentence, step)
+
+
+def corpora() -> Iterator[Finding]:
+    """Report the replies that are kept, and the indexes of what replies may repeat."""
+    kept = stored.stored()
+    if kept != stored.NOTHING:
+        yield Finding("corpus", f"{amount(kept)}; `localspec forget` removes them")
 
 
 def memory() -> Iterator[Finding]:

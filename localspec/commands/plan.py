@@ -13,12 +13,7 @@ from localspec.backend_spec import Link
 from localspec.commands.links import link_line
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
-from localspec.commands.options.loading import (
-    LOADING,
-    DraftingOptions,
-    LoadingOptions,
-    make_loading,
-)
+from localspec.commands.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
@@ -47,7 +42,9 @@ class PlanOptions:
     json: bool = flag("Plan as JSON.")
 
 
-@click.command("plan", cls=SectionedCommand, params=options(*LOADING, PlanOptions))
+@click.command(
+    "plan", cls=SectionedCommand, params=options(LoadingOptions, DraftingOptions, PlanOptions)
+)
 @click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:

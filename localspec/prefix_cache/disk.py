@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -27,10 +26,10 @@ from numpy.typing import NDArray
 
 from localspec.adapter import Scales
 from localspec.backend import Saved
-from localspec.errors import UsageError
 from localspec.prefix_cache import text_form
 from localspec.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.system import free_memory
+from localspec.system.folders import make_private
 from localspec.tokens import Tokens
 
 MAGIC = b"localspec text 1"
@@ -221,17 +220,6 @@ def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
     except OSError as error:
         return f"a text could not be kept in {path.parent}: {error.strerror or error}"
     return ""
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder that other users cannot write to, since engines trust its files."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = folder.stat()
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be used to keep texts in: {error.strerror}") from error
-    if sys.platform != "win32" and (info.st_uid != os.getuid() or info.st_mode & 0o022):
-        raise UsageError(f"others can write to {folder}: choose a folder of your own, of mode 700")
 
 
 def make_room(folder: Path, limit: int) -> None:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.errors import UsageError
-from localspec.prefix_cache.disk import PART, identified, make_private, pack, parse, written
+from localspec.prefix_cache.disk import PART, identified, pack, parse, written
 from localspec.prefix_cache.stored_text import MEMORY_SHARE
 from localspec.system import free_memory
+from localspec.system.folders import make_private
 from localspec.tokens import Tokens
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,127}")  # no path, nowhere

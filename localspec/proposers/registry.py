@@ -14,6 +14,7 @@ from localspec.proposers import head
 GROUP = "localspec.proposers"
 AUTO = ("forced", "prediction", "suffix")  # and the draft model, if there is one
 DRAFT = "draft-model"
+CORPUS = "corpus"  # made with the corpus of a model, which an option names
 HEAD = "mtp"  # inside the target's file, or a companion beside it
 HEADS = (
     HEAD,
@@ -26,7 +27,7 @@ HEADS = (
 
 
 def all_names() -> list[str]:
-    return sorted({*HEADS, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({CORPUS, *HEADS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
 def parse(option: str) -> tuple[str, ...]:
@@ -42,9 +43,13 @@ def parse(option: str) -> tuple[str, ...]:
     return names
 
 
-def choose(option: str, drafter: str = "") -> tuple[str, ...]:
+def choose(option: str, drafter: str = "", *, corpus: bool = False) -> tuple[str, ...]:
     """Choose the proposers for a model that comes with a draft model, with a head, or alone."""
     names = parse(option)
+    if CORPUS in names and not corpus:
+        raise UsageError(f"proposer {option} needs texts: name files with --corpus, or --learn")
+    if corpus and CORPUS not in names:
+        names = (*names, CORPUS)
     if option == "auto":
         return (*names, drafter) if drafter else names
     for name in names:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from localspec.backend import Options
 from localspec.control.depth import Depth
+from localspec.corpus.corpus import Corpus, open_corpus
 from localspec.costs import Costs
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.engine.engine import Engine, EngineParts
@@ -22,7 +23,10 @@ from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import CacheTiers
+from localspec.proposer import Proposer
 from localspec.proposers import registry
+from localspec.proposers.corpus import CorpusProposer
+from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime import kept_calibrations, pair_history
 from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
@@ -51,6 +55,9 @@ class Loading:
     cache_bytes: most bytes in that folder
     cache_ram: bytes of memory for texts that slots had to give up
     max_gap: seconds that replies may pause while a prompt is read
+    corpus: files and folders of texts that replies may repeat
+    learn: keep replies on this machine, and draft from them the next time
+    shares_replies: whether a reply may be drafted from replies to others
     """
 
     options: Options = field(default_factory=Options)
@@ -62,12 +69,29 @@ class Loading:
     cache_bytes: int = 8 << 30
     cache_ram: int = 0
     max_gap: float = MAX_GAP
+    corpus: tuple[Path, ...] = ()
+    learn: bool = False
+    shares_replies: bool = True
 
     def __post_init__(self) -> None:
         engines.check(self.backend)
         registry.parse(self.proposer)
+        self._check_corpus()
         if self.depth is not None and not 0 <= self.depth <= self.options.tentative:
             raise UsageError(f"depth is {self.depth}; it must be 0 to {self.options.tentative}")
+
+    def _check_corpus(self) -> None:
+        if missing := [path for path in self.corpus if not Path(path).expanduser().exists()]:
+            raise UsageError(f"there is no file or folder {missing[0]} for the corpus")
+        if self.has_corpus and self.proposer == "none":
+            raise UsageError("proposer is none, and a corpus is for drafts only: leave one away")
+        if self.learn and not self.shares_replies:
+            raise UsageError("replies that are not to be shared cannot be learned from")
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether drafts come from texts on disk, too."""
+        return bool(self.corpus) or self.learn
 
     @property
     def alone(self) -> bool:
@@ -125,7 +149,12 @@ def load_pair(
         if is_priced(loaded, loading):
             costs = kept_calibrations.load_or_measure(loaded, tell).costs()
             closing.callback(kept_calibrations.reconsider, loaded, costs)
-        engine = build_engine(loaded, loading, costs)
+        corpus = None
+        if loading.has_corpus:
+            tokenizer = loaded.pair.target.tokenizer
+            corpus = open_corpus(loading.corpus, tokenizer, learns=loading.learn)
+            closing.callback(corpus.close)
+        engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)
         resolved = loaded.resolved
         facts = LoadedFacts(
@@ -134,6 +163,7 @@ def load_pair(
             resolved.proposers,
             resolved.target,
             (*advice(loaded), *([fall] if fall else [])),
+            corpus,
         )
         return Runtime(engine, closing.pop_all(), facts)
 
@@ -157,7 +187,7 @@ def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
 
 def choose_proposers(examined: ExaminedPair, loading: Loading) -> tuple[tuple[str, ...], Options]:
     """Choose the proposers, and the options to plan with: with the head if it is to draft."""
-    proposers = registry.choose(loading.proposer, examined.drafter)
+    proposers = registry.choose(loading.proposer, examined.drafter, corpus=loading.has_corpus)
     head = examined.head if examined.drafter in proposers else None
     options = with_long_drafts(loading, examined.target)
     return proposers, replace(options, head=head)
@@ -182,7 +212,9 @@ def may_begin_drafted(loaded: LoadedPair) -> bool:
     return not (recurrent or loaded.plan.options.bit_exact)
 
 
-def build_engine(loaded: LoadedPair, loading: Loading, costs: Costs | None) -> Engine:
+def build_engine(
+    loaded: LoadedPair, loading: Loading, costs: Costs | None, corpus: Corpus | None = None
+) -> Engine:
     """Build the engine of a pair, in which costs decide the depth where there are any."""
     target, proposers = loaded.pair.target, loaded.resolved.proposers
     parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
@@ -190,7 +222,10 @@ def build_engine(loaded: LoadedPair, loading: Loading, costs: Costs | None) -> E
         depth = Depth(costs, even=loaded.plan.options.shared is False)
         parts = replace(parts, costs=costs, first_drafts=may_begin_drafted(loaded))
         max_depth = target.tentative
-    make_proposer = ProposerFactory(proposers, depth)
+    made: dict[str, Proposer] = {} if loading.shares_replies else {"suffix": SuffixProposer()}
+    if corpus:
+        made[registry.CORPUS] = CorpusProposer(corpus)
+    make_proposer = ProposerFactory(proposers, depth, made=made)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
     look = partial(current_machine, loaded.resolved.target.engine.name, Limits())

@@ -20,7 +20,7 @@ class ProposerFactory:
     """Makes the proposers of a pair; made anew, all but the draft model's keep what they learned.
 
     With a `depth`, the proposer that pays most drafts, as far as it pays; without one, the first
-    by name that has a draft.
+    by name that has a draft. Those in `made` are taken as they are.
     """
 
     def __init__(
@@ -28,10 +28,11 @@ class ProposerFactory:
         names: Sequence[str],
         depth: Depth | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        made: Mapping[str, Proposer] | None = None,
     ) -> None:
         self._names = tuple(names)
         self._depth, self._clock = depth, clock
-        self._made: dict[str, Proposer] = {}
+        self._made = dict(made or {})
 
     def __call__(self, pair: Pair) -> Proposer:
         proposers = self._proposers(pair)

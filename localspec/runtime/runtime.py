@@ -10,6 +10,8 @@ from functools import cached_property
 from queue import SimpleQueue
 from typing import TypeVar, Unpack
 
+from localspec.corpus.corpus import Corpus
+from localspec.corpus.replies import LEAD
 from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
@@ -53,6 +55,7 @@ class LoadedFacts:
     proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
     target: ResolvedModel | None = None
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
+    corpus: Corpus | None = None  # texts on disk that replies may repeat
 
 
 NO_FACTS = LoadedFacts()
@@ -186,6 +189,9 @@ class Runtime:
         if proposers is not None and (unknown := chosen - set(proposers)):
             names = ", ".join(proposers) or "none"
             raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
+        if corpus := self.known.corpus:
+            corpus.look_for_changes()
+            listener = learning(corpus, tokens[-LEAD:], listener)
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def encode(self, text: str) -> list[int]:
@@ -281,6 +287,17 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def learning(corpus: Corpus, lead: Sequence[int], listener: Listener) -> Listener:
+    """Return a listener that passes events on, and lets a corpus keep the reply."""
+
+    def hear(event: Event) -> None:
+        listener(event)
+        if isinstance(event, Result):
+            corpus.learn(lead, event.tokens)
+
+    return hear
 
 
 def _end(worker: Worker, closing: ExitStack) -> None:

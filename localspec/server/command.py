@@ -80,6 +80,7 @@ def serve(
         cache_bytes=options.cache_size,
         cache_ram=options.cache_ram,
         max_gap=options.max_gap,
+        shares_replies=shares_replies(terms.rules.keys, loading),
     )
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
@@ -93,6 +94,20 @@ def serve(
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         terms = replace(terms, library=library)
         asyncio.run(run_server(offers, terms, options, listener, life))
+
+
+def shares_replies(keys: Sequence[str], loading: Loading) -> bool:
+    """Whether replies may be drafted from replies to others: not where there are several keys.
+
+    How fast a reply comes would tell whether another client was told the same.
+    """
+    if len(keys) > 1 and loading.learn:
+        raise UsageError(
+            f"--learn keeps the replies to all of {len(keys)} API keys together, and the speed of "
+            "a reply would tell what others were told: leave --learn away, or run a server for "
+            "each key"
+        )
+    return len(keys) < 2
 
 
 def short_for_agents(context: int, trained: int) -> str:

@@ -18,6 +18,7 @@ COLOURS = {
     "draft-model": "green",
     "ngram": "yellow",
     "suffix": "cyan",
+    "corpus": "cyan",
     "prediction": "magenta",
     "forced": "blue",
 }

@@ -14,7 +14,15 @@ from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
 from localspec.commands.options.adapter_file import AdapterFile
-from localspec.commands.options.declare import COUNT, READABLE, TEXT, flag, option, repeated
+from localspec.commands.options.declare import (
+    COUNT,
+    EXISTING,
+    READABLE,
+    TEXT,
+    flag,
+    option,
+    repeated,
+)
 from localspec.commands.options.engine import Engine
 from localspec.commands.options.placing import Layers, Shares
 from localspec.commands.options.size import Bytes
@@ -53,6 +61,19 @@ class DraftingOptions:
         click.IntRange(0, MAX_TENTATIVE),
         "Tokens to draft per round.",
         otherwise="by measured cost",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """Texts on disk to draft from, for commands that answer."""
+
+    corpus: tuple[Path, ...] = repeated(
+        EXISTING, "Texts that replies may repeat: a file, or a folder. May repeat.", "PATH"
+    )
+    learn: bool = flag(
+        "Replies kept on this machine, to draft from them the next time; `localspec forget` "
+        "removes them."
     )
 
 
@@ -134,7 +155,7 @@ class LoadingOptions:
     verbose: bool = flag("Log of the engine on standard error.")
 
 
-LOADING = (LoadingOptions, DraftingOptions)
+LOADING = (LoadingOptions, DraftingOptions, CorpusOptions)
 
 
 def members() -> int:
@@ -145,13 +166,17 @@ def members() -> int:
     return int(count)
 
 
-def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None) -> Loading:
+def make_loading(
+    chosen: LoadingOptions,
+    drafting: DraftingOptions | None = None,
+    corpus: CorpusOptions | None = None,
+) -> Loading:
     """Make a `Loading` of a command's options."""
     from localspec.memory.planner import Limits  # only here: it takes time to import
     from localspec.runtime.loading import Loading
 
     workers.use(chosen.workers)
-    drafting = drafting or DraftingOptions()
+    drafting, corpus = drafting or DraftingOptions(), corpus or CorpusOptions()
     tentative = max(drafting.depth or 0, Options().tentative)
     options = Options(
         context=chosen.context,
@@ -176,4 +201,12 @@ def make_loading(chosen: LoadingOptions, drafting: DraftingOptions | None = None
     limits = Limits(
         chosen.device, chosen.budget, main_gpu=chosen.main_gpu, text_only=chosen.no_mmproj
     )
-    return Loading(options, drafting.proposer, drafting.depth, chosen.backend, limits)
+    return Loading(
+        options,
+        drafting.proposer,
+        drafting.depth,
+        chosen.backend,
+        limits,
+        corpus=corpus.corpus,
+        learn=corpus.learn,
+    )

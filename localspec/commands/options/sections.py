@@ -62,7 +62,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
     "Log": ("log_file", "log_prompts"),
     "Model": ("context", "backend", "mmproj", "no_mmproj", "adapter", "bit_exact"),
-    "Speculation": ("draft", "proposer", "depth", "prediction", "plain"),
+    "Speculation": ("draft", "proposer", "depth", "prediction", "corpus", "learn", "plain"),
     "Engine, memory and GPUs": (
         "device",
         "budget",

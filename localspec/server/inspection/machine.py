@@ -25,6 +25,7 @@ def machine(offer: ServedOffer, served: Served | None) -> Object:
         "pairing": pairing.share if pairing else None,
         "advice": list(facts.advice) if facts else [],
         "falls": pair_history.fallen(),
+        "corpus": facts.corpus.facts() if facts and facts.corpus else None,
     }
 
 

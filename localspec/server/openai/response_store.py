@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from localspec.prefix_cache.disk import make_private
 from localspec.server.options import STORED
 from localspec.system import kept_json
 from localspec.system.atomic_write import write
+from localspec.system.folders import make_private
 
 MAX_STORE_BYTES = 64 << 20  # of all responses together
 OWNER_BYTES = 256  # of a record, within which its owner is named

@@ -9,6 +9,7 @@ const SOURCES = new Map([
   ["draft-model", "the small model"],
   ["ngram", "words that occurred before"],
   ["suffix", "texts that occurred before"],
+  ["corpus", "files and replies on disk"],
   ["prediction", "the text to be edited"],
   ["forced", "what a schema or a budget leaves no choice about"],
 ]);

@@ -1,0 +1,179 @@
+"""The corpora of one model, and the thread that keeps their segments up to date."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from localspec.corpus import files, replies, stored
+from localspec.corpus.match import Match, longest_match
+from localspec.corpus.replies import MIN_TOKENS, KeptReplies, UnkeptReply
+from localspec.corpus.segment import Key, Segment
+from localspec.corpus.segment_files import Segments, read, updated
+from localspec.errors import LocalSpecError
+from localspec.interruption import Interrupted, Patience, check_patience
+from localspec.tokenizer import Tokenizer
+from localspec.tokens import NONE, Tokens
+
+# After a look at a corpus, before the next one, if a request comes; or longer, so that looks and
+# what they lead to take at most this share of the time.
+PAUSE_SECONDS, SHARE = 10.0, 0.02
+REPLY_PAUSE_SECONDS = 3600.0  # replies of this process are drafted from without an index
+NICENESS = 19
+
+LOG = logging.getLogger("localspec")
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """The files of one root, and the folder of their segments."""
+
+    root: Path
+    folder: Path
+    special: bool = False  # whether names of control tokens stand for these, as in replies
+    pause_seconds: float = PAUSE_SECONDS
+    segments: Segments = field(default_factory=dict)
+    listing: files.Listing = field(default_factory=files.Listing)
+    fault: str = ""
+    asked: bool = True  # whether it is to be looked at
+    due: float = 0.0  # when it may be looked at next
+
+    def wait(self) -> float:
+        """Return the seconds until it may be looked at."""
+        return max(self.due - time.monotonic(), 0.0)
+
+    def warn(self, fault: str) -> None:
+        """Log a fault that is new."""
+        if fault and fault != self.fault:
+            LOG.warning("%s %s", self.root, fault)
+        self.fault = fault
+
+
+class Corpus:
+    """Texts that replies may repeat. Any thread may call it; `close` ends its own thread."""
+
+    def __init__(
+        self, sources: Sequence[Source], tokenizer: Tokenizer, kept: KeptReplies | None = None
+    ) -> None:
+        self.segments: Sequence[Segment] = ()
+        self.vocabulary = tokenizer.size
+        self._sources, self._tokenizer, self._kept = sources, tokenizer, kept
+        self._unkept: SimpleQueue[UnkeptReply] = SimpleQueue()
+        self._patience = Patience()
+        self._woken = threading.Event()
+        for source in sources:
+            source.segments = read(source.folder)
+        self._collect()
+        self._thread = threading.Thread(target=self._keep_up, name="localspec-corpus", daemon=True)
+        self._thread.start()
+
+    def longest_match(self, text: Tokens) -> Match | None:
+        """Find the longest run at the end of a text."""
+        return longest_match(self.segments, text)
+
+    def look_for_changes(self) -> None:
+        """Look soon whether files changed."""
+        for source in self._sources:
+            source.asked = True
+        self._woken.set()
+
+    def learn(self, lead: Sequence[int], reply: Sequence[int]) -> None:
+        """Keep a reply, and the end of its prompt, if replies are kept."""
+        if self._kept and len(reply) >= MIN_TOKENS:
+            self._unkept.put(UnkeptReply(lead, reply))
+            self._woken.set()
+
+    def facts(self) -> dict[str, object]:
+        """Describe it as it is now."""
+        return {
+            "learns": self._kept is not None,
+            "tokens": sum(segment.size for segment in self.segments),
+            "sources": [
+                {
+                    "name": source.root.name,
+                    "files": len(source.listing.keys),
+                    "left_out": dict(source.listing.left_out),
+                    "fault": source.fault,
+                }
+                for source in self._sources
+            ],
+        }
+
+    def close(self) -> None:
+        """End the thread; replies that wait are kept first."""
+        self._patience.over = True
+        self._woken.set()
+        self._thread.join()
+
+    def _keep_up(self) -> None:
+        if sys.platform == "linux":  # where each thread has a priority of its own
+            os.nice(NICENESS)
+        with self._patience.lent(), suppress(Interrupted):
+            while True:
+                check_patience()
+                self._woken.clear()
+                self._keep_replies()
+                for source in self._sources:
+                    if source.asked and not source.wait():
+                        self._update(source)
+                waits = [source.wait() for source in self._sources if source.asked]
+                self._woken.wait(min(waits, default=None))
+        self._keep_replies()
+
+    def _update(self, source: Source) -> None:
+        """Bring the segments of a source up to date."""
+        source.asked, begun, fault = False, time.monotonic(), ""
+        try:
+            self._index(source)
+        except (OSError, LocalSpecError, MemoryError) as error:
+            fault = f"cannot be indexed: {error}"
+        left_out = source.listing.left_out.items()
+        fault = fault or ", ".join(f"has {count} files {why}" for why, count in left_out)
+        source.warn(fault)
+        now = time.monotonic()
+        source.due = now + max(source.pause_seconds, (now - begun) / SHARE)
+
+    def _index(self, source: Source) -> None:
+        def tokenise(key: Key) -> Tokens:
+            check_patience()
+            self._keep_replies()
+            text = files.text_of(key)
+            return self._tokenizer.encode(text, special=source.special) if text else NONE
+
+        source.listing = files.listing(source.root)
+        for segments in updated(source.folder, source.segments, source.listing.keys, tokenise):
+            source.segments = segments
+            self._collect()
+
+    def _keep_replies(self) -> None:
+        with suppress(Empty):
+            while self._kept:
+                text = replies.text_of(self._unkept.get_nowait(), self._tokenizer)
+                try:
+                    self._kept.keep(text)
+                except (OSError, LocalSpecError) as error:
+                    LOG.warning("a reply cannot be kept: %s", error)
+
+    def _collect(self) -> None:
+        self.segments = [s for source in self._sources for s in source.segments.values()]
+
+
+def open_corpus(roots: Sequence[Path], tokenizer: Tokenizer, *, learns: bool) -> Corpus:
+    """Open the corpora under these roots, and that of kept replies if they are."""
+    vocabulary = stored.vocabulary_id(tokenizer)
+    whole = [Path(root).expanduser().resolve() for root in roots]
+    sources = [Source(root, stored.index_folder(root, vocabulary)) for root in whole]
+    if learns:
+        root = replies.folder()
+        index = stored.index_folder(root, vocabulary)
+        sources.append(Source(root, index, special=True, pause_seconds=REPLY_PAUSE_SECONDS))
+    stored.drop_unused([source.folder for source in sources])
+    return Corpus(sources, tokenizer, KeptReplies(replies.folder()) if learns else None)
