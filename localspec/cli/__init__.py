@@ -75,6 +75,15 @@ def keep_defect(error: Exception) -> None:
     defects.keep(error)
 
 
+def print_manual(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the manual page, and exit."""
+    if asked:
+        from localspec.cli.manual import manual  # all commands are imported for it
+
+        click.echo(manual(context), nl=False)
+        context.exit()
+
+
 CONTEXT = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
@@ -84,6 +93,15 @@ CONTEXT = {
 
 @click.group(cls=LazyGroup, commands=LazyCommands(), context_settings=CONTEXT)
 @click.option("--config", type=READABLE, help="File of options, instead of the user's own.")
+@click.option(
+    "--man",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    allow_from_autoenv=False,
+    callback=print_manual,
+    help="Print the manual page, for man(1), and exit.",
+)
 @click.version_option(package_name="localspec", allow_from_autoenv=False)
 @click.pass_context
 def commands(context: click.Context, config: Path | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+import localspec
 from localspec.cli import commands
 from localspec.cli.lazy_group import ALIASES
 from localspec.models import catalogue
@@ -64,7 +65,7 @@ RUN = sorted(words for words in COMMANDS if words[0] != "localspec")
 def test_models_that_the_documents_name_are_in_the_catalogue():
     named = {match[1] for page in PAGES for match in NAME.finditer(text(page))}
     assert "qwen3-8b" in named
-    named = {name for name in named if name != "hf" and not name.endswith(".gguf")}
+    named = {name for name in named if name not in ("hf", "hf.co") and ".gguf" not in name}
     assert named <= catalogue.entries().keys()
 
 
@@ -88,6 +89,10 @@ def test_every_document_can_be_reached_from_the_readme():
         }
         new = {page for page in linked if page.suffix == ".md"} - reached
     assert set(PAGES) <= reached
+
+
+def test_the_readme_is_read_in_a_minute():
+    assert len(text(ROOT / "README.md").splitlines()) <= 120
 
 
 def test_the_files_for_services_are_named():
@@ -124,9 +129,40 @@ def is_path(kind):
     return isinstance(kind, click.Path | click.File)
 
 
+def test_options_that_replace_those_of_other_programs_are_there():
+    ours = [row.split(" | ")[1] for row in table_rows(ROOT / "docs" / "coming-from.md")]
+    options = {
+        name
+        for command in commands.commands.values()
+        for parameter in command.params
+        for name in parameter.opts
+    }
+    named = {name for cell in ours for name in re.findall(r"(--[a-z-]+)", cell)}
+    assert {"--slots", "--idle", "--draft"} <= named
+    assert named <= options
+
+
+def table_rows(page):
+    return re.findall(r"^\| (.+) \|$", text(page), re.MULTILINE)
+
+
+def test_the_names_of_the_reference_are_the_public_ones():
+    page = text(ROOT / "docs" / "api.md")
+    named = re.findall(r"^::: localspec\.(\w+)$", page, re.MULTILINE)
+    assert sorted(named) == sorted(localspec.__all__)
+
+
+def test_the_site_has_every_document():
+    nav = re.findall(r"^ +- (\S+\.md)$", text(ROOT / "mkdocs.yml"), re.MULTILINE)
+    below = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    outside = {"index.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "packaging.md"}
+    assert sorted(nav) == sorted(below | outside)
+
+
 PACKAGES = {
     "bench": "benchmarks",
     "check-catalog": "catalogue",
+    "pictures": "drawing",
     "simulate": "simulation",
     "soak": "soaking",
     "zoo": "architectures",
@@ -145,7 +181,7 @@ def test_a_script_that_the_documents_name_has_the_options_that_they_give(words):
     assert {word for word in arguments if word.startswith("-")} <= quoted
     if script.name == "bench" and not is_placeholder(arguments[0]):
         assert (SCRIPTS / "benchmarks" / f"{arguments[0]}.py").is_file()
-    if script.name in ("simulate", "zoo"):
+    if script.name in ("pictures", "simulate", "zoo"):
         assert arguments[0] in quoted
     if arguments[:1] == ["server"]:
         assert arguments[1] in quoted

@@ -1,4 +1,4 @@
-"""The recipes of docs/python.md, each run as it stands there."""
+"""The recipes of docs/python.md, and the one of the README, each run as it stands there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.conftest import STARTER
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
 BLOCK = re.compile(r"^## (\d+\. .+?)$|^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -43,3 +44,10 @@ def test_what_comments_and_texts_say_of_them_is_so(printed):
     assert len(printed["Log-probabilities"]) in (1, 2, 3)
     assert float(printed["A draft model"][0]) > 0.9
     assert printed["What speculation did"][-1] == "0"
+
+
+def test_the_readme_answers_from_python(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "drafted=" in capsys.readouterr().out

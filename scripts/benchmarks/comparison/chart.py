@@ -12,11 +12,42 @@ from benchmarks.comparison.summary import ALL, SideFigures
 
 WIDTH, LABELS, RIGHT = 860, 130, 60
 BAR, GAP, TOP = 9, 12, 26  # heights
-LIGHT = ("#5b6b7f", "#d08a2e", "#7c9a3d", "#2f6fb5", "#a3507f", "#3a9a8f", "#8f6b4a", "#6a5acd")
-DARK = ("#9aa8ba", "#e5ab5c", "#a8c768", "#6fa8e8", "#d684b3", "#6cc9be", "#c09a77", "#a99bf0")
 STEPS = (0.25, 0.5, 1.0, 2.0, 5.0)  # between lines of the grid
 LINES = 9  # of a grid, at most
+PAGE = '<rect class="page" width="100%" height="100%"/>'
 CAPTION = "higher is better; thin lines: 95% interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of a page, and of the bars of each side."""
+
+    page: str
+    text: str
+    grid: str
+    bars: Sequence[str]
+
+    def rules(self, sides: int) -> str:
+        bars = (f".s{at} {{ fill: {self.bars[at % len(self.bars)]} }}" for at in range(sides))
+        return (
+            f".page {{ fill: {self.page} }} text {{ fill: {self.text} }} "
+            f".grid {{ stroke: {self.grid} }} .one, .noise {{ stroke: {self.text} }} "
+            f"{' '.join(bars)}"
+        )
+
+
+LIGHT = Palette(
+    "#ffffff",
+    "#1f2933",
+    "#d8dee6",
+    ("#5b6b7f", "#d08a2e", "#7c9a3d", "#2f6fb5", "#a3507f", "#3a9a8f", "#8f6b4a", "#6a5acd"),
+)
+DARK = Palette(
+    "#14181d",
+    "#e4e9ef",
+    "#333c47",
+    ("#9aa8ba", "#e5ab5c", "#a8c768", "#6fa8e8", "#d684b3", "#6cc9be", "#c09a77", "#a99bf0"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +102,45 @@ def bars(figures: Sequence[SideFigures], category: str) -> list[Bar]:
 
 def drawn(title: str, parts: Sequence[Panel]) -> str:
     """Draw all panels under one legend, on one scale."""
-    all_bars = [bar for part in parts for _, row in part.rows for bar in row]
-    sides = list(dict.fromkeys(bar.side for bar in all_bars))
-    scale = Scale(max([1.0, *(bar.value + bar.width for bar in all_bars)]))
-    lines = list(legend(title, sides))
+    all_bars = bars_of(parts)
+    sides = sides_of(all_bars)
+    scale = Scale(most_of(all_bars))
+    lines = [*legend(title, sides)]
     y = 50 + TOP * -(-len(sides) // 4)
     for part in parts:
         lines += panel(part, sides, scale, y)
         y += part.height + TOP
+    return picture(title, y, style(len(sides)), lines)
+
+
+def bars_of(parts: Sequence[Panel]) -> list[Bar]:
+    return [bar for part in parts for _, row in part.rows for bar in row]
+
+
+def sides_of(all_bars: Sequence[Bar]) -> list[str]:
+    return list(dict.fromkeys(bar.side for bar in all_bars))
+
+
+def most_of(all_bars: Sequence[Bar]) -> float:
+    return max([1.0, *(bar.value + bar.width for bar in all_bars)])
+
+
+def picture(title: str, height: int, colours: str, lines: Sequence[str]) -> str:
+    """Return the whole file."""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
-        f'height="{y}" font-family="system-ui, sans-serif" font-size="12" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="system-ui, sans-serif" font-size="12" role="img">'
     )
-    return "\n".join([head, f"<title>{escape(title)}</title>", style(len(sides)), *lines, "</svg>"])
+    return "\n".join([head, f"<title>{escape(title)}</title>", colours, *lines, "</svg>"])
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     most: float
+    width: int = WIDTH
 
     def x(self, value: float) -> float:
-        return round(LABELS + (WIDTH - LABELS - RIGHT) * value / self.most, 1)
+        return round(LABELS + (self.width - LABELS - RIGHT) * value / self.most, 1)
 
     @property
     def marks(self) -> list[float]:
@@ -101,25 +150,13 @@ class Scale:
 
 def style(sides: int) -> str:
     """Name the colours of the page and of the sides, and other ones where the page is dark."""
-    light, dark = (
-        " ".join(f".s{at} {{ fill: {colours[at % len(colours)]} }}" for at in range(sides))
-        for colours in (LIGHT, DARK)
-    )
-    return (
-        "<style>"
-        ".page { fill: #ffffff } text { fill: #1f2933 } .grid { stroke: #d8dee6 } "
-        f".one {{ stroke: #1f2933 }} .noise {{ stroke: #1f2933 }} {light} "
-        "@media (prefers-color-scheme: dark) { "
-        ".page { fill: #14181d } text { fill: #e4e9ef } .grid { stroke: #333c47 } "
-        f".one {{ stroke: #e4e9ef }} .noise {{ stroke: #e4e9ef }} {dark} }}"
-        "</style>"
-        '<rect class="page" width="100%" height="100%"/>'
-    )
+    dark = f"@media (prefers-color-scheme: dark) {{ {DARK.rules(sides)} }}"
+    return f"<style>{LIGHT.rules(sides)} {dark}</style>{PAGE}"
 
 
-def legend(title: str, sides: Sequence[str]) -> Iterator[str]:
+def legend(title: str, sides: Sequence[str], caption: str = CAPTION) -> Iterator[str]:
     yield f'<text x="12" y="26" font-size="15" font-weight="600">{escape(title)}</text>'
-    yield f'<text x="{WIDTH - 12}" y="26" text-anchor="end">{CAPTION}</text>'
+    yield f'<text x="{WIDTH - 12}" y="26" text-anchor="end">{caption}</text>'
     for at, side in enumerate(sides):
         x, y = 12 + 205 * (at % 4), 40 + TOP * (at // 4)
         yield f'<rect class="s{at}" x="{x}" y="{y}" width="11" height="11"/>'

@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, each run as it stands there, but for the server's port."""
+"""The recipes of docs/cookbook.md, each run as it stands there, but for the server's port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 BLOCK = re.compile(r"^## (.+?)$|^```(?:python|sh)\n(.*?)^```$", re.M | re.S)
 ADDRESS = "http://127.0.0.1:8080"
 
@@ -20,7 +20,7 @@ ADDRESS = "http://127.0.0.1:8080"
 def address() -> Iterator[str]:
     """Serve as the page says, at a free port."""
     text = PAGE.read_text(encoding="utf-8")
-    [arguments] = re.findall(r"^Start it once: `localspec (serve \S+)`", text, re.M)
+    [arguments] = re.findall(r"Start a server once: `localspec (serve \S+)`", text)
     command = [sys.executable, "-m", "localspec", *arguments.split(), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -53,18 +53,21 @@ def printed(address) -> dict[str, str]:
     return printed
 
 
-def test_each_recipe_that_asks_gets_an_answer(printed):
-    assert len(printed) == 7
+def test_there_are_ten_recipes_and_each_that_asks_gets_an_answer(printed):
+    titles = re.findall(r"^## (\d+)\. .+$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert titles == [str(number) for number in range(1, 11)]
+    assert len(printed) == 6  # with what comes before them
     assert all(printed.values())
 
 
 def test_recipes_get_what_they_say(printed):
-    answer = json.loads(printed["A question from a shell"])
+    answer, end = json.JSONDecoder().raw_decode(printed[""])  # of curl, then of two libraries
     assert answer["choices"][0]["message"]["content"]
-    assert printed["OpenAI's library for Python, streamed"].count(" ") > 5
-    assert {"river", "km"} == json.loads(printed["An answer in JSON"]).keys()
-    assert "area" in printed["A text that is mostly known"]
-    assert printed["A tool"].startswith("get_weather {")
+    assert printed[""][end:].count(" ") > 5
+    assert "area" in printed["1. Edit a file fast"]
+    assert printed["2. An agent with a local model"].startswith("get_weather {")
+    assert printed["4. JSON from invoices"].count("{'number': ") == 2
+    assert len(json.loads(printed["5. Many requests"])) == 8
     # Whether drafts pay is measured, so there may be none on a busy machine.
-    timings = json.loads(printed["What drafts brought"])["timings"]
+    timings = json.loads(printed["10. Bench it"])["timings"]
     assert timings.keys() >= {"draft_n", "draft_n_accepted", "predicted_per_second"}
