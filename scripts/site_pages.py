@@ -16,13 +16,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
 DOCS = "docs"
 # By the page's name, the document outside docs/.
 OUTSIDE: Mapping[str, str] = {
-    "index.md": "README.md",
-    "BENCHMARKS.md": "BENCHMARKS.md",
-    "CHANGELOG.md": "CHANGELOG.md",
-    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    **{document.name: document.name for document in ROOT.glob("*.md") if document != README},
+    "index.md": README.name,
     "packaging.md": "scripts/packaging/README.md",
 }
 PAGES = {document: page for page, document in OUTSIDE.items()}
