@@ -104,7 +104,7 @@ class OneBlock:
 
     def __init__(self, context: Context) -> None:
         self.width = context.hidden_width
-        self.memory: HeadMemory = context
+        self.memory: HeadMemory = context.memory
         self._context = context
 
     def read(self, parts: Sequence[Part]) -> None:
@@ -131,7 +131,7 @@ class Chain:
 
     def __init__(self, context: Context, count: int) -> None:
         self.width = context.hidden_width
-        self.memory: HeadMemory = context
+        self.memory: HeadMemory = context.memory
         self.limit = self.widest = count
         self._context = context
         self._settled: list[Part] = []
@@ -153,7 +153,7 @@ class Chain:
 
     def _run(self, block: int, parts: Sequence[Part]) -> tuple[Logits, Hidden]:
         for part in parts:
-            self._context.remove(part.sequence, part.position)
+            self._context.memory.remove(part.sequence, part.position)
         self._context.choose_block(block)
         return run(self._context, parts)
 
@@ -171,7 +171,7 @@ class Sharing:
         self.width = context.hidden_width
         self.memory: HeadMemory = NoMemory()
         self._context = context
-        context.ids = trunk.ids  # slots may change places in the trunk's memory
+        context.memory.ids = trunk.memory.ids  # slots may change places in the trunk's memory
         context.tell_hidden(outputs_only=True)
 
     def read(self, parts: Sequence[Part]) -> None:
@@ -224,8 +224,8 @@ def cuts_hidden(context: Context) -> bool:
     context.tell_hidden(outputs_only=True)
     pieces = [Part(0, at, tokens[at : at + 1], 1, states[:1]) for at in range(2)]
     first, second = (run(context, [piece])[1].copy() for piece in pieces)
-    context.clear(0)
+    context.memory.clear(0)
     _, last = run(context, [Part(0, 0, tokens, 1, states)])
     cut = bool(np.abs(last - second).sum() < np.abs(last - first).sum())
-    context.clear(0)
+    context.memory.clear(0)
     return cut

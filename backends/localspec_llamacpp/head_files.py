@@ -42,7 +42,7 @@ class Eagle3:
 
     def __init__(self, context: Context, width: int) -> None:
         self.width = width
-        self.memory: HeadMemory = context
+        self.memory: HeadMemory = context.memory
         self._context = context
         context.tell_hidden()
 
@@ -85,7 +85,7 @@ class DFlash:
 
     def __init__(self, context: Context, width: int, block: Block, vocabulary: int) -> None:
         self.width, self.limit, self.widest = width, block.tokens - block.first, block.tokens
-        self.memory: HeadMemory = context
+        self.memory: HeadMemory = context.memory
         self._context, self._block = context, block
         self._masks = tokens_of([block.mask] * (block.tokens - 1))
         self._filled: dict[int, Logits] = {}  # rows of logits or of candidates, by slot

@@ -27,15 +27,16 @@ from localspec.system.free_memory import memory
 from localspec_build import records
 from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library, nextn
-from localspec_llamacpp.bindings.context import KV_TYPES, Context, ContextShape
+from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.shape import KV_TYPES, ContextShape
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers import rounding
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.projector import describe as describe_projector
-from localspec_llamacpp.model import LlamaModel
+from localspec_llamacpp.model import LlamaModel, ModelParts
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
         if options.head:
             head = head_of(plan_head(weights, form, options, place), context, options)
         remote.end_silence()
-        return LlamaModel(weights, context, tokenizer, options, head, sight)
+        return LlamaModel(weights, context, options, ModelParts(tokenizer, head, sight))
     except BaseException:
         if sight:
             sight.close()

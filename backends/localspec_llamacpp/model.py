@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,36 +22,35 @@ from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.gathering import Gathering
 from localspec_llamacpp.head import FreedHead, LlamaHead
 from localspec_llamacpp.mixed_rows import is_mixed, parts
-from localspec_llamacpp.order import exchanges
+from localspec_llamacpp.order import batches
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
 if TYPE_CHECKING:
     from localspec_llamacpp.sight import LlamaSight
 
-WIDE = 4  # rows: gaps with more than one idle slot for this many are wide
-PATIENCE = 3  # batches with a gap between slots before texts are moved, which takes about as long
-BLOCK = 16  # tokens that a processor multiplies at once
-TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
+
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """What belongs to a model besides its weights and their context."""
+
+    tokenizer: GgufTokenizer
+    head: LlamaHead | None = None
+    sight: LlamaSight | None = None
 
 
 class LlamaModel:
     def __init__(
-        self,
-        weights: ModelWeights,
-        context: Context,
-        tokenizer: GgufTokenizer,
-        options: Options,
-        head: LlamaHead | None = None,
-        sight: LlamaSight | None = None,
+        self, weights: ModelWeights, context: Context, options: Options, parts: ModelParts
     ) -> None:
-        self.head: Head | None = head
-        self.sight: Sight | None = sight
-        self._sight = sight
-        self._head: LlamaHead | FreedHead | None = head
-        self.tokenizer: Tokenizer = tokenizer
+        self.tokenizer: Tokenizer = parts.tokenizer
+        self.head: Head | None = parts.head
+        self.sight: Sight | None = parts.sight
+        self._head: LlamaHead | FreedHead | None = parts.head
+        self._sight = parts.sight
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
         shape = context.shape
@@ -58,12 +58,12 @@ class LlamaModel:
         self.pool = shape.cells
         self.batch, self.tentative = options.batch, options.tentative
         self._weights = weights
-        self._context = context
-        self._apart = shape.apart
+        self._context, self._memory = context, context.memory
         self._undo = undo_for(weights, context, options.slots)
         self._whole = weights.recurrent or weights.window > 0  # what is held cannot be cut short
         self._lengths = [0] * options.slots
-        self._gaps = 0  # batches of late whose slots were apart
+        apart = not shape.pooled and not self._whole  # so that it matters who is beside whom
+        self._gathering = Gathering(context, self._lengths, self._exchange) if apart else None
         self._closed = False
         self.adapters = options.adapters
         self.adapt(usual_scales(options.adapters))
@@ -79,7 +79,7 @@ class LlamaModel:
             return self._forward_mixed(rows, self._sight)
         fillers = self._gather({row.slot: len(row.tokens) for row in rows})
         held = [self._lengths[slot] for slot in fillers]
-        every, ids = [*rows, *(Row(slot, ANY) for slot in fillers)], self._context.ids
+        every, ids = [*rows, *(Row(slot, ANY) for slot in fillers)], self._memory.ids
         try:
             logits = self._forward(sorted(every, key=lambda row: ids[row.slot]))
         except BackendError:
@@ -118,47 +118,10 @@ class LlamaModel:
             raise
 
     def _gather(self, widths: Mapping[int, int]) -> Sequence[int]:
-        """Bring slots together if they are apart; return idle ones that are to be run with them.
-
-        Of slots with a cache each, llama.cpp runs those at once that are neighbours and come in
-        order, the others in turn. So idle ones get a token that is taken back: 7 rows with a gap
-        took 41 ms, 8 took 31. Where gaps are wide, texts are moved once they were apart for a
-        while: often a request fills the gap.
-        """
-        if len(widths) < 2 or self._context.shape.pooled or self._whole:
+        """Bring slots together; return idle ones that are to be run with them."""
+        if self._gathering is None:
             return ()
-        ids = self._context.ids
-        fillers = self._between(widths)
-        near = neighbours([ids[slot] for slot in (*widths, *fillers)])
-        if near and WIDE * len(fillers) <= len(widths):
-            self._gaps = 0
-            return fillers
-        self._gaps += 1
-        if self._gaps <= PATIENCE:
-            return fillers
-        sizes = [self._context.size(slot) for slot in range(self.slots)]
-        for slot, gap in exchanges(list(widths), ids, sizes):
-            self._exchange(slot, gap)
-        return self._between(widths)
-
-    def _between(self, widths: Mapping[int, int]) -> list[int]:
-        """Return idle slots between those that get one token, unless they hold more than these."""
-        singles = [slot for slot, width in widths.items() if width == 1]
-        if isinstance(self._head, LlamaHead) or len(singles) < 2:
-            return []
-        ids, lengths = self._context.ids, self._lengths
-        places = [ids[slot] for slot in singles]
-        between = range(min(places) + 1, max(places))
-        idle = [slot for slot in range(self.slots) if slot not in widths and ids[slot] in between]
-        fillers = [
-            slot
-            for slot in idle
-            if lengths[slot] < self.context
-            and self._context.places.edge(slot, lengths[slot]) == lengths[slot]
-        ]
-        fits = sum(widths.values()) + len(fillers) <= self.batch
-        cheap = sum(lengths[slot] for slot in fillers) <= sum(lengths[slot] for slot in singles)
-        return fillers if fits and cheap else []
+        return self._gathering.gather(widths, fills=not isinstance(self._head, LlamaHead))
 
     def _take_back(self, slots: Sequence[int], held: Sequence[int]) -> None:
         for slot, length in zip(slots, held, strict=True):
@@ -167,7 +130,7 @@ class LlamaModel:
 
     def _exchange(self, slot: int, gap: int) -> None:
         try:
-            self._context.exchange(slot, gap)
+            self._memory.exchange(slot, gap)
         except BackendError:  # what either held is lost
             self._clear(slot)
             self._clear(gap)
@@ -185,7 +148,7 @@ class LlamaModel:
         if len(rows) == 1:
             return {rows[0].slot: self._decode(rows)}
         logits_of: dict[int, Logits] = {}
-        for batch in self._batches(rows):
+        for batch in batches(rows, self._context.shape, self._memory.ids):
             # The engine has one place for logits, so those of an earlier batch are copied.
             logits_of = {slot: logits.copy() for slot, logits in logits_of.items()}
             logits, end = self._decode(batch), 0
@@ -193,28 +156,6 @@ class LlamaModel:
                 start, end = end, end + row.outputs
                 logits_of[row.slot] = logits[start:end]
         return logits_of
-
-    def _batches(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
-        """Group rows to be run together: on a CPU no long row of a prompt with short ones.
-
-        In one pool, llama.cpp looks from 64 tokens on at the whole pool for each of them: 64 tokens
-        and 7 others beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their
-        own. Where each slot has a KV cache it runs as many tokens of every row as the shortest has,
-        then the others: of 1 and 8 tokens 1 of both, then 7, in 49 ms in place of 41; of 16 beside
-        three others 15, which are no whole block, in 250 ms in place of 193. But short rows that
-        would not be neighbours without the long ones stay with them.
-        """
-        widths, pooled = [len(row.tokens) for row in rows], self._context.shape.pooled
-        if not self._apart or (pooled and sum(widths) < TILE):
-            return [rows]
-        least = TILE // 2 if pooled else BLOCK
-        if len(rows) == 2 and not pooled:
-            least = min(max(widths), least)
-        short = [row for row in rows if len(row.tokens) < least]
-        if short and not pooled and not neighbours([self._context.ids[r.slot] for r in short]):
-            return [rows]
-        long = [row for row in rows if len(row.tokens) >= least]
-        return [batch for batch in (short, long) if batch]
 
     def _decode(self, rows: Sequence[Row], look: Callable[[], Logits] | None = None) -> Logits:
         """Append rows in one batch: tokens, or part of a picture."""
@@ -236,7 +177,7 @@ class LlamaModel:
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
         fillers = self._gather(dict.fromkeys(slots, 1))
-        ids, lengths, mark = self._context.ids, self._lengths, self._undo.mark
+        ids, lengths, mark = self._memory.ids, self._lengths, self._undo.mark
         every, count = [*slots, *fillers], len(slots)
         order = sorted(range(len(every)), key=lambda at: ids[every[at]])
         back = [order.index(at) for at in range(count)]
@@ -271,9 +212,9 @@ class LlamaModel:
     def _repair(self, slot: int) -> None:
         """Drop what the slot may have taken in of a batch that failed, and a cut picture."""
         length = self._lengths[slot]
-        if self._context.places.edge(slot, length) < length:
+        if self._memory.places.edge(slot, length) < length:
             self._truncate(slot, length)
-        elif not self._context.remove(slot, length):
+        elif not self._memory.remove(slot, length):
             self._clear(slot)
 
     def truncate(self, slot: int, length: int) -> int:
@@ -283,7 +224,7 @@ class LlamaModel:
 
     def _truncate(self, slot: int, length: int) -> int:
         enough = self._head.enough(slot, length) if self._head else length
-        enough = self._context.places.edge(slot, enough)
+        enough = self._memory.places.edge(slot, enough)
         kept = self._undo.back(slot, enough) if enough > 0 else 0
         if kept:
             self._lengths[slot] = kept
@@ -294,7 +235,7 @@ class LlamaModel:
         return kept
 
     def _clear(self, slot: int) -> None:
-        self._context.clear(slot)
+        self._memory.clear(slot)
         self._undo.forget(slot)
         self._lengths[slot] = 0
         if self._head:
@@ -302,7 +243,7 @@ class LlamaModel:
 
     def copy(self, source: int, target: int, length: int) -> int:
         self._clear(target)
-        length = self._context.places.edge(source, length)
+        length = self._memory.places.edge(source, length)
         if length and self._undo.share(source, target, length, self._lengths[source]):
             self._lengths[target] = length
             if self._head:
@@ -313,7 +254,7 @@ class LlamaModel:
         return self._lengths[target]
 
     def save(self, slot: int, most: int) -> Saved | None:
-        data = None if self._closed else self._context.save(slot, most)
+        data = None if self._closed else self._memory.save(slot, most)
         if data is not None and self._head:
             data = self._head.save(slot, data, most)
         return None if data is None else Saved(data, self._whole)
@@ -321,7 +262,7 @@ class LlamaModel:
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         self._clear(slot)
         trunk = self._head.restore(slot, data) if self._head else data
-        if self._context.restore(slot, trunk, length):
+        if self._memory.restore(slot, trunk, length):
             self._lengths[slot] = length
         else:
             self._clear(slot)
@@ -350,11 +291,9 @@ class LlamaModel:
             self._weights.close()
 
 
-def neighbours(places: Sequence[int]) -> bool:
-    return max(places) - min(places) < len(places)
-
-
 def undo_for(weights: ModelWeights, context: Context, slots: int) -> Undo:
     if not weights.recurrent:
-        return AttentionUndo(context, weights.window)
-    return SnapshotUndo(context) if context.snapshots else CheckpointUndo(context, slots)
+        return AttentionUndo(context.memory, weights.window)
+    if context.snapshots:
+        return SnapshotUndo(context.memory, context.snapshots)
+    return CheckpointUndo(context.memory, slots)

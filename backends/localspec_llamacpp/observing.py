@@ -55,7 +55,7 @@ class LlamaObserved:
         self._closed = False
 
     def read(self, tokens: Tokens) -> Iterator[ReadTokens]:
-        self._context.clear(0)
+        self._context.memory.clear(0)
         batch = self._context.shape.batch
         for at in range(0, len(tokens), batch):
             piece = tokens[at : at + batch]

@@ -1,10 +1,42 @@
-"""The choice of slots to exchange, so that those of one batch are neighbours in llama.cpp."""
+"""The order of slots in llama.cpp: which rows share a batch, and which slots change places."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from localspec.backend import Row
+from localspec_llamacpp.bindings.shape import ContextShape
+
 MOST_BYTES = 128 << 20  # moved at once; llama.cpp saves and restores about 1 GB/s
+BLOCK = 16  # tokens that a processor multiplies at once
+TILE = 64  # tokens of a batch, from which on llama.cpp computes attention in tiles
+
+
+def are_neighbours(places: Sequence[int]) -> bool:
+    return max(places) - min(places) < len(places)
+
+
+def batches(rows: Sequence[Row], shape: ContextShape, ids: Sequence[int]) -> list[Sequence[Row]]:
+    """Group rows to be run together: on a CPU no long row of a prompt with short ones.
+
+    In one pool, llama.cpp looks from 64 tokens on at the whole pool for each of them: 64 tokens
+    and 7 others beside 2,100 of other texts took 182 ms, and 86 and 33 ms in batches of their own.
+    Where each slot has a KV cache it runs as many tokens of every row as the shortest has, then the
+    others: of 1 and 8 tokens 1 of both, then 7, in 49 ms in place of 41; of 16 beside three others
+    15, which are no whole block, in 250 ms in place of 193. But short rows that would not be
+    neighbours without the long ones stay with them.
+    """
+    widths = [len(row.tokens) for row in rows]
+    if not shape.apart or (shape.pooled and sum(widths) < TILE):
+        return [rows]
+    least = TILE // 2 if shape.pooled else BLOCK
+    if len(rows) == 2 and not shape.pooled:
+        least = min(max(widths), least)
+    short = [row for row in rows if len(row.tokens) < least]
+    if short and not shape.pooled and not are_neighbours([ids[row.slot] for row in short]):
+        return [rows]
+    long = [row for row in rows if len(row.tokens) >= least]
+    return [batch for batch in (short, long) if batch]
 
 
 def exchanges(

@@ -11,9 +11,10 @@ from pathlib import Path
 from localspec.backend import Adapter, Footprint, Needs, Options, Rehearsal
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
-from localspec_llamacpp.bindings.context import Context, ContextShape
+from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
+from localspec_llamacpp.bindings.shape import ContextShape
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described

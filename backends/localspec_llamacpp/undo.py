@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.backend import Row
-from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.bindings.memory import SequenceMemory
 
 COPIED = 256  # tokens that are copied in the time that one is read in, and less
 REPLAY = 8  # known tokens that may be fed again after a rejection, not in a batch of their own
@@ -47,8 +47,8 @@ def settled_ahead(row: Row) -> int:
 class AttentionUndo:
     """Keeps every token, but for layers with a window: those forget what has left it."""
 
-    def __init__(self, context: Context, window: int) -> None:
-        self._context = context
+    def __init__(self, memory: SequenceMemory, window: int) -> None:
+        self._memory = memory
         self._window = window
 
     def ahead(self, row: Row) -> int:
@@ -58,19 +58,19 @@ class AttentionUndo:
         pass
 
     def back(self, slot: int, length: int) -> int:
-        needed = max(0, self._context.places.position(slot, length) - self._window)
-        if self._window and self._context.oldest(slot) > needed:
+        needed = max(0, self._memory.places.position(slot, length) - self._window)
+        if self._window and self._memory.oldest(slot) > needed:
             return 0
-        return length if self._context.remove(slot, length) else 0
+        return length if self._memory.remove(slot, length) else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
-        if self._context.shape.pooled:
+        if self._memory.pooled:
             # A cell that two sequences share is not reused once it has left the window: the pool,
             # only as large as the windows, would run full.
-            return not self._window and self._context.copy(source, target, length)
+            return not self._window and self._memory.copy(source, target, length)
         if length * COPIED < held:
             return False
-        return self._context.copy(source, target, length) and self.back(target, length) > 0
+        return self._memory.copy(source, target, length) and self.back(target, length) > 0
 
     def forget(self, slot: int) -> None:
         pass
@@ -85,8 +85,8 @@ class SnapshotUndo:
     in 14 ms the first time, and in 1.2 from then on.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, memory: SequenceMemory, snapshots: int) -> None:
+        self._memory, self._snapshots = memory, snapshots
         self._oldest: int | None = None  # the shortest length that may have a snapshot
         self._copied = 0  # tokens after which the states were those of the copy; 0: there is none
         self._copy: NDArray[np.uint8] | None = None
@@ -99,20 +99,20 @@ class SnapshotUndo:
         length = held[row.slot]
         self._oldest = length + 1
         if self._is_long(row) and length != self._copied:
-            self._copy = self._context.save_states(row.slot, self._copy) if length else self._copy
+            self._copy = self._memory.save_states(row.slot, self._copy) if length else self._copy
             self._copied = 0 if self._copy is None else length
 
     def _is_long(self, row: Row) -> bool:
-        return row.tentative > self._context.snapshots
+        return row.tentative > self._snapshots
 
     def back(self, slot: int, length: int) -> int:
         covered = self._oldest is not None and self._oldest <= length
-        if covered and self._context.remove(slot, length):
+        if covered and self._memory.remove(slot, length):
             return length
         self._oldest = None
         if self._copy is None or not 0 < self._copied <= length:
             return 0
-        restored = self._context.restore_states(slot, self._copy, self._copied)
+        restored = self._memory.restore_states(slot, self._copy, self._copied)
         return self._copied if restored else 0
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
@@ -125,8 +125,8 @@ class SnapshotUndo:
 class CheckpointUndo:
     """Goes back to before the tentative tokens, as often as needed."""
 
-    def __init__(self, context: Context, slots: int) -> None:
-        self._context = context
+    def __init__(self, memory: SequenceMemory, slots: int) -> None:
+        self._memory = memory
         self._slots = slots
         self._lengths = [0] * slots  # of the checkpoints; 0: there is none
 
@@ -141,22 +141,22 @@ class CheckpointUndo:
 
     def _set(self, slot: int, length: int) -> None:
         if length != self._lengths[slot]:
-            self._context.clear(slot + self._slots)
-            self._context.copy(slot, slot + self._slots, -1)
+            self._memory.clear(slot + self._slots)
+            self._memory.copy(slot, slot + self._slots, -1)
             self._lengths[slot] = length
 
     def back(self, slot: int, length: int) -> int:
         if not 0 < self._lengths[slot] <= length:
             return 0
-        self._context.clear(slot)
-        self._context.copy(slot + self._slots, slot, -1)
+        self._memory.clear(slot)
+        self._memory.copy(slot + self._slots, slot, -1)
         return self._lengths[slot]
 
     def share(self, source: int, target: int, length: int, held: int) -> bool:
         if length != held:
             return False
-        return self._context.copy(source, target, -1)
+        return self._memory.copy(source, target, -1)
 
     def forget(self, slot: int) -> None:
-        self._context.clear(slot + self._slots)
+        self._memory.clear(slot + self._slots)
         self._lengths[slot] = 0

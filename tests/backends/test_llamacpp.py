@@ -17,8 +17,9 @@ from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.log import Log
+from localspec_llamacpp.gathering import PATIENCE
 from localspec_llamacpp.loading import granted_cores, kv_type
-from localspec_llamacpp.model import PATIENCE, neighbours
+from localspec_llamacpp.order import are_neighbours
 from tests import engines
 from tests.runs import TEXTS
 from tests.tiny import write_vocabulary
@@ -190,7 +191,7 @@ def test_slots_that_stay_apart_are_brought_together(by_itself):
                 model.multi_step(slots, [4, 4], lambda found: None)
             else:
                 model.forward([Row(slot, tokens_of([4])) for slot in slots])
-        assert neighbours([model._context.ids[slot] for slot in slots])
+        assert are_neighbours([model._context.memory.ids[slot] for slot in slots])
         for slot in slots:
             text = tokens_of([5, 9, 7, slot, *[4] * (PATIENCE + 2), 6])
             [found] = model.forward([Row(slot, text[-1:])])

@@ -200,6 +200,9 @@ class Refusing:
 
     hidden_width = 8
 
+    def __init__(self):
+        self.memory = self
+
     def decode(self, parts):
         raise ContextFull(0, 16)
 

@@ -12,7 +12,7 @@ from localspec.backend import Row
 from localspec.errors import BackendError
 from localspec.tokens import tokens_of
 from localspec_llamacpp.bindings.batch import LlamaBatch
-from localspec_llamacpp.model import PATIENCE
+from localspec_llamacpp.gathering import PATIENCE
 from localspec_llamacpp.order import MOST_BYTES, exchanges
 from tests import engines
 
@@ -58,7 +58,7 @@ def test_texts_go_on_as_before_when_others_leave_from_between_them():
         for at in range(40, 60):
             left = (0, 1, 2, 3) if at < 45 else (0, 2, 3) if at < 50 else (0, 3)
             found = model.forward([Row(slot, texts[slot][at : at + 1]) for slot in left])
-        assert model._context.ids != [0, 1, 2, 3]
+        assert model._context.memory.ids != [0, 1, 2, 3]
         for slot, logits in zip(left, found, strict=True):
             assert np.allclose(logits[-1], expected[slot], rtol=0, atol=0.01)
         # Who was moved aside has lost nothing.
@@ -72,9 +72,9 @@ def test_a_text_that_was_moved_is_summed_up_in_the_same_order(bit_exact):
         expected = fed(model, 0, first)
         model.truncate(0, 45)
         model.forward([Row(1, second[:30])])
-        assert model._context.exchange(0, 1)
-        assert model._context.exchange(2, 0)
-        assert model._context.ids == [2, 0, 1]
+        assert model._context.memory.exchange(0, 1)
+        assert model._context.memory.exchange(2, 0)
+        assert model._context.memory.ids == [2, 0, 1]
         assert np.array_equal(fed(model, 0, first, 45), expected[5:])
         model.truncate(1, 20)
         model.forward([Row(1, second[20:40])])
@@ -86,7 +86,7 @@ def test_what_could_not_be_moved_is_known_to_be_lost(monkeypatch):
     with closing(engines.target("llama", slots=3, context=256, shared=False)) as model:
         model.forward([Row(0, first[:40])])
         model.forward([Row(2, second[:40])])
-        monkeypatch.setattr(model._context, "refill", lambda slot, data: False)
+        monkeypatch.setattr(model._context.memory, "refill", lambda slot, data: False)
         for at in range(40, 40 + PATIENCE):
             model.forward([Row(0, first[at : at + 1]), Row(2, second[at : at + 1])])
         with pytest.raises(BackendError, match="could not move"):
@@ -145,7 +145,7 @@ def ran(monkeypatch):
         return fill(self, parts, ids)
 
     monkeypatch.setattr(LlamaBatch, "fill", noted)
-    monkeypatch.setattr("localspec_llamacpp.model.PATIENCE", 100)
+    monkeypatch.setattr("localspec_llamacpp.gathering.PATIENCE", 100)
     return batches
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp.llama_cpp as lib
@@ -16,91 +13,25 @@ from numpy.typing import NDArray
 from localspec.adapter import Scales
 from localspec.backend import Choose
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
-from localspec.system import free_memory
 from localspec.tokens import NONE, Logits
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import nextn
-from localspec_llamacpp.bindings.batch import (
-    ANY,
-    Hidden,
-    LlamaBatch,
-    Part,
-    StatesBatch,
-    pointer,
-)
+from localspec_llamacpp.bindings.batch import ANY, Hidden, LlamaBatch, Part, StatesBatch
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.places import Places, Stretch
+from localspec_llamacpp.bindings.memory import SequenceMemory
+from localspec_llamacpp.bindings.places import Stretch
+from localspec_llamacpp.bindings.shape import EAGLE3, MODEL, MTP, ContextShape
 from localspec_llamacpp.bindings.weights import ModelWeights
 
 if TYPE_CHECKING:
     from localspec_llamacpp.bindings.projector import Piece
 
-# Types that keys and values can have, by ggml's numbers
-KV_TYPES = {
-    "f16": 1,
-    "q8_0": 8,
-    "q4_0": 2,
-    "bf16": 30,
-    "f32": 0,
-    "q4_1": 3,
-    "q5_0": 6,
-    "q5_1": 7,
-    "iq4_nl": 20,
-}
 NO_CELLS, NO_MEMORY = 1, -2  # statuses of `llama_decode`
-MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
 ENCODED = 64  # states encoded at once: llama.cpp keeps room for logits of each
-WHOLE, STATES = 0, lib.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY  # parts of a sequence to save
 MROPE = 8  # a kind of positions, with four numbers for a state
-NO_PLACES = np.empty(0, np.uint8)
-
 
 logits_address = lib._lib["llama_get_logits"]  # without a pointer object to unpack
 logits_address.argtypes, logits_address.restype = [ctypes.c_void_p], ctypes.c_void_p
-
-
-def kv_numbers(name: str) -> tuple[int, int]:
-    """Give ggml's numbers of the types of keys and values: one name for both, or one for each."""
-    keys, _, values = name.partition(",")
-    return KV_TYPES[keys], KV_TYPES[values or keys]
-
-
-@dataclass(frozen=True, slots=True)
-class ContextShape:
-    """The size and types of a context."""
-
-    sequences: int
-    pooled: bool  # whether they share one pool
-    apart: bool  # whether long rows are run apart from short ones
-    cells: int  # tokens all sequences can hold together
-    batch: int
-    outputs: int  # most rows of logits a forward can give
-    snapshots: int  # states kept per sequence of a recurrent model, to go back to
-    full_windows: bool  # whether layers with a window keep all tokens all the same
-    kv_type: str
-    flash_attention: bool | None  # None: llama.cpp decides
-    threads: int
-    graph: str = MODEL  # what is computed: the model, or a kind of head
-    pictured: bool = False  # whether texts may hold pictures
-
-
-def fresh(size: int) -> mmap.mmap:
-    """Return so much memory, which the system gets back whole.
-
-    In pages of the usual size: 9 MB then take 5 ms to write. Pages of 2 MiB, which numpy asks for,
-    take 1.5 ms on a machine of its own, but 19 ms on a virtual one whose host takes free ones back.
-    """
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def allocated(size: int) -> NDArray[np.uint8] | None:
-    """Return an array in fresh memory; None if there is none."""
-    try:
-        return np.frombuffer(fresh(size), np.uint8, size)
-    except OSError:
-        return None
 
 
 class States:
@@ -122,21 +53,9 @@ class Context:
         self, weights: ModelWeights, shape: ContextShape, trunk: Context | None = None
     ) -> None:
         """Set up a context of the model, or of the drafting head in it that follows a trunk."""
-        params = lib.llama_context_default_params()
-        params.n_ctx, params.n_seq_max = shape.cells, shape.sequences
-        params.n_batch = params.n_ubatch = shape.batch
-        params.n_outputs_max, params.n_rs_seq = shape.outputs, shape.snapshots
-        params.n_threads = params.n_threads_batch = shape.threads
-        params.type_k, params.type_v = kv_numbers(shape.kv_type)
-        flash = shape.flash_attention
-        params.flash_attn_type = -1 if flash is None else int(flash)
-        params.kv_unified = shape.pooled
-        params.swa_full = shape.full_windows
-        params.no_perf = True
+        params = shape.params()
         if trunk:
             params.ctx_other = trunk.pointer
-        if shape.graph == MTP:
-            params.ctx_type = lib.LLAMA_CONTEXT_TYPE_MTP
         LOG.take_errors()
         self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
@@ -144,10 +63,11 @@ class Context:
             size = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {size}")
         self.shape = shape
-        self._memory = lib.llama_get_memory(self.pointer)
-        if not self._memory:
+        try:
+            self.memory = SequenceMemory(self.pointer, shape)
+        except ModelFileError:
             self.close()
-            raise ModelFileError("this model keeps nothing of a text, so it cannot continue one")
+            raise
         self._width = weights.vocabulary
         self.hidden_width = weights.hidden_width
         self._outputs_only = False
@@ -157,8 +77,6 @@ class Context:
         self._layers: tuple[int, ...] = ()  # whose states are told
         self._inner_width = weights.inner_width
         self._last_layer = weights.layers
-        self.ids = list(range(shape.sequences))  # by which llama.cpp knows each sequence
-        self.places = Places()
         self._views: dict[tuple[int, int, int], NDArray[np.float32]] = {}
         self._scales: Scales = ()
         self._lays_out = False  # whether the next batch frees memory, and allocates it anew
@@ -170,7 +88,7 @@ class Context:
 
     def decode(self, parts: Sequence[Part]) -> Logits:
         """Append every part in one batch; the logits live until the next call."""
-        outputs = self._batch.fill(self.places.placed(parts), self.ids)
+        outputs = self._batch.fill(self.memory.places.placed(parts), self.memory.ids)
         self._run(lib.llama_decode, self._batch.struct, parts[0].sequence)
         return self._logits(outputs)
 
@@ -178,15 +96,15 @@ class Context:
         """Append positions of a picture, from an offset on, by the embeddings in the part."""
         sequence, start = part.sequence, part.position - offset
         grid = piece.grid[:, offset : offset + len(part.tokens)]
-        part = part._replace(position=self.places.position(sequence, start))
-        batch = StatesBatch([part], self.ids, len(grid), grid)
+        part = part._replace(position=self.memory.places.position(sequence, start))
+        batch = StatesBatch([part], self.memory.ids, len(grid), grid)
         lib.llama_set_causal_attn(self.pointer, not piece.whole)
         try:
             self._run(lib.llama_decode, batch.struct, sequence)
         finally:
             lib.llama_set_causal_attn(self.pointer, True)
         if not offset and (piece.whole or piece.positions != piece.length):
-            self.places.append(sequence, Stretch(start, piece.length, piece.positions))
+            self.memory.places.append(sequence, Stretch(start, piece.length, piece.positions))
         return self._logits(part.outputs)
 
     def multi_step(
@@ -204,7 +122,7 @@ class Context:
         batch, context = self._batch, self.pointer
         newest = tokens
         parts = [Part(sequence, at, ANY, 1) for sequence, at in places]
-        batch.fill(self.places.placed(parts), self.ids)
+        batch.fill(self.memory.places.placed(parts), self.memory.ids)
         values, positions = batch.cells[:2]
         decode, struct, ran = lib.llama_decode, batch.struct, worker_graphs.RUN.add
         address, rows, lays_out = 0, list[Logits](), self._lays_out
@@ -245,7 +163,7 @@ class Context:
 
     def take_in(self, parts: Sequence[Part]) -> None:
         """Append hidden states of a trunk, for a head that reads no tokens with them."""
-        batch = StatesBatch(parts, self.ids, self._axes)
+        batch = StatesBatch(parts, self.memory.ids, self._axes)
         self._run(lib.llama_decode, batch.struct, parts[0].sequence)
         lib.llama_synchronize(self.pointer)
 
@@ -254,11 +172,11 @@ class Context:
 
         Nothing is kept of them, but llama.cpp wants them to follow what a sequence holds.
         """
-        end = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[0])) + 1
+        end = self.memory.newest(0) + 1
         encoded = np.empty((len(states), self.hidden_width), np.float32)
         for at in range(0, len(states), ENCODED):
             piece = states[at : at + ENCODED]
-            batch = StatesBatch([Part(0, end, NONE, 0, piece)], self.ids, self._axes)
+            batch = StatesBatch([Part(0, end, NONE, 0, piece)], self.memory.ids, self._axes)
             self._run(lib.llama_encode, batch.struct, 0)
             encoded[at : at + len(piece)] = self.hidden(len(piece))
         return encoded
@@ -361,107 +279,6 @@ class Context:
             place = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
             view = self._views[key] = np.ctypeslib.as_array(place, (rows, width))
         return view
-
-    def remove(self, sequence: int, start: int) -> bool:
-        """Forget a sequence behind its first tokens; False if its memory cannot."""
-        begin = self.places.position(sequence, start)
-        if not lib.llama_memory_seq_rm(self._memory, self.ids[sequence], begin, -1):
-            return False
-        self.places.copy(sequence, sequence, start)
-        return True
-
-    def clear(self, sequence: int) -> None:
-        lib.llama_memory_seq_rm(self._memory, self.ids[sequence], -1, -1)
-        self.places.clear(sequence)
-
-    def copy(self, source: int, target: int, length: int) -> bool:
-        """Give an empty sequence another's tokens; return whether it now has them.
-
-        In a pool it shares the first `length` tokens, all if -1. Else all are copied, if there is
-        memory for that, and at once: llama.cpp would put it off until the next batch, when the
-        source may hold something else.
-        """
-        if self.shape.pooled:
-            ids, end = (self.ids[source], self.ids[target]), self.places.position(source, length)
-            lib.llama_memory_seq_cp(self._memory, *ids, -1, end)
-            self.places.copy(source, target, length)
-            return True
-        data = self.save(source, free_memory.memory().free_bytes // 2)
-        return data is not None and self.refill(target, data)
-
-    def save(self, sequence: int, most: int) -> NDArray[np.uint8] | None:
-        """Save all that is held of a sequence, if it fits in memory and in `most` bytes."""
-        size = self.size(sequence)
-        places = self.places.save(sequence) if self.shape.pictured else NO_PLACES
-        if not 0 < size <= most or (data := allocated(size + len(places))) is None:
-            return None
-        data[size:] = places
-        return data if self._write(sequence, data[:size], WHOLE) else None
-
-    def save_states(
-        self, sequence: int, place: NDArray[np.uint8] | None
-    ) -> NDArray[np.uint8] | None:
-        """Save the recurrent states of a sequence, in place of earlier ones where there are any.
-
-        Memory that was written to before takes a tenth of the time.
-        """
-        number = self.ids[sequence]
-        size = int(lib.llama_state_seq_get_size_ext(self.pointer, number, STATES))
-        data = place if place is not None and len(place) == size else allocated(size)
-        return data if data is not None and self._write(sequence, data, STATES) else None
-
-    def _write(self, sequence: int, data: NDArray[np.uint8], part: int) -> bool:
-        place, size, number = pointer(data, ctypes.c_uint8), len(data), self.ids[sequence]
-        written = lib.llama_state_seq_get_data_ext(self.pointer, place, size, number, part)
-        return bool(written == size)
-
-    def restore(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
-        """Fill an empty sequence from saved bytes; return whether it then has `length` tokens."""
-        if not self.refill(sequence, data):
-            return False
-        last = int(lib.llama_memory_seq_pos_max(self._memory, self.ids[sequence]))
-        return last == self.places.position(sequence, length - 1)
-
-    def refill(self, sequence: int, data: NDArray[np.uint8]) -> bool:
-        """Fill an empty sequence from saved bytes; return whether it then has any tokens."""
-        data = self.places.restore(sequence, data) if self.shape.pictured else data
-        return self._restore(sequence, data, WHOLE)
-
-    def restore_states(self, sequence: int, data: NDArray[np.uint8], length: int) -> bool:
-        """Go back to the saved states of a sequence, which were those after `length` tokens."""
-        return self._restore(sequence, data, STATES) and self.remove(sequence, length)
-
-    def _restore(self, sequence: int, data: NDArray[np.uint8], part: int) -> bool:
-        place, number = pointer(data, ctypes.c_uint8), self.ids[sequence]
-        count = len(data)
-        if lib.llama_state_seq_set_data_ext(self.pointer, place, count, number, part) != count:
-            return False
-        return bool(lib.llama_memory_seq_pos_max(self._memory, number) >= 0)
-
-    def size(self, sequence: int) -> int:
-        """The bytes that `save` takes."""
-        return int(lib.llama_state_seq_get_size(self.pointer, self.ids[sequence]))
-
-    def exchange(self, one: int, other: int) -> bool:
-        """Let two sequences change places in llama.cpp's order; return whether memory sufficed.
-
-        What they hold moves with them.
-        """
-        most = free_memory.memory().free_bytes // 4
-        full = [sequence for sequence in (one, other) if self.oldest(sequence) >= 0]
-        saved = [data for sequence in full if (data := self.save(sequence, most)) is not None]
-        if len(saved) < len(full):
-            return False
-        for sequence in full:
-            self.clear(sequence)
-        self.ids[one], self.ids[other] = self.ids[other], self.ids[one]
-        if not all(self.refill(*pair) for pair in zip(full, saved, strict=True)):
-            raise BackendError("llama.cpp could not move what a slot holds")
-        return True
-
-    def oldest(self, sequence: int) -> int:
-        """The first position that all layers still hold."""
-        return int(lib.llama_memory_seq_pos_min(self._memory, self.ids[sequence]))
 
     def close(self) -> None:
         lib.llama_free(self.pointer)

@@ -17,7 +17,7 @@ import httpx
 
 from localspec.backend import Options
 from localspec.system.signals import handled
-from localspec_llamacpp.bindings.context import kv_numbers
+from localspec_llamacpp.bindings.shape import kv_numbers
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import kv_type
 

@@ -1,0 +1,64 @@
+"""The size and types of a context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import llama_cpp.llama_cpp as lib
+
+# Types that keys and values can have, by ggml's numbers
+KV_TYPES = {
+    "f16": 1,
+    "q8_0": 8,
+    "q4_0": 2,
+    "bf16": 30,
+    "f32": 0,
+    "q4_1": 3,
+    "q5_0": 6,
+    "q5_1": 7,
+    "iq4_nl": 20,
+}
+MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
+
+
+def kv_numbers(name: str) -> tuple[int, int]:
+    """Give ggml's numbers of the types of keys and values: one name for both, or one for each."""
+    keys, _, values = name.partition(",")
+    return KV_TYPES[keys], KV_TYPES[values or keys]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShape:
+    """The size and types of a context."""
+
+    sequences: int
+    pooled: bool  # whether they share one pool
+    apart: bool  # whether long rows are run apart from short ones
+    cells: int  # tokens all sequences can hold together
+    batch: int
+    outputs: int  # most rows of logits a forward can give
+    snapshots: int  # states kept per sequence of a recurrent model, to go back to
+    full_windows: bool  # whether layers with a window keep all tokens all the same
+    kv_type: str
+    flash_attention: bool | None  # None: llama.cpp decides
+    threads: int
+    graph: str = MODEL  # what is computed: the model, or a kind of head
+    pictured: bool = False  # whether texts may hold pictures
+
+    def params(self) -> Any:
+        """Write it down as llama.cpp takes it."""
+        params = lib.llama_context_default_params()
+        params.n_ctx, params.n_seq_max = self.cells, self.sequences
+        params.n_batch = params.n_ubatch = self.batch
+        params.n_outputs_max, params.n_rs_seq = self.outputs, self.snapshots
+        params.n_threads = params.n_threads_batch = self.threads
+        params.type_k, params.type_v = kv_numbers(self.kv_type)
+        flash = self.flash_attention
+        params.flash_attn_type = -1 if flash is None else int(flash)
+        params.kv_unified = self.pooled
+        params.swa_full = self.full_windows
+        params.no_perf = True
+        if self.graph == MTP:
+            params.ctx_type = lib.LLAMA_CONTEXT_TYPE_MTP
+        return params
