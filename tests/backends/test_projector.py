@@ -96,9 +96,10 @@ def test_a_projector_of_another_width_is_for_another_model(tmp_path):
     assert taken(laid_out(tmp_path, files)) == ""
 
 
-def test_what_may_be_for_a_model_is_told_and_not_taken(tmp_path):
-    path = laid_out(tmp_path, {"one": model(), "two": model(), "mmproj-F16": projector()})
-    assert taken(path) == "mmproj-F16.gguf may be for it: give one with --mmproj"
+@pytest.mark.parametrize("name", ["", "x"])
+def test_what_names_no_model_is_taken_for_none_of_several_and_not_mentioned(tmp_path, name):
+    path = laid_out(tmp_path, {"one": model(), "two": model(), "mmproj-F16": projector(name)})
+    assert taken(path) == ""
 
 
 def test_of_two_that_suit_a_model_neither_is_taken(tmp_path):

@@ -37,17 +37,13 @@ def describe(path: Path) -> Projector:
 
 
 def find_projector(path: Path) -> Projector | str:
-    """Find the projector for a model beside it; else return why none is taken, or "" if none is."""
+    """Find the projector for a model beside it; else return why none is taken, "" if none fits."""
     beside = list(projectors(path.parent))
     if not beside:
         return ""
     if len({identity(header) for header in beside}) > 1 or len(models_in(path.parent)) > 1:
         model = read(path)
-        related = [(header, relation(model, header)) for header in beside]
-        beside = [header for header, same in related if same]
-        unclear = [header for header, same in related if same is None]
-        if unclear and not beside:
-            return f"{names_of(unclear)} may be for it: give one with --mmproj"
+        beside = [header for header in beside if are_related(model, header)]
     if len({identity(header) for header in beside}) > 1:
         return f"{names_of(beside)} suit it: give one with --mmproj"
     return describe(min(beside, key=rank).path) if beside else ""
@@ -68,16 +64,16 @@ def projectors(folder: Path) -> Iterator[Header]:
                 yield header
 
 
-def relation(model: Header, projector: Header) -> bool | None:
-    """Tell whether a projector is for a model; None: their headers and names do not say."""
+def are_related(model: Header, projector: Header) -> bool:
+    """Return whether a projector is for a model, by its width and by a name."""
     architecture = model.text("general.architecture")
     width = model.number(f"{architecture}.embedding_length")
     if width not in [projector.number(f"clip.{part}.projection_dim") for part, _ in ENCODERS]:
         return False
-    names = [header.text(BASENAME) or "" for header in (model, projector)]
-    same = names[0].casefold() == names[1].casefold() if all(names) else None
+    names = {(header.text(BASENAME) or "").casefold() for header in (model, projector)}
     named, name = bare_name(projector.path.name), bare_name(model.path.name)
-    return True if named and f"{name}-".startswith(f"{named}-") else same
+    by_file = bool(named) and f"{name}-".startswith(f"{named}-")
+    return by_file or (len(names) == 1 and names != {""})
 
 
 def identity(header: Header) -> object:
