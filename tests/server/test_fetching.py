@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -19,6 +21,7 @@ from localspec.server.media_intake import MediaLimits
 from tests.server.client_requests import BLOCKS, CHAT, ITEMS
 from tests.server.seeing import FILES, seeing
 from tests.server.test_clients import said
+from tests.server.test_listening import CERT, KEY
 
 MOST = 100_000  # bytes
 
@@ -57,17 +60,26 @@ class Pages(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
+@contextmanager
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Serve the files; yield the port."""
     served = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     served.daemon_threads, served.stopped = True, threading.Event()
+    if tls:
+        served.socket = tls.wrap_socket(served.socket, server_side=True)
     thread = threading.Thread(target=served.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{served.server_port}"
+    yield served.server_port
     served.stopped.set()
     served.shutdown()
     thread.join()
     served.server_close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def is_loopback(address) -> bool:
@@ -117,6 +129,7 @@ def test_a_place_where_nobody_answers_is_refused():
     [
         "http://127.0.0.1/a",
         "http://localhost/a",
+        "https://localhost/a",
         "http://2130706433/a",
         "http://0/a",
         "http://[::1]/a",
@@ -178,6 +191,45 @@ def test_a_name_is_resolved_once(site):
 def test_a_name_with_a_private_address_among_others_is_refused():
     fetcher = Fetcher(resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
     assert "private network" in refusal("http://pictures.test/a", fetcher)
+
+
+class Secure:
+    """A site with a certificate for localhost, which notes by which names it is asked."""
+
+    def __init__(self, port: int, names: list[str]) -> None:
+        self.port, self.names = port, names
+
+    def fetch(self, path: str, host: str = "localhost") -> bytes:
+        fetcher = Fetcher(is_loopback, lambda host, port: ["127.0.0.1"])
+        return fetched(f"https://{host}:{self.port}{path}", fetcher)
+
+    def refusal(self, host: str) -> str:
+        with pytest.raises(Refused) as refused:
+            self.fetch("/red", host)
+        return refused.value.fault.message
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Secure]:
+    tls, names = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), list[str]()
+    tls.load_cert_chain(CERT, KEY)
+    tls.sni_callback = lambda connection, name, context: names.append(name)
+    with serving(tls) as port:
+        yield Secure(port, names)
+
+
+def test_a_file_is_fetched_over_tls_by_the_name_of_its_host(secure, monkeypatch):
+    """The connection goes to the address that was checked; the certificate is for the name."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERT))
+    secure.names.clear()
+    assert secure.fetch("/to/red") == FILES["red"]
+    assert secure.names == ["localhost"] * 2
+
+
+def test_a_certificate_for_another_name_or_of_nobody_known_is_refused(secure, monkeypatch):
+    assert "certificate" in secure.refusal("localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERT))
+    assert "certificate" in secure.refusal("pictures.test")
 
 
 @pytest.fixture(scope="module")
