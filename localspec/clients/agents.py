@@ -63,7 +63,7 @@ def codex(server: Endpoint, _: Path) -> Setup:
         "model_provider": PROVIDER,
         **{f"model_providers.{PROVIDER}.{key}": value for key, value in provider.items()},
         "model_context_window": server.context,
-        "tools.view_image": server.sees,  # of a model that it does not know it thinks that it sees
+        "features.view_image": server.sees,  # it thinks that models which it does not know see
         "check_for_update_on_startup": False,
         "analytics.enabled": False,
     }

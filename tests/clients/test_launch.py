@@ -158,7 +158,7 @@ def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     [
         ("opencode", '"attachment": true'),
         ("opencode", '"input": ["text", "image"]'),
-        ("codex", "tools.view_image=true"),
+        ("codex", "features.view_image=true"),
         ("aider", '"supports_vision": true'),
         ("crush", '"supports_attachments": true'),
     ],

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
-from tests.server.client_requests import BLOCKS, CHAT, FLAT, ITEMS, TOOL, blocks, chat, items
+from tests.server.client_requests import BLOCKS, CHAT, ITEMS, TOOL, Body, blocks, chat, items
 from tests.server.scripted import Server
 from tests.server.seeing import DATA, FILES, URLS, reply_of, seeing, texts_and_pictures
 
@@ -91,75 +91,146 @@ def test_langchain_shows_a_picture(server, image):
 SOURCE = {"type": "base64", "media_type": "image/png", "data": DATA["blue"]}
 SHOT = {"type": "image", "source": SOURCE}
 KEPT = {"cache_control": {"type": "ephemeral"}}
-REMINDER = {"type": "text", "text": "<system-reminder>Go on.</system-reminder>", **KEPT}
-USE = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a.png"}}
-READ = [{"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}]
-VIEW = {
-    "type": "function_call",
-    "call_id": "call_1",
-    "name": "view_image",
-    "arguments": '{"path": "/a.png"}',
+# The tools by which they look at files, among others.
+READ = {
+    "name": "Read",
+    "description": "Reads a file from the local filesystem.",
+    "input_schema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "file_path": {"description": "The absolute path", "type": "string"},
+            "limit": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9007199254740991},
+        },
+        "required": ["file_path"],
+        "additionalProperties": False,
+    },
 }
+PATH = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "description": "Local filesystem path"}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
+VIEW = {"type": "function", "name": "view_image", "description": "View", "parameters": PATH}
+CLOSE = {"type": "function", "name": "close_agent", "description": "Close", "parameters": PATH}
+
+
+def claude(*turns: Body) -> Body:
+    """Write what Claude Code 2.1.197 sends, without most of its words and tools."""
+    reminder = {"type": "text", "text": "<system-reminder>\nThe date is today.\n</system-reminder>"}
+    question = {"type": "text", "text": "Look at shot.png here and say what it shows"}
+    return blocks(
+        {"role": "user", "content": [reminder, question]},
+        {"role": "system", "content": "Available agent types for the Agent tool:"},
+        *turns,
+        system=[{"type": "text", "text": "You are an agent.", **KEPT}] * 2,
+        tools=[READ],
+        metadata={"user_id": '{"device_id":"0","account_uuid":"","session_id":"0"}'},
+        max_tokens=100_000,
+        thinking={"type": "adaptive"},
+        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        output_config={"effort": "high"},
+        stream=True,
+    )
+
+
+def codex(*turns: Body) -> Body:
+    """Write what Codex 0.171 sends, without most of its words and tools."""
+    return items(
+        message("developer", {"type": "input_text", "text": "You are a coding agent."}),
+        message("user", {"type": "input_text", "text": "<environment_context/>"}),
+        *turns,
+        stream=True,
+        tools=[
+            {**VIEW, "strict": False},
+            {"type": "namespace", "name": "agents", "description": "Agents", "tools": [CLOSE]},
+            {"type": "web_search", "external_web_access": False},
+        ],
+        tool_choice="auto",
+        parallel_tool_calls=True,
+        reasoning={"summary": "auto"},
+        store=False,
+        include=["reasoning.encrypted_content"],
+        prompt_cache_key="0",
+        client_metadata={"thread_id": "0", "x-codex-window-id": "0:0"},
+    )
+
+
+def message(role: str, *content: Body) -> Body:
+    return {"type": "message", "id": f"msg_{role}", "role": role, "content": list(content)}
+
+
+BLUE = {"type": "input_image", "image_url": URLS["blue"], "detail": "high"}
 REQUESTS = {
     "Claude Code: a pasted picture": (
         BLOCKS,
         blocks(
             {"role": "user", "content": [SHOT, {"type": "text", "text": "[Image #1] it", **KEPT}]},
-            tools=READ,
+            tools=[READ],
             stream=True,
         ),
         "You said: [blue][Image #1] it",
     ),
     "Claude Code: a picture that it read": (
         BLOCKS,
-        blocks(
-            {"role": "user", "content": "look at /a.png"},
-            {"role": "assistant", "content": [USE]},
+        claude(
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "toolu_1",
+                        "name": "Read",
+                        "input": {"file_path": "/a/shot.png"},
+                    }
+                ],
+            },
             {
                 "role": "user",
                 "content": [
-                    {"tool_use_id": "toolu_1", "type": "tool_result", "content": [SHOT], **KEPT}
+                    {
+                        "tool_use_id": "toolu_1",
+                        "type": "tool_result",
+                        "content": [{"type": "image", "source": SOURCE}],
+                        **KEPT,
+                    }
                 ],
             },
-            tools=READ,
-            stream=True,
         ),
         "You said: [blue]",
     ),
     "Codex: a picture of its command line": (
         ITEMS,
-        items(
-            {
-                "type": "message",
-                "role": "user",
-                "content": [
-                    {"type": "input_text", "text": "<image name=[Image #1]>"},
-                    {"type": "input_image", "image_url": URLS["blue"], "detail": "high"},
-                    {"type": "input_text", "text": "</image>"},
-                ],
-            },
-            stream=True,
-            store=False,
-            include=["reasoning.encrypted_content"],
-            tools=[{**FLAT, "name": "view_image"}],
+        codex(
+            message(
+                "user",
+                {"type": "input_text", "text": '<image name=[Image #1] path="shot.png">'},
+                BLUE,
+                {"type": "input_text", "text": "</image>"},
+                {"type": "input_text", "text": "What does it show?"},
+            )
         ),
-        "[blue]",
+        "[blue]</image>What does it show?",
     ),
     "Codex: a picture that it looked at": (
         ITEMS,
-        items(
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
-            VIEW,
+        codex(
+            message("user", {"type": "input_text", "text": "Look at shot.png"}),
+            {
+                "type": "function_call",
+                "status": "completed",
+                "id": "fc_1",
+                "name": "view_image",
+                "arguments": '{"path": "/a/shot.png"}',
+                "call_id": "call_1",
+            },
             {
                 "type": "function_call_output",
+                "id": "fco_1",
                 "call_id": "call_1",
-                "output": [
-                    {"type": "input_image", "image_url": URLS["blue"], "detail": "original"}
-                ],
+                "output": [BLUE],
             },
-            stream=True,
-            store=False,
-            tools=[{**FLAT, "name": "view_image"}],
         ),
         "[blue]",
     ),
@@ -202,4 +273,4 @@ def test_a_picture_is_seen_as_a_client_sends_it(server, client):
     path, body, reply = REQUESTS[client]
     answer = server.client.post(path, json=body)
     assert reply in reply_of(path, answer)
-    assert "x-localspec-ignored" not in answer.headers
+    assert answer.headers.get("x-localspec-ignored") in (None, "tools.web_search")
