@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import os
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from localspec.errors import UsageError
 from localspec.media import Kind, Medium
+from localspec.pictures.encoded import file_bytes
 from localspec.pictures.limits import MAX_BYTES
 from localspec.runtime.messages import GivenMessage, shortened
 from localspec.templates.message import Message
@@ -77,10 +76,7 @@ def data_of(picture: object) -> bytes:
         case bytes() | bytearray():
             return bytes(picture)
         case str() if picture.startswith("data:"):
-            head, _, encoded = picture.partition(",")
-            if not head.endswith(";base64"):
-                raise UsageError(f"a data URL begins with {head[:60]!r}: it must be in base64")
-            return decoded(encoded)
+            return decoded(picture)
         case str() if picture.startswith(("http://", "https://")):
             raise UsageError(f"{picture[:80]} is not fetched: download it and give its path")
         case str() | os.PathLike():
@@ -105,6 +101,6 @@ def file_data(path: Path) -> bytes:
 
 def decoded(encoded: str) -> bytes:
     try:
-        return base64.b64decode(encoded, validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise UsageError(f"{encoded[:20]!r} is no base64: {error}") from error
+        return file_bytes(encoded)
+    except ValueError as error:
+        raise UsageError(f"{encoded[:60]!r} is neither base64 nor a data URL: {error}") from error

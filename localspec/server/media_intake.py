@@ -12,12 +12,12 @@ from starlette.requests import Request
 
 from localspec.media import Medium
 from localspec.pictures.decoding import size_of
+from localspec.pictures.encoded import file_bytes
 from localspec.pictures.limits import MAX_PIXELS
 from localspec.server.faults import Refused, refused
 from localspec.server.options import MAX_IMAGES
 from localspec.server.preparing import Preparing
 from localspec.server.replies.streaming import while_listening
-from localspec.server.requests.files import file_bytes
 from localspec.server.requests.media_parts import MediaReference
 
 ADDRESS = re.compile(r"https?:", re.IGNORECASE)

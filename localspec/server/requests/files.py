@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode
 from typing import Annotated, Literal
-from urllib.parse import unquote_to_bytes
 
 from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from localspec.pictures.encoded import DATA, file_bytes
 from localspec.pictures.kinds import kind_of
 from localspec.server.requests.leniency import RequestPart
 
 BEGINNING = 64  # characters, in which a picture shows its kind
-DATA = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>[^,]*),", re.IGNORECASE)
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
@@ -29,16 +26,6 @@ def decode_file(data: str) -> str:
         return as_text(file_bytes(data))
     except ValueError as error:
         raise unreadable("its data is neither base64 nor a data URL") from error
-
-
-def file_bytes(data: str) -> bytes:
-    """Decode base64 or a data URL; raise a `ValueError` if it is neither."""
-    header = DATA.match(data)
-    body = data[header.end() :] if header else data
-    if header and not header["more"].lower().endswith(";base64"):
-        return unquote_to_bytes(body)
-    letters = "".join(body.split()).rstrip("=").replace("-", "+").replace("_", "/")
-    return b64decode(letters + "=" * (-len(letters) % 4), validate=True)
 
 
 def is_picture(data: object) -> bool:
