@@ -65,11 +65,16 @@ def served(client: httpx.Client, prompt: PicturePrompt, mark: str) -> Answer:
     text = {"prompt_string": prompt.text.replace(PLACE, mark), "multimodal_data": data}
     wish = {**llama_server.WISH, "n_probs": LIKELY, "prompt": text if data else prompt.text}
     reply = llama_server.post(client, "/completion", wish)
-    likely = [
-        {str(one["id"]): one["logprob"] for one in step["top_logprobs"]}
-        for step in reply["completion_probabilities"]
-    ]
+    likely = list(likely_tokens(reply["tokens"], reply["completion_probabilities"]))
     return {"prompt": reply["tokens_evaluated"], "tokens": reply["tokens"], "likely": likely}
+
+
+def likely_tokens(tokens: Sequence[int], steps: Sequence[Answer]) -> Iterator[dict[str, float]]:
+    """Yield what was likely at each token; the server leaves out those that end no character."""
+    left = list(steps)
+    for token in tokens:
+        told = left.pop(0)["top_logprobs"] if left and left[0]["id"] == token else ()
+        yield {str(one["id"]): one["logprob"] for one in told}
 
 
 def ours(path: str, plain: Loading, drafting: Loading) -> dict[str, list[Answer]]:
@@ -123,5 +128,5 @@ def parted_by(engine: Answer, own: Answer) -> float:
     if at >= min(len(engine["tokens"]), len(own["tokens"]), len(engine["likely"])):
         return FAR
     likely = engine["likely"][at]
-    below = float(max(likely.values()) - likely.get(str(own["tokens"][at]), -FAR))
+    below = float(max(likely.values(), default=FAR) - likely.get(str(own["tokens"][at]), -FAR))
     return max(below, 1e-6)  # a tie is near as well

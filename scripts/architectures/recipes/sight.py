@@ -133,6 +133,18 @@ RECIPES: Mapping[str, Recipe] = {
         "qwen2",
         "Qwen2ForCausalLM",
     ),
+    # A picture is cut into slices behind one of the whole; positions count as in a text.
+    "minicpmv": seeing(
+        qwen.RECIPES["qwen35-wrap"],
+        "minicpmv4_6",
+        Vision(
+            {**TOWER, "image_size": 70 * PATCH},  # llama.cpp counts with so many positions
+            {**HALF, "scale_resolution": 8 * PATCH, "max_slice_nums": 4},
+            ("<unk>", "<image>", "</image>", "<slice>", "</slice>"),
+            {"insert_layer_id": 1},
+        ),
+        "qwen3_5_text",
+    ),
     # Short convolutions take the place of most attention layers.
     "lfm2vl": seeing(
         replace(recurrent.RECIPES["lfm2"], renames=SIGLIP),
