@@ -19,7 +19,7 @@ from localspec.proposers.head import HeadProposer
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend
-from localspec_llamacpp.model import PATIENCE
+from localspec_llamacpp.gathering import PATIENCE
 from tests.runs import Want, replies, said
 
 FOLDER = Path(__file__).parent / "trained"
