@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from benchmarks.comparison.goals import Goal
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import Setting
 from benchmarks.comparison.summary import ALL, Leads, SideFigures
-from benchmarks.serving.table import table
 
 HEAD = (
     "server",
@@ -195,3 +194,8 @@ def rounded(value: object) -> object:
     if isinstance(value, list | tuple):
         return [rounded(item) for item in value]
     return value
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

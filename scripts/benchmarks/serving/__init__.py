@@ -1,1 +1,1 @@
-"""The parts of `scripts/bench server`, a module for each table."""
+"""Servers that benchmarks start, and a slow link to one."""

@@ -15,54 +15,12 @@ from pathlib import Path
 
 import httpx
 
-from localspec.backend import Options
 from localspec.system.signals import handled
-from localspec_llamacpp.bindings.shape import kv_numbers
-from localspec_llamacpp.headers.footprint import inspect
-from localspec_llamacpp.loading import kv_type
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0
 TOLD = re.compile(r"answering at (http://\S+)/v1")
 LINES = 15  # of a log, to show why a server did not start
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """A benchmark: what is served, on how many threads, and how many rounds."""
-
-    path: Path
-    folder: Path  # for logs
-    rounds: int
-    threads: int
-
-    def ours(self, name: str, *options: str) -> AbstractContextManager[ServerProcess]:
-        threads = ("--threads", str(self.threads))
-        return localspec(self.path, self.folder / f"{name}.log", *threads, *options)
-
-    def theirs(self, context: int) -> AbstractContextManager[ServerProcess]:
-        """Start llama-cpp-python's own server, with what LocalSpec chooses for its context."""
-        port = free_port()
-        keys, values = kv_numbers(kv_type(Options(), inspect(self.path).quantisation))
-        wishes: dict[str, object] = {
-            "model": self.path,
-            "host": "127.0.0.1",
-            "port": port,
-            "n_ctx": context,
-            "n_threads": self.threads,
-            "n_threads_batch": self.threads,
-            "n_gpu_layers": -1,
-            "flash_attn": True,
-            "type_k": keys,
-            "type_v": values,
-            "logits_all": False,  # or it keeps the logits of a whole context
-            "interrupt_requests": False,  # or a new request ends the one before it
-            "verbose": False,
-        }
-        options = [part for name, value in wishes.items() for part in (f"--{name}", str(value))]
-        command = [sys.executable, "-m", "llama_cpp.server", *options]
-        log, address = self.folder / "theirs.log", f"http://127.0.0.1:{port}"
-        return running("llama_cpp.server", command, log, lambda: address)
 
 
 @dataclass(frozen=True, slots=True)
