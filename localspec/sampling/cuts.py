@@ -14,6 +14,9 @@ from localspec.sampling.highest import Ids, all_ids, top
 from localspec.sampling.order import MIN_TEMPERATURE
 from localspec.sampling.parameters import Sampling
 
+# A token so far below the highest logit is forbidden by a bias of -1000. Logits of models span some
+# 100, and llama.cpp counts a token with a bias of -100.
+MAX_SPAN = 500.0
 FIRST_LOOKED_AT = 64  # tokens that are ranked first; eight times as many while that is too few
 
 Floats = NDArray[np.floating]
@@ -105,8 +108,9 @@ def typical(left: Candidates, sampling: Sampling) -> Candidates:
 
 def top_n_sigma(left: Candidates, sampling: Sampling) -> Candidates:
     """Keep the logits within n standard deviations of the highest (Tang et al., 2024)."""
-    present = left.logits[left.logits > -np.inf]
-    floor = present.max() - sampling.top_n_sigma * present.std(dtype=np.float64)
+    highest = left.logits.max()
+    present = left.logits[left.logits > highest - MAX_SPAN]
+    floor = highest - sampling.top_n_sigma * present.std(dtype=np.float64)
     return left.keep(left.logits >= floor, left.size)
 
 

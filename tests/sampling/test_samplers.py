@@ -181,6 +181,18 @@ def test_a_word_that_is_a_breaker_is_not_penalised():
     assert free.prob(5) == pytest.approx(1 / 9)
 
 
+def test_a_forbidden_token_counts_no_more_than_a_masked_one_for_top_n_sigma():
+    logits = np.random.default_rng(7).normal(0, 3, 200).astype(np.float32)
+    masked = logits.copy()
+    masked[3] = -np.inf
+    forbidding = Sampling(temperature=1.0, top_n_sigma=1.0, bias={3: -1000.0})
+    left = Sampler(forbidding, 0, tokens_of([0])).distribution(logits)
+    right = Sampler(Sampling(temperature=1.0, top_n_sigma=1.0), 0, tokens_of([0])).distribution(
+        masked
+    )
+    assert left.ids.tolist() == right.ids.tolist()
+
+
 def test_the_coin_of_a_position_is_a_number_of_its_own():
     dice = Dice(7)
     coins = [dice.coin(at) for at in range(2000)]
