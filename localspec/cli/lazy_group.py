@@ -65,10 +65,10 @@ class LazyGroup(click.Group):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-        named = (f"{alias} is {name}" for alias, name in ALIASES.items())
+        named = (f"{alias} ({name})" for alias, name in ALIASES.items())
         with formatter.indentation():
             formatter.write_paragraph()
-            formatter.write_text(f"Also: {', '.join(named)}.")
+            formatter.write_text(f"Other names: {', '.join(named)}.")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         commands = [

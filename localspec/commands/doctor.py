@@ -40,7 +40,9 @@ class DoctorOptions:
     rebuild: str | None = option(
         TEXT, "New build of the engine: cuda, hip, vulkan, metal, cpu or auto.", "KIND"
     )
-    build: bool = flag("Compilation, even where the engine's makers offer a build.")
+    build: bool = flag(
+        "With --fix or --rebuild, compilation even where the engine's makers offer a build."
+    )
     workers: str | None = workers.workers()
     json: bool = flag("Findings as JSON.")
     # With a value or without one.
@@ -52,7 +54,8 @@ class DoctorOptions:
             "flag_value": REPORT,
             "default": None,
             "metavar": "[FILE]",
-            "help": f"File for an issue, without private texts: {REPORT}, or -.",
+            "help": "File to write for an issue, without private texts; -: standard output. "
+            f"Alone, {REPORT}.",
         },
     )
 

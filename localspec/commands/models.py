@@ -186,7 +186,8 @@ class ShowOptions:
 def show(context: click.Context, name: str) -> None:
     """Describe a model of the catalogue, or one that was pulled.
 
-    Says where its files come from, which of them are here, and how it agrees with its draft model.
+    It says where its files come from, which of them are here, and how it agrees with its draft
+    model.
     """
     bare = name.partition(":")[0]
     pulled = store.find(name)

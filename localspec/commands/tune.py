@@ -34,8 +34,9 @@ class TuneOptions:
 def tune(context: click.Context, model: str) -> None:
     """Measure what forwards and drafts take on this machine, and remember it.
 
-    Depths are chosen by this. It is measured for about a second when a pair is first loaded, and
-    goes on being learned; this is for a better beginning. Let nothing else run meanwhile.
+    The length of drafts is chosen by these costs. Loading a pair for the first time measures them
+    for about a second, and replies correct them; this measures longer, so that the first replies
+    are faster. Let nothing else run meanwhile.
     """
     options, seconds = read(context, LoadingOptions), read(context, TuneOptions).seconds
     request = make_loading(options)

@@ -100,3 +100,13 @@ def test_a_script_that_a_workflow_runs_is_there(workflow):
     for step in steps(workflow):
         for script in re.findall(r"scripts/[\w-]+(?:/[\w.-]+)?", step.get("run", "")):
             assert (ROOT / script).is_file(), script
+
+
+def test_the_readme_of_a_package_leads_nowhere_but_to_the_repository():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    absolute = RELEASE["absolute"](text, "https://example.com/a/b", "v9")
+    links = re.findall(r'\]\(([^)\s]+)|\bsrc(?:set)?="([^"]+)', absolute)
+    addresses = [link or picture for link, picture in links]
+    assert "https://example.com/a/b/blob/v9/docs/exactness.md" in addresses
+    assert "https://example.com/a/b/raw/v9/docs/pictures/chat.svg" in addresses
+    assert not [address for address in addresses if not address.startswith(("https://", "#"))]
