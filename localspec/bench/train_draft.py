@@ -18,7 +18,7 @@ from localspec.backend_spec import files_of
 from localspec.bench import machine
 from localspec.bench.drafter_verdict import TRAINED, judge
 from localspec.bench.report import WIDTH, Report, verdict_table
-from localspec.bench.training_run import TrainingRun, shares
+from localspec.bench.training_run import TEXTS, Learned, shares, train_apart, working_seconds
 from localspec.commands.progress_bar import duration
 from localspec.errors import LocalSpecError, UsageError
 from localspec.footprint import Footprint
@@ -32,7 +32,6 @@ from localspec.system.fingerprint import digest, installed
 from localspec.system.signals import leaving
 from localspec.training.support import require_trainable
 from localspec.training.texts import TextStore
-from localspec.training.working import be_modest
 
 KIND = "eagle3"
 VERDICT_SECONDS = 150.0  # of the budget at most, for `bench`
@@ -69,6 +68,15 @@ class TrainingRequest:
         return trained.folder() / trained.key_of(self.files.path) / name
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What lies in the folder of a training whose time is over."""
+
+    folder: Path
+    store: TextStore
+    learned: Learned
+
+
 def train_draft(request: TrainingRequest) -> None:
     """Train until the budget is spent, judge, and keep or delete the drafter."""
     files = request.files
@@ -76,16 +84,15 @@ def train_draft(request: TrainingRequest) -> None:
     require_trainable(files)
     folder = folders.cache() / "training" / trained.key_of(files.path)
     with alone(folder), leaving():
-        be_modest()
-        run = TrainingRun.open(files, folder, request.budget - request.verdict_seconds)
-        if run.store.texts:
-            click.echo(f"{folder} has a training of {duration(run.work.seconds)}: it goes on")
+        if worked := working_seconds(folder):
+            click.echo(f"{folder} has a training of {duration(worked)}: it goes on")
         try:
-            run.go_on(request.text)
+            time = request.budget - request.verdict_seconds
+            learned = train_apart(files, folder, time, request.text)
         except (KeyboardInterrupt, SystemExit):
-            click.echo("stopped: the same command goes on from here", err=True)
+            click.echo(f"stopped: {AGAIN} goes on from here", err=True)
             raise
-        conclude(request, run)
+        conclude(request, Training(folder, TextStore(folder / TEXTS), learned))
 
 
 def require_undrafted(files: ModelFiles, footprint: Footprint) -> None:
@@ -129,67 +136,69 @@ def exported(files: ModelFiles, folder: Path, format: str, out: Path) -> None:
 
 
 def conclude(
-    request: TrainingRequest, run: TrainingRun, judge: Judge = judge, export: Export = exported
+    request: TrainingRequest, training: Training, judge: Judge = judge, export: Export = exported
 ) -> None:
     """Judge the drafter; keep it as the model's own if it pays, else delete it."""
     drafter = request.drafter
     drafter.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=drafter.parent) as folder:
         candidate = Path(folder) / drafter.name
-        export(run.files, run.folder, request.own_format, candidate)
-        click.echo(summary(run))
-        report = judge(run.files, candidate, run.store, request.verdict_seconds)
+        export(request.files, training.folder, request.own_format, candidate)
+        click.echo(summary(training))
+        report = judge(request.files, candidate, training.store, request.verdict_seconds)
         verdict = report.verdict
         if verdict:
             click.echo(f"\n{fill(verdict.text, WIDTH)}\n\n{verdict_table(verdict, TRAINED)}\n")
         if report.outcome.interrupted or not verdict or verdict.drafter_pays is None:
             raise LocalSpecError(f"there is no verdict: {AGAIN} judges once more")
-        record = json.dumps(record_of(run, candidate, report), indent=1)
+        record = json.dumps(record_of(request, training, candidate, report), indent=1)
         if not verdict.drafter_pays:
-            write(run.folder / "record.json", record)
-            click.echo(f"It was deleted. What it learned is in {run.folder}:")
+            write(training.folder / "record.json", record)
+            click.echo(f"It was deleted. What it learned is in {training.folder}:")
             click.echo(f"{AGAIN} and a larger --budget goes on from there.")
             return
         shutil.rmtree(drafter) if drafter.is_dir() else drafter.unlink(missing_ok=True)
         candidate.rename(drafter)
     write(drafter.with_name(f"{drafter.name}.json"), record)
-    trained.keep(run.files.path, drafter)
+    trained.keep(request.files.path, drafter)
     taken = size(sum(file.stat().st_size for file in files_of(drafter)))
-    click.echo(f"{drafter} ({taken}) drafts for {run.files.path.name} from now on.")
+    click.echo(f"{drafter} ({taken}) drafts for {request.files.path.name} from now on.")
     if request.out and request.out != drafter:
-        export(run.files, run.folder, request.format, request.out)
+        export(request.files, training.folder, request.format, request.out)
         click.echo(f"{request.out} is the same for another engine.")
 
 
-def summary(run: TrainingRun) -> str:
+def summary(training: Training) -> str:
     """Tell what was trained on, and what came of it."""
-    count, tokens = run.store.counts.total(), run.store.tokens.total()
-    lines = f"trained for {run.step:,} steps on {count:,} texts, {tokens:,} tokens"
-    if run.measured:
-        last = run.measured[-1]
+    count, tokens = training.store.counts.total(), training.store.tokens.total()
+    lines = f"trained for {training.learned.step:,} steps on {count:,} texts, {tokens:,} tokens"
+    if training.learned.measured:
+        last = training.learned.measured[-1]
         lines += (
             f"\naccepted of its drafts by position, on texts that are held out: "
             f"{shares(last.greedy)} greedy, {shares(last.sampled)} at temperature 1"
         )
-    return f"{lines}\nended early: {run.note}" if run.note else lines
+    return f"{lines}\nended early: {training.learned.note}" if training.learned.note else lines
 
 
-def record_of(run: TrainingRun, drafter: Path, report: Report) -> dict[str, object]:
+def record_of(
+    request: TrainingRequest, training: Training, drafter: Path, report: Report
+) -> dict[str, object]:
     """Describe a training, so that anybody can judge it and do it again."""
     assert report.verdict is not None
     return {
         "format": 1,
         "kind": KIND,
         "command": machine.command("localspec"),
-        "target": sums(weight_files(run.files.engine, run.files.path)),
+        "target": sums(weight_files(request.files.engine, request.files.path)),
         "drafter": sums(files_of(drafter)),
-        "texts": run.store.counts,
-        "tokens": run.store.tokens,
-        "held_out": sum(text.held_out for text in run.store.texts),
-        "texts_sha256": digest(run.store.place, large=True),
-        "steps": run.step,
-        "working_seconds": round(run.work.seconds),
-        "accepted": [held_out._asdict() for held_out in run.measured],
+        "texts": training.store.counts,
+        "tokens": training.store.tokens,
+        "held_out": sum(text.held_out for text in training.store.texts),
+        "texts_sha256": digest(training.store.place, large=True),
+        "steps": training.learned.step,
+        "working_seconds": round(working_seconds(training.folder)),
+        "accepted": [held_out._asdict() for held_out in training.learned.measured],
         "verdict": asdict(report.verdict),
         "versions": [machine.versions(), *installed(("torch", "gguf"))],
         "machine": machine.machine(),

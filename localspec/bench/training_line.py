@@ -21,14 +21,17 @@ class TrainingLine:
     work: WorkTime
     out: TextIO = field(default_factory=lambda: sys.stderr)
     clock: Callable[[], float] = time.monotonic
-    _shown: float = -LOG_SECONDS
+    _shown: float = 0.0
+    _phase: str = ""
 
-    def __call__(self, doing: str) -> None:
+    def __call__(self, phase: str, state: str = "") -> None:
+        """Show a phase when it begins, and its state now and then."""
         lively, now = self.out.isatty(), self.clock()
-        if now - self._shown < (LIVE_SECONDS if lively else LOG_SECONDS):
+        pause = LIVE_SECONDS if lively else LOG_SECONDS
+        if phase == self._phase and now - self._shown < pause:
             return
-        self._shown = now
-        line = f"{self.bar()}: {doing}"
+        self._shown, self._phase = now, phase
+        line = f"{self.bar()}: {phase}{state and ', '}{state}"
         self.out.write(f"\r{line}\033[K" if lively else f"{line}\n")
         self.out.flush()
 

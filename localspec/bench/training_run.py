@@ -1,30 +1,37 @@
 """The phases of a training: texts, what the model makes of them, and the drafter.
 
-All of it lies in a folder, so that a training that was stopped goes on from there.
+All of it lies in a folder, so that a training that was stopped goes on from there. It works in a
+process of its own, so that what is measured afterwards has the usual priority and all memory.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.backend import Options
 from localspec.bench.training_line import TrainingLine
+from localspec.errors import BackendError, LocalSpecError
 from localspec.models.locate import ModelFiles
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.runtime import Runtime
 from localspec.system import kept_json
 from localspec.system.atomic_write import write
+from localspec.system.signals import leaving
 from localspec.tokens import tokens_of
 from localspec.training import writing
 from localspec.training.record import Text, record, recorded_tokens
 from localspec.training.texts import FILED, WRITTEN, TextStore, pieces, read_texts
-from localspec.training.working import WorkTime
+from localspec.training.working import WorkTime, be_modest
 
 if TYPE_CHECKING:
     from localspec.training.loop import Report
@@ -37,38 +44,80 @@ MAX_WRITTEN_TOKENS = 2_000_000
 MAX_RECORDED_BYTES = 8 << 30
 SLOTS, TEXT_CONTEXT = 8, 1024  # texts that are written at once, and tokens of each
 SAVE_SECONDS = 5.0
+TEXTS = "texts.jsonl"
 
 
-@dataclass(slots=True)
-class TrainingRun:
-    """One training of a drafter for a model, as far as it has come."""
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The state of a training when its time was over."""
 
-    files: ModelFiles
-    folder: Path
-    work: WorkTime
-    store: TextStore
-    line: TrainingLine
     step: int = 0
-    measured: list[HeldOut] = field(default_factory=list)  # in this run
+    measured: tuple[HeldOut, ...] = ()  # in the last run
     note: str = ""  # why it ended before its time
-    _saved: float = 0.0
 
-    @classmethod
-    def open(cls, files: ModelFiles, folder: Path, budget: float) -> TrainingRun:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        spent = 0.0
-        with suppress(OSError, ValueError, KeyError):
-            spent = float(kept_json.read(folder / "time.json")["seconds"])
-        work = WorkTime(budget, spent)
-        line = work.tell = TrainingLine(work)
-        return cls(files, folder, work, TextStore(folder / "texts.jsonl"), line)
 
-    def go_on(self, path: Path | None) -> None:
+def train_apart(files: ModelFiles, folder: Path, budget: float, path: Path | None) -> Learned:
+    """Train in another process, of low priority; it ends with this one."""
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=train_here, args=(sender, files, folder, budget, path))
+    process.start()
+    sender.close()
+    try:
+        learned: Learned | LocalSpecError = receiver.recv()
+    except EOFError:
+        process.join()
+        raise BackendError(f"the training ended with {process.exitcode}") from None
+    finally:
+        process.terminate()
+        process.join()
+    if isinstance(learned, LocalSpecError):
+        raise learned
+    return learned
+
+
+def train_here(
+    sender: Connection, files: ModelFiles, folder: Path, budget: float, path: Path | None
+) -> None:
+    """Train in this process, and send what came of it; state is saved however it ends."""
+    be_modest()
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    with suppress(KeyboardInterrupt, SystemExit), leaving():
+        try:
+            sender.send(TrainingRun(files, folder, budget).go_on(path))
+        except LocalSpecError as error:
+            sender.send(error)
+
+
+def end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def working_seconds(folder: Path) -> float:
+    """Read how long a training in a folder has worked."""
+    with suppress(OSError, ValueError, KeyError):
+        return float(kept_json.read(folder / "time.json")["seconds"])
+    return 0.0
+
+
+class TrainingRun:
+    """One run of a training, from where the last one stopped."""
+
+    def __init__(self, files: ModelFiles, folder: Path, budget: float) -> None:
+        self.files, self.folder = files, folder
+        self.store = TextStore(folder / TEXTS)
+        self.work = WorkTime(budget, working_seconds(folder))
+        self.line = self.work.tell = TrainingLine(self.work)
+        self._saved = 0.0
+
+    def go_on(self, path: Path | None) -> Learned:
         """Do what is left of all phases, as far as the time goes."""
         try:
             self._gather(path)
             self._record()
-            self._train()
+            return self._train()
         finally:
             self._save()
             self.line.close()
@@ -94,7 +143,7 @@ class TrainingRun:
             for text in texts:
                 self.store.add(text, WRITTEN)
                 self._file(filed, min(tokens[WRITTEN], MAX_FILE_TOKENS))
-                self._tell(f"the model writes, {tokens[WRITTEN]:,} tokens so far")
+                self._tell("the model writes", f"{tokens[WRITTEN]:,} tokens so far")
                 if self._written_enough():
                     return
 
@@ -119,22 +168,25 @@ class TrainingRun:
                 recorded = next(recording, None)
                 if recorded is None:
                     return
-                self._tell(f"the model reads, {recorded:,} of {tokens:,} tokens")
+                self._tell("the model reads", f"{recorded:,} of {tokens:,} tokens")
 
-    def _train(self) -> None:
+    def _train(self) -> Learned:
         from localspec.training.loop import train  # only here: it needs torch
 
+        learned = Learned()
         with closing(train(self.files, self.folder, self.work.breathe)) as steps:
             for report in steps:
-                self.step, self.note = report.step, report.note
-                if report.held_out and report.held_out not in self.measured[-1:]:
-                    self.measured.append(report.held_out)
-                self._tell(progress(report))
+                measured = learned.measured
+                if report.held_out and report.held_out not in measured[-1:]:
+                    measured = (*measured, report.held_out)
+                learned = Learned(report.step, measured, report.note)
+                self._tell("the head learns", progress(report))
                 if not self.work.left:
-                    return
+                    break
+        return learned
 
-    def _tell(self, doing: str) -> None:
-        self.line(doing)
+    def _tell(self, phase: str, state: str) -> None:
+        self.line(phase, state)
         if self.work.seconds - self._saved > SAVE_SECONDS:
             self._save()
 

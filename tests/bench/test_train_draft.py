@@ -11,18 +11,25 @@ import pytest
 from localspec.bench.report import Report
 from localspec.bench.setup import Setup
 from localspec.bench.timed_run import Outcome
-from localspec.bench.train_draft import TrainingRequest, conclude, require_place, require_undrafted
+from localspec.bench.train_draft import (
+    Training,
+    TrainingRequest,
+    conclude,
+    require_place,
+    require_undrafted,
+)
 from localspec.bench.training_line import TrainingLine
-from localspec.bench.training_run import TrainingRun
+from localspec.bench.training_run import TEXTS, Learned, TrainingRun, train_apart, working_seconds
 from localspec.bench.verdict import Drafter, judge
 from localspec.cli import run
 from localspec.commands.options.duration import seconds_in
-from localspec.errors import LocalSpecError, UsageError
+from localspec.errors import BackendError, LocalSpecError, UsageError
 from localspec.models import trained
 from localspec.models.locate import ModelFiles, locate
+from localspec.system.atomic_write import write
 from localspec.tokens import tokens_of
 from localspec.training.record import Text
-from localspec.training.texts import WRITTEN
+from localspec.training.texts import WRITTEN, TextStore
 from localspec.training.working import WorkTime
 from tests import engines
 from tests.backends.gguf_copies import copied
@@ -37,14 +44,17 @@ def model(tmp_path):
 
 
 @pytest.fixture
-def training(model, tmp_path, monkeypatch):
-    """A training of a few texts, in a home of its own."""
+def training(tmp_path, monkeypatch):
+    """A training of one text, in a home of its own."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    files = ModelFiles("llamacpp", model)
-    training = TrainingRun.open(files, tmp_path / "training", 60.0)
-    training.store.add(Text(tokens_of([1, 2, 3]), 1), WRITTEN)
-    training.step = 1200
-    return training
+    store = TextStore(tmp_path / "training" / TEXTS)
+    store.add(Text(tokens_of([1, 2, 3]), 1), WRITTEN)
+    return Training(tmp_path / "training", store, Learned(1200, note="it knows enough"))
+
+
+@pytest.fixture
+def files(model):
+    return ModelFiles("llamacpp", model)
 
 
 def judged(auto, lookup=1.1, noise=0.0):
@@ -60,19 +70,19 @@ def exported(files, folder, format, out):
     out.write_text(format)
 
 
-def request(training, **changes):
-    return replace(TrainingRequest(training.files, 60.0, None, "", None), **changes)
+def request(files, **changes):
+    return replace(TrainingRequest(files, 60.0, None, "", None), **changes)
 
 
-def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, capsys):
-    model = training.files.path
+def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, files, capsys):
+    model = files.path
     assert locate(str(model)).draft is None
-    conclude(request(training), training, judged(1.4), exported)
+    conclude(request(files), training, judged(1.4), exported)
     drafter = locate(str(model)).draft
     assert drafter.read_text() == "gguf"
     assert drafter.name == "eagle3-mine.gguf"
     printed = capsys.readouterr().out
-    assert "trained for 1,200 steps on 1 texts, 3 tokens" in printed
+    assert "trained for 1,200 steps on 1 texts, 3 tokens\nended early: it knows" in printed
     assert "Keep it." in printed
     assert f"{drafter} (1 MiB) drafts for mine.gguf from now on" in printed
     record = json.loads(drafter.with_name(f"{drafter.name}.json").read_text())
@@ -91,9 +101,9 @@ def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, capsys)
 
 
 @pytest.mark.parametrize("auto", [1.1, 0.8])
-def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, auto, capsys):
-    conclude(request(training), training, judged(auto), exported)
-    assert locate(str(training.files.path)).draft is None
+def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, files, auto, capsys):
+    conclude(request(files), training, judged(auto), exported)
+    assert locate(str(files.path)).draft is None
     printed = capsys.readouterr().out
     assert "So it is not kept." in printed
     assert "It was deleted." in printed
@@ -103,18 +113,18 @@ def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, auto,
     assert left == []
 
 
-def test_a_drafter_from_before_stays_where_a_later_one_does_not_pay(training):
-    conclude(request(training), training, judged(1.4), exported)
-    drafter = locate(str(training.files.path)).draft
+def test_a_drafter_from_before_stays_where_a_later_one_does_not_pay(training, files):
+    conclude(request(files), training, judged(1.4), exported)
+    drafter = locate(str(files.path)).draft
     drafter.write_text("the first")
-    conclude(request(training), training, judged(0.9), exported)
-    assert locate(str(training.files.path)).draft.read_text() == "the first"
-    conclude(request(training), training, judged(1.5), exported)
-    assert locate(str(training.files.path)).draft.read_text() == "gguf"
+    conclude(request(files), training, judged(0.9), exported)
+    assert locate(str(files.path)).draft.read_text() == "the first"
+    conclude(request(files), training, judged(1.5), exported)
+    assert locate(str(files.path)).draft.read_text() == "gguf"
 
 
 @pytest.mark.parametrize("why", ["interrupted", "unsteady", "too slow"])
-def test_nothing_is_kept_or_learned_in_vain_without_a_verdict(training, why):
+def test_nothing_is_kept_or_learned_in_vain_without_a_verdict(training, files, why):
     def unjudged(*_):
         made = judged(1.4, noise=2.0 if why == "unsteady" else 0.0)()
         if why == "too slow":
@@ -122,45 +132,47 @@ def test_nothing_is_kept_or_learned_in_vain_without_a_verdict(training, why):
         return replace(made, outcome=replace(made.outcome, interrupted=why == "interrupted"))
 
     with pytest.raises(LocalSpecError, match="the same command judges once more"):
-        conclude(request(training), training, unjudged, exported)
-    assert locate(str(training.files.path)).draft is None
+        conclude(request(files), training, unjudged, exported)
+    assert locate(str(files.path)).draft is None
 
 
-def test_a_drafter_is_written_for_another_engine_too(training, tmp_path, capsys):
+def test_a_drafter_is_written_for_another_engine_too(training, files, tmp_path, capsys):
     out = tmp_path / "for-a-mac"
-    conclude(request(training, format="mlx", out=out), training, judged(1.4), exported)
+    conclude(request(files, format="mlx", out=out), training, judged(1.4), exported)
     assert out.read_text() == "mlx"
-    assert locate(str(training.files.path)).draft.read_text() == "gguf"
+    assert locate(str(files.path)).draft.read_text() == "gguf"
     assert f"{out} is the same for another engine" in capsys.readouterr().out
 
 
-def test_a_drafter_is_not_that_of_another_model_with_the_same_name(training, model):
-    conclude(request(training), training, judged(1.4), exported)
+def test_a_drafter_is_not_that_of_another_model_with_the_same_name(training, files, model):
+    conclude(request(files), training, judged(1.4), exported)
     copied(engines.tiny("llama", seed=3), model)
     assert locate(str(model)).draft is None
 
 
-def test_a_drafter_that_was_removed_drafts_no_more(training):
-    conclude(request(training), training, judged(1.4), exported)
-    locate(str(training.files.path)).draft.unlink()
-    assert locate(str(training.files.path)).draft is None
+def test_a_drafter_that_was_removed_drafts_no_more(training, files):
+    conclude(request(files), training, judged(1.4), exported)
+    locate(str(files.path)).draft.unlink()
+    assert locate(str(files.path)).draft is None
 
 
-def test_places_where_something_lies_are_refused_but_for_the_drafter_itself(training, tmp_path):
+def test_places_where_something_lies_are_refused_but_for_the_drafter_itself(
+    training, files, tmp_path
+):
     out = tmp_path / "mine-eagle3.gguf"
-    conclude(request(training, out=out), training, judged(1.4), exported)
-    require_place(request(training, out=out))
+    conclude(request(files, out=out), training, judged(1.4), exported)
+    require_place(request(files, out=out))
     for changes, fault in (
-        ({"out": training.files.path}, "is there already"),
+        ({"out": files.path}, "is there already"),
         ({"format": "onnx"}, "known: gguf, mlx"),
         ({"format": "mlx"}, "--to mlx needs --out"),
     ):
         with pytest.raises(UsageError, match=fault):
-            require_place(request(training, **changes))
+            require_place(request(files, **changes))
 
 
-def test_models_that_something_drafts_for_are_refused(training, tmp_path):
-    files, footprint = training.files, locate_footprint(training.files.path)
+def test_models_that_something_drafts_for_are_refused(training, files, tmp_path):
+    files, footprint = files, locate_footprint(files.path)
     require_undrafted(files, footprint)
     with pytest.raises(UsageError, match=r"pulled with a drafter, other\.gguf"):
         require_undrafted(replace(files, draft=tmp_path / "other.gguf"), footprint)
@@ -200,19 +212,28 @@ def test_the_time_worked_counts_over_runs_and_the_bar_shows_what_is_left():
     work = WorkTime(7200, 1800, lambda: False, lambda: now[0])
     out = io.StringIO()
     line = TrainingLine(work, out, lambda: now[0])
-    line("the model writes, 12,000 tokens so far")
-    line("this comes too early")
+    line("the model writes", "12,000 tokens so far")
+    line("the model writes", "12,001 tokens so far")  # too early for another line
     now[0] = 1800.0
-    line("step 1,200, 36/32/29/28% accepted")
+    line("the model writes", "24,000 tokens so far")
+    line("the head learns", "step 1")
     assert out.getvalue().splitlines() == [
         "[######                  ]  25%, 1.5 h left: the model writes, 12,000 tokens so far",
-        "[############            ]  50%, 1.0 h left: step 1,200, 36/32/29/28% accepted",
+        "[############            ]  50%, 1.0 h left: the model writes, 24,000 tokens so far",
+        "[############            ]  50%, 1.0 h left: the head learns, step 1",
     ]
 
 
-def test_a_training_knows_how_long_it_has_worked(training, tmp_path):
-    training.work._spent = 1234.0
-    training._save()
-    again = TrainingRun.open(training.files, training.folder, 3600.0)
-    assert again.work.seconds == pytest.approx(1234, abs=60)
-    assert len(again.store.texts) == 1
+def test_a_training_knows_how_long_it_has_worked(training, files):
+    write(training.folder / "time.json", '{"seconds": 1234.5}')
+    run = TrainingRun(files, training.folder, 3600.0)
+    assert run.work.seconds == pytest.approx(1234.5, abs=60)
+    assert len(run.store.texts) == 1
+    run._save()
+    assert working_seconds(training.folder) >= 1234.5
+
+
+def test_a_training_whose_process_dies_tells_so(files, tmp_path):
+    (tmp_path / TEXTS).mkdir(parents=True)  # no file: a defect, which ends the process
+    with pytest.raises(BackendError, match="the training ended with 1"):
+        train_apart(files, tmp_path, 1.0, None)
