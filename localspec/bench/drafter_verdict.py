@@ -17,7 +17,7 @@ from localspec.models.locate import ModelFiles
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.training.record import Text
-from localspec.training.texts import FILED, WRITTEN, TextStore
+from localspec.training.texts import FILED, KEPT, WRITTEN, TextStore
 
 TRAINED = Drafter("the trained head", "So it is not kept.")
 OWN = 4  # texts of each source that are held out
@@ -44,7 +44,7 @@ def judge(files: ModelFiles, drafter: Path, store: TextStore, seconds: float) ->
 def held_out(store: TextStore) -> list[Question]:
     """Ask what is held out of the training; of the user's files the beginnings of pieces."""
     asked = []
-    for source in (FILED, WRITTEN):
+    for source in (KEPT, FILED, WRITTEN):
         texts = [text for text in store.from_source(source) if text.held_out]
         asked += [question(source, number, text) for number, text in enumerate(texts[:OWN], 1)]
     return asked

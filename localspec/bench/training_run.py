@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,7 +31,15 @@ from localspec.system.signals import leaving
 from localspec.tokens import tokens_of
 from localspec.training import writing
 from localspec.training.record import Text, record, recorded_tokens
-from localspec.training.texts import FILED, WRITTEN, TextStore, pieces, read_texts
+from localspec.training.texts import (
+    FILED,
+    KEPT,
+    WRITTEN,
+    TextStore,
+    kept_replies,
+    pieces,
+    read_texts,
+)
 from localspec.training.working import WorkTime, be_modest
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
 
 WRITE_UNTIL, RECORD_UNTIL = 0.4, 0.6  # shares of the time, at which the next phase begins
 LEAST_TEXTS = 16  # that are written in any case: one of them is held out
-MAX_FILE_TOKENS = 1_000_000  # of the user's own files
+MAX_READ_TOKENS = 1_000_000  # of the user's files and kept replies
 MAX_WRITTEN_TOKENS = 2_000_000
 MAX_RECORDED_BYTES = 8 << 30
 SLOTS, TEXT_CONTEXT = 8, 1024  # texts that are written at once, and tokens of each
@@ -123,34 +132,33 @@ class TrainingRun:
             self.line.close()
 
     def _gather(self, path: Path | None) -> None:
-        """Have the model write, and read as much of the user's files beside, then the rest."""
+        """Have the model write, and read as much of the user's texts beside, then the rest."""
         if path is None and self._written_enough():
             return
         options = Options(slots=SLOTS, context=SLOTS * TEXT_CONTEXT, shared=True)
         loading = Loading(options, proposer="none", backend=self.files.engine)
         alone = PairFiles.for_target(self.files, None, self.files.engine, alone=True)
         with load_pair(alone, loading) as runtime:
-            begin = tokens_of(runtime.started([]))
-            texts = read_texts(path) if path else ()
-            filed = pieces(texts, runtime.tokenizer.encode, begin)
+            others = texts_of_others(runtime, path)
             if not self._written_enough():
-                self._write(runtime, filed)
-            self._file(filed, MAX_FILE_TOKENS)
+                self._write(runtime, others)
+            self._read(others, MAX_READ_TOKENS)
 
-    def _write(self, runtime: Runtime, filed: Iterator[Text]) -> None:
+    def _write(self, runtime: Runtime, others: Iterator[tuple[Text, str]]) -> None:
         begun, tokens = self.store.counts[WRITTEN], self.store.tokens
         with closing(writing.write(runtime, begun, self.work.breathe)) as texts:
             for text in texts:
                 self.store.add(text, WRITTEN)
-                self._file(filed, min(tokens[WRITTEN], MAX_FILE_TOKENS))
+                self._read(others, min(tokens[WRITTEN], MAX_READ_TOKENS))
                 self._tell("the model writes", f"{tokens[WRITTEN]:,} tokens so far")
                 if self._written_enough():
                     return
 
-    def _file(self, filed: Iterator[Text], most: int) -> None:
-        """Add pieces of the user's files until so many tokens of them are there."""
-        while self.store.tokens[FILED] < most and (piece := next(filed, None)):
-            self.store.add(piece, FILED)
+    def _read(self, others: Iterator[tuple[Text, str]], most: int) -> None:
+        """Add texts of others until so many of their tokens are there."""
+        tokens = self.store.tokens
+        while tokens.total() - tokens[WRITTEN] < most and (other := next(others, None)):
+            self.store.add(*other)
 
     def _written_enough(self) -> bool:
         enough = self.store.tokens[WRITTEN] > MAX_WRITTEN_TOKENS or self._late(WRITE_UNTIL)
@@ -193,6 +201,15 @@ class TrainingRun:
     def _save(self) -> None:
         self._saved = self.work.seconds
         write(self.folder / "time.json", json.dumps({"seconds": self._saved}))
+
+
+def texts_of_others(runtime: Runtime, path: Path | None) -> Iterator[tuple[Text, str]]:
+    """Yield the pieces of kept replies, then those of the user's files, each with its source."""
+    encode, begin = runtime.tokenizer.encode, tokens_of(runtime.started([]))
+    for piece in pieces(kept_replies(), partial(encode, special=True), begin):
+        yield piece, KEPT
+    for piece in pieces(read_texts(path) if path else (), encode, begin):
+        yield piece, FILED
 
 
 def progress(report: Report) -> str:

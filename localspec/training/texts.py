@@ -7,18 +7,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from localspec.corpus import files, replies
+from localspec.corpus.segment import Key
 from localspec.tokens import Tokens, tokens_of
 from localspec.training.record import Text
 
 PIECE = 512  # tokens of a text that is read from a file
 LEAST_PIECE = 32  # tokens of a file's last piece: less says little
-MAX_FILE_BYTES = 4 << 20  # larger files are data rather than texts
 HELD_OUT = 16  # one text of so many is never trained on
-WRITTEN, FILED = "written", "file"  # where texts come from
+WRITTEN, FILED, KEPT = "written", "file", "kept reply"  # where texts come from
 
 
 def is_held_out(key: bytes) -> bool:
@@ -71,28 +73,26 @@ class TextStore:
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Read a file, or the files below a folder that are texts, hidden ones left out.
+    """Read a file, or the files below a folder that are texts, as `--corpus` does.
 
     Those of a folder come in an order without meaning, so that the first of them stand for all.
     """
-    files = [path] if path.is_file() else sorted(shown_files(path), key=shuffled)
-    for file in files:
-        try:
-            raw = file.read_bytes() if file.stat().st_size <= MAX_FILE_BYTES else b""
-        except OSError:
-            continue
-        if raw and b"\0" not in raw:
-            yield raw.decode("utf-8", errors="replace")
+    if path.is_file():
+        yield path.read_text(encoding="utf-8", errors="replace")
+        return
+    for key in sorted(files.listing(path).keys, key=shuffled):
+        yield files.text_of(key)
 
 
-def shown_files(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(root, name) for name in names if not name.startswith("."))
+def kept_replies() -> Iterator[str]:
+    """Read the replies that `--learn` keeps, the newest first."""
+    for _, _, path in sorted(replies.replies(replies.folder()), reverse=True):
+        with suppress(OSError):  # it has just gone
+            yield path.read_text(encoding="utf-8", errors="replace")
 
 
-def shuffled(path: Path) -> bytes:
-    return hashlib.sha256(os.fsencode(path)).digest()
+def shuffled(key: Key) -> bytes:
+    return hashlib.sha256(os.fsencode(key[0])).digest()
 
 
 def pieces(texts: Iterable[str], encode: Callable[[str], Tokens], begin: Tokens) -> Iterator[Text]:

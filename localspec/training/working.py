@@ -15,15 +15,15 @@ LOOK_SECONDS = 2.0  # between two looks at what others do
 QUIET_SECONDS = 5.0  # without a request, after which work goes on
 BUSY = 0.1  # processors that somebody else's reply takes at least; one that waits takes none
 ANSWERING = frozenset(("serve", "chat", "run", "generate"))  # commands that answer
-NICE, SPINS = 15, "1000"
+NICE = 15
 
 
 def be_modest() -> None:
     """Give way to every other program that wants the processors; call it before engines load.
 
-    Threads that wait for each other by spinning would take them all the same.
+    Threads that spin while they wait for each other would take them all the same.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     lower = psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else NICE
     with suppress(psutil.Error):
         psutil.Process().nice(lower)

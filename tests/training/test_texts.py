@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from itertools import islice
 
 import numpy as np
 
 import localspec
+from localspec.corpus import replies
 from localspec.tokens import tokens_of
 from localspec.training.record import Text
 from localspec.training.texts import (
@@ -17,6 +19,7 @@ from localspec.training.texts import (
     PIECE,
     WRITTEN,
     TextStore,
+    kept_replies,
     pieces,
     read_texts,
 )
@@ -65,8 +68,20 @@ def test_a_folder_gives_its_texts_without_what_is_hidden_or_no_text(tmp_path):
     (folder / ".d").write_text("hidden")
     (folder / "picture").write_bytes(b"PNG\0\1")
     (folder / "empty").touch()
-    assert sorted(read_texts(folder)) == ["one", "two"]
+    assert sorted(filter(None, read_texts(folder))) == ["one", "two"]
     assert list(read_texts(folder / "b.md")) == ["two"]
+
+
+def test_replies_that_were_kept_are_read_the_newest_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert list(kept_replies()) == []
+    kept = replies.KeptReplies(replies.folder())
+    for at, text in enumerate(("older", "newer")):
+        kept.keep(text)
+        for path in replies.folder().glob("*.txt"):
+            if path.read_text() == text:
+                os.utime(path, (at, at))
+    assert list(kept_replies()) == ["newer", "older"]
 
 
 def test_files_are_cut_into_pieces_behind_the_first_token_of_a_text():
