@@ -65,7 +65,7 @@ class TrainingRequest:
         if self.out and self.format in ("", self.own_format):
             return self.out
         name = f"{KIND}-{self.files.path.stem}{'.gguf' if self.own_format == 'gguf' else ''}"
-        return trained.folder() / trained.key_of(self.files.path) / name
+        return trained.drafters_folder() / trained.key_of(self.files.path) / name
 
 
 @dataclass(frozen=True, slots=True)

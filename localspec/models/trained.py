@@ -11,7 +11,7 @@ from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 
-def folder() -> Path:
+def drafters_folder() -> Path:
     return folders.data() / "trained"
 
 
@@ -22,7 +22,7 @@ def key_of(target: Path) -> str:
 
 def drafter_of(target: Path) -> Path | None:
     """Find the drafter that was trained for a model, if it is still there."""
-    if not folder().exists():
+    if not drafters_folder().exists():
         return None
     with suppress(OSError, ValueError, KeyError):
         drafter = Path(kept_json.read(_place(target))["drafter"])
@@ -37,4 +37,4 @@ def keep(target: Path, drafter: Path) -> None:
 
 
 def _place(target: Path) -> Path:
-    return folder() / f"{key_of(target)}.json"
+    return drafters_folder() / f"{key_of(target)}.json"

@@ -109,7 +109,7 @@ def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, files
     assert "It was deleted." in printed
     record = json.loads((training.folder / "record.json").read_text())
     assert record["verdict"]["drafter_pays"] is False
-    left = [path for path in trained.folder().rglob("*") if path.is_file()]
+    left = [path for path in trained.drafters_folder().rglob("*") if path.is_file()]
     assert left == []
 
 
