@@ -113,12 +113,16 @@ def record(
             if left < 0:
                 return
             read = list[Rows]()
-            for text in group:
-                between()
-                read.append(read_text(target, text.tokens))
-                tokens += len(text.tokens)
-                yield tokens
-            shard(group, concatenated(read)).save(folder / f"shard-{len(shards(folder)):05}.npz")
+            try:
+                for text in group:
+                    between()
+                    read.append(read_text(target, text.tokens))
+                    tokens += len(text.tokens)
+                    yield tokens
+            finally:  # a reading that is ended keeps what it has
+                if read:
+                    rows = shard(group[: len(read)], concatenated(read))
+                    rows.save(folder / f"shard-{len(shards(folder)):05}.npz")
 
 
 def row_bytes(target: ObservedModel) -> int:
