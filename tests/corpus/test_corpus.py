@@ -190,15 +190,17 @@ def test_closing_waits_for_no_long_work(root):
 def test_replies_are_kept_privately_and_found_by_the_end_of_their_prompt(root):
     tokenizer = Bytes(None)
     corpus = open_corpus([], tokenizer, learns=True)
-    asked, said = "tell me of the dog: ", f"{TEXT}. " * 3
-    corpus.learn(list(asked.encode()), list(said.encode()))
-    corpus.learn(list(asked.encode()), list(b"short"))
+    asked, said = "tell me of the dog: <|im_start|>", f"{TEXT}. " * 3
+    prompt = tokenizer.encode(asked, special=True).tolist()
+    corpus.learn(prompt, list(said.encode()))
+    corpus.learn(prompt, list(b"short"))
     corpus.close()
     [(_, _, file)] = replies.replies(replies.folder())
     assert file.read_text() == asked + said
     assert file.stat().st_mode & 0o77 == replies.folder().stat().st_mode & 0o77 == 0
     corpus = open_corpus([], tokenizer, learns=True)
-    eventually(lambda: follows(corpus, asked) == said[:99])
+    eventually(lambda: corpus.longest_match(tokens_of(prompt)))
+    assert next(corpus.longest_match(tokens_of(prompt)).steps(1, 300))[0] == ord(said[0])
     corpus.close()
 
 
@@ -209,21 +211,25 @@ def test_without_learning_no_reply_is_kept(root):
     assert not replies.folder().exists()
 
 
-def test_the_oldest_replies_go_first_and_one_that_is_said_again_is_new(tmp_path):
-    kept = KeptReplies(tmp_path / "kept", most=3, most_bytes=100)
-    for at, text in enumerate(("one", "two", "three", "four", "one")):
-        kept._kept = 0  # so that each is followed by tidying
-        kept.keep(text)
-        for _, _, path in replies.replies(tmp_path / "kept"):
+def test_the_oldest_replies_go_first_and_one_that_is_given_again_is_new(tmp_path):
+    folder = tmp_path / "kept"
+
+    def keep(text):
+        KeptReplies(folder, most=3, most_bytes=100).keep(text)  # one that tidies at once
+
+    def kept():
+        return {path.read_text() for _, _, path in replies.replies(folder)}
+
+    for at, text in enumerate(("one", "two", "three")):
+        keep(text)
+        for _, _, path in replies.replies(folder):
             if path.read_text() == text:
                 os.utime(path, (at, at))
-    kept._kept = 0
-    kept.keep("five")
-    left = {path.read_text() for _, _, path in replies.replies(tmp_path / "kept")}
-    assert left == {"four", "one", "five"}
-    kept._kept = 0
-    kept.keep("x" * 99)
-    assert len(replies.replies(tmp_path / "kept")) == 1
+    keep("one")
+    keep("four")
+    assert kept() == {"one", "three", "four"}
+    keep("x" * 99)
+    assert kept() == {"x" * 99}
 
 
 def test_a_folder_that_others_can_write_to_keeps_no_replies(tmp_path):

@@ -57,8 +57,10 @@ def test_another_text_is_followed_when_the_reply_goes_there():
     drafting = proposer(TEXT, other)
     history = [1, 2, 3, *TEXT[:30], *other[:20]]
     assert guess(drafting, history) == other[20:26]
-    history += [9] * (LOST + 1) + TEXT[50:60]
-    assert guess(drafting, history) == TEXT[60:66]
+    history += [9] * (LOST + 1) + other[40:45]
+    assert guess(drafting, history) == []  # too few to be found, and no text is followed any more
+    history += other[45:50]
+    assert guess(drafting, history) == other[50:56]
 
 
 def test_a_reply_begins_like_one_that_followed_the_end_of_its_prompt():
