@@ -47,7 +47,9 @@ def choose(option: str, drafter: str = "", *, corpus: bool = False) -> tuple[str
     """Choose the proposers for a model that comes with a draft model, with a head, or alone."""
     names = parse(option)
     if CORPUS in names and not corpus:
-        raise UsageError(f"proposer {option} needs texts: name files with --corpus, or --learn")
+        raise UsageError(
+            f"proposer {option} needs texts: name files with --corpus, or keep replies by --learn"
+        )
     if corpus and CORPUS not in names:
         names = (*names, CORPUS)
     if option == "auto":
