@@ -172,8 +172,8 @@ def open_corpus(roots: Sequence[Path], tokenizer: Tokenizer, *, learns: bool) ->
     whole = [Path(root).expanduser().resolve() for root in roots]
     sources = [Source(root, stored.index_folder(root, vocabulary)) for root in whole]
     if learns:
-        root = replies.folder()
+        root = replies.kept_folder()
         index = stored.index_folder(root, vocabulary)
         sources.append(Source(root, index, special=True, pause_seconds=REPLY_PAUSE_SECONDS))
     stored.drop_unused([source.folder for source in sources])
-    return Corpus(sources, tokenizer, KeptReplies(replies.folder()) if learns else None)
+    return Corpus(sources, tokenizer, KeptReplies(replies.kept_folder()) if learns else None)

@@ -56,7 +56,7 @@ class KeptReplies:
                     path.unlink()
 
 
-def folder() -> Path:
+def kept_folder() -> Path:
     return folders.data() / "replies"
 
 

@@ -69,7 +69,7 @@ def index_folders() -> list[Path]:
 
 def stored() -> Stored:
     """Measure what is stored."""
-    sizes = [size for _, size, _ in replies.replies(replies.folder())]
+    sizes = [size for _, size, _ in replies.replies(replies.kept_folder())]
     indexed = [file.stat().st_size for file in indexes().rglob("*") if file.is_file()]
     return Stored(len(sizes), sum(sizes), len(index_folders()), sum(indexed))
 
@@ -77,7 +77,7 @@ def stored() -> Stored:
 def forget() -> Stored:
     """Remove kept replies and all indexes; return what that was."""
     gone = stored()
-    for folder in (replies.folder(), indexes()):
+    for folder in (replies.kept_folder(), indexes()):
         if folder.exists():
             shutil.rmtree(folder)
     return gone

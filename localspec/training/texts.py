@@ -86,7 +86,7 @@ def read_texts(path: Path) -> Iterator[str]:
 
 def kept_replies() -> Iterator[str]:
     """Read the replies that `--learn` keeps, the newest first."""
-    for _, _, path in sorted(replies.replies(replies.folder()), reverse=True):
+    for _, _, path in sorted(replies.replies(replies.kept_folder()), reverse=True):
         with suppress(OSError):  # it has just gone
             yield path.read_text(encoding="utf-8", errors="replace")
 

@@ -195,9 +195,9 @@ def test_replies_are_kept_privately_and_found_by_the_end_of_their_prompt(root):
     corpus.learn(prompt, list(said.encode()))
     corpus.learn(prompt, list(b"short"))
     corpus.close()
-    [(_, _, file)] = replies.replies(replies.folder())
+    [(_, _, file)] = replies.replies(replies.kept_folder())
     assert file.read_text() == asked + said
-    assert file.stat().st_mode & 0o77 == replies.folder().stat().st_mode & 0o77 == 0
+    assert file.stat().st_mode & 0o77 == replies.kept_folder().stat().st_mode & 0o77 == 0
     corpus = open_corpus([], tokenizer, learns=True)
     eventually(lambda: corpus.longest_match(tokens_of(prompt)))
     assert next(corpus.longest_match(tokens_of(prompt)).steps(1, 300))[0] == ord(said[0])
@@ -208,7 +208,7 @@ def test_without_learning_no_reply_is_kept(root):
     corpus = open_corpus([root], Bytes(None), learns=False)
     corpus.learn([1], list(TEXT.encode()))
     corpus.close()
-    assert not replies.folder().exists()
+    assert not replies.kept_folder().exists()
 
 
 def test_the_oldest_replies_go_first_and_one_that_is_given_again_is_new(tmp_path):
@@ -265,7 +265,7 @@ def test_all_of_it_can_be_forgotten(root):
     corpus.close()
     gone = stored.forget()
     assert gone.replies == gone.indexes == 1 or gone.indexes == 2
-    assert not replies.folder().exists()
+    assert not replies.kept_folder().exists()
     assert not stored.indexes().exists()
     assert (root / "a.txt").exists()
     assert stored.forget() == stored.NOTHING

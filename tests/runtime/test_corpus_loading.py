@@ -68,7 +68,7 @@ def test_a_model_that_was_loaded_again_drafts_from_its_earlier_replies(model, pl
     loading = replace(LOADING, learn=True)
     with load(model, loading=loading) as runtime:
         assert by_corpus(runtime.generate(WORDS, LONG)) == 0
-    assert len(replies.replies(replies.folder())) == 1
+    assert len(replies.replies(replies.kept_folder())) == 1
     with load(model, loading=loading) as runtime:
         assert runtime.known.proposers[-1] == "corpus"
         eventually(lambda: runtime.known.corpus.segments)

@@ -75,10 +75,10 @@ def test_a_folder_gives_its_texts_without_what_is_hidden_or_no_text(tmp_path):
 def test_replies_that_were_kept_are_read_the_newest_first(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert list(kept_replies()) == []
-    kept = replies.KeptReplies(replies.folder())
+    kept = replies.KeptReplies(replies.kept_folder())
     for at, text in enumerate(("older", "newer")):
         kept.keep(text)
-        for path in replies.folder().glob("*.txt"):
+        for path in replies.kept_folder().glob("*.txt"):
             if path.read_text() == text:
                 os.utime(path, (at, at))
     assert list(kept_replies()) == ["newer", "older"]
