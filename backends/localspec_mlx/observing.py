@@ -10,6 +10,7 @@ import numpy as np
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
+from localspec.errors import ModelFileError
 from localspec.observed_model import ReadTokens
 from localspec.tokens import States, Tokens
 from localspec_mlx.devices import prepare
@@ -27,7 +28,11 @@ def observe(path: Path, layers: Sequence[int]) -> MlxObserved:
     """Load a model; the input of a layer is what the one before it returned."""
     inspect(path)
     prepare()
-    return MlxObserved(load_weights(path, ()), layers)
+    model = load_weights(path, ())
+    try:
+        return MlxObserved(model, layers)
+    except ValueError as error:
+        raise ModelFileError(f"no head can be trained for {path.name}: {error}") from error
 
 
 class MlxObserved:

@@ -84,6 +84,7 @@ class Training:
         batch = batch_tokens(shape, memory().free_bytes // 2)
         state = State(placed, scale.to(device), drafted, batch)
         state.progress.next_look = FIRST_LOOK
+        state.save(self._folder)  # with what was chosen by the memory that is free now
         return state
 
     def run(self, steps: int | None) -> Iterator[Report]:

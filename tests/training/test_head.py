@@ -16,7 +16,7 @@ import pytest
 from benchmarks.drafting.trained import stories, unpacked
 from localspec.backend import Options, Roll, Row
 from localspec.engine.settings import Settings
-from localspec.errors import UsageError
+from localspec.errors import ModelFileError, UsageError
 from localspec.models import engines
 from localspec.models.locate import ModelFiles
 from localspec.proposers.head import HeadProposer
@@ -212,3 +212,8 @@ def test_a_target_that_gives_no_inner_states_is_refused_in_words(tmp_path):
     with pytest.raises(UsageError, match="gives no inner states of a gemma3"):
         require_trainable(files)
     require_trainable(ModelFiles("llamacpp", tiny.write(tmp_path / "llama.gguf", "llama")))
+    if "mlx" in ENGINES:
+        from tests import tiny_mlx
+
+        with pytest.raises(ModelFileError, match="no head can be trained for made"):
+            require_trainable(ModelFiles("mlx", tiny_mlx.write(tmp_path / "made", "lfm2")))
