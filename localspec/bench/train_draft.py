@@ -64,8 +64,10 @@ class TrainingRequest:
         """The place of the drafter, in the format of the model."""
         if self.out and self.format in ("", self.own_format):
             return self.out
-        name = f"{KIND}-{self.files.path.stem}{'.gguf' if self.own_format == 'gguf' else ''}"
-        return trained.drafters_folder() / trained.key_of(self.files.path) / name
+        path = self.files.path
+        name = f"{KIND}-{path.stem}-{trained.key_of(path)[:8]}"
+        suffix = "" if spec(self.files.engine).folder else path.suffix
+        return trained.drafters_folder() / f"{name}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
