@@ -23,9 +23,9 @@ from localspec.interruption import Interrupted, Patience, check_patience
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import NONE, Tokens
 
-# After a look at a corpus, before the next one, if a request comes; or longer, so that looks and
-# what they lead to take at most this share of the time.
-PAUSE_SECONDS, SHARE = 10.0, 0.02
+# Between two looks at a corpus, if requests come; longer where a look and what it led to took more
+# than a share of that. The first one may take minutes, and says little about the next.
+PAUSE_SECONDS, LONG_PAUSE_SECONDS, SHARE = 10.0, 60.0, 0.02
 REPLY_PAUSE_SECONDS = 3600.0  # replies of this process are drafted from without an index
 NICENESS = 19
 
@@ -139,7 +139,8 @@ class Corpus:
         fault = fault or ", ".join(f"has {count} files {why}" for why, count in left_out)
         source.warn(fault)
         now = time.monotonic()
-        source.due = now + max(source.pause_seconds, (now - begun) / SHARE)
+        pause = min((now - begun) / SHARE, LONG_PAUSE_SECONDS)
+        source.due = now + max(source.pause_seconds, pause)
 
     def _index(self, source: Source) -> None:
         def tokenise(key: Key) -> Tokens:
