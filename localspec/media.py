@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from localspec.errors import LocalSpecError, UsageError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from localspec.tokens import Tokens
 
 # The first number of the first run, and the last that a text can hold. Those above the first are
@@ -93,13 +95,19 @@ class Run(Protocol):
     def whole(self) -> bool:
         """Whether it is read in one row; else it may be cut anywhere."""
 
+    def encoding(self) -> Future[object] | None:
+        """Begin to encode it on another thread; None: it can be read now.
+
+        A model reads any run, but what is not encoded it encodes first, and all texts wait.
+        """
+
 
 class Stretch(NamedTuple):
     """The place of a run in a text."""
 
     start: int
     end: int
-    whole: bool
+    run: Run
 
 
 def positions(run: Run) -> range:
@@ -122,7 +130,7 @@ def stretches(text: Tokens, runs: Sequence[Run]) -> Iterator[Stretch]:
         end = place + (run.name.length if run else 0)
         if run is None or text[place:end].tolist() != list(positions(run)):
             raise UsageError(f"the prompt has a number at {place:,} that is no token")
-        yield Stretch(place, end, run.whole)
+        yield Stretch(place, end, run)
 
 
 def names_in(text: Tokens, numbers: Numbers = NUMBERS) -> Iterator[tuple[int, RunName]]:

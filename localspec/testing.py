@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from weakref import WeakValueDictionary
@@ -103,6 +104,10 @@ class ScriptedRun:
     name: RunName
     first: int
     whole: bool
+    sight: ScriptedSight
+
+    def encoding(self) -> Future[object] | None:
+        return self.sight.encoding(self.name)
 
 
 class ScriptedSight:
@@ -127,9 +132,13 @@ class ScriptedSight:
 
     def _run(self, name: RunName) -> ScriptedRun:
         first = NUMBERS.first(name)
-        run = self._runs.get(first) or ScriptedRun(name, first, self._whole)
+        run = self._runs.get(first) or ScriptedRun(name, first, self._whole, self)
         self._runs[first] = run
         return run
+
+    def encoding(self, name: RunName) -> Future[object] | None:
+        """Return what a text with this run has to wait for: nothing, unless a test says so."""
+        return None
 
     def seen(self, tokens: Sequence[int]) -> list[int]:
         """Return the tokens of a row with what a script sees at positions of pictures."""

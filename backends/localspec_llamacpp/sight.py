@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
@@ -14,6 +15,7 @@ from localspec.errors import BackendError, UsageError
 from localspec.media import NUMBERS, Kind, Medium, Run, RunName
 from localspec.pictures.decoding import Pixels, rgb_pixels
 from localspec.tokens import Tokens
+from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import Hidden
 from localspec_llamacpp.bindings.projector import Piece, Projector
 
@@ -27,12 +29,25 @@ class LlamaRun:
 
     name: RunName
     first: int
-    whole: bool
     piece: Piece
+    encode: Callable[[Piece], Future[object]]  # on a thread of its own
+    _encoding: Future[object] | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.piece.whole
 
     @property
     def last(self) -> int:
         return self.first - self.name.length + 1
+
+    def encoding(self) -> Future[object] | None:
+        if self.piece.embeddings is not None:
+            return None
+        if self._encoding is None:
+            self._encoding = self.encode(self.piece)
+        # What failed is tried again by the thread of the model, which reports it.
+        return None if self._encoding.done() else self._encoding
 
 
 class LlamaSight:
@@ -46,17 +61,28 @@ class LlamaSight:
         """See by a projector; a picture that is read whole has room in `batch` positions."""
         self.batch = batch
         self._projector, self._read = projector, read
-        self._lock = Lock()
+        self._looking = Lock()  # one picture at a time is taken apart, as it is decoded
+        self._lock = Lock()  # of what is kept
         self._kept: OrderedDict[bytes, Sequence[Tokens | LlamaRun]] = OrderedDict()
         self._runs: weakref.WeakValueDictionary[int, LlamaRun] = weakref.WeakValueDictionary()
+        self._encoder = ThreadPoolExecutor(1, "pictures")
 
     def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
-        with self._lock:
-            if medium.digest in self._kept:
-                self._kept.move_to_end(medium.digest)
-                return self._kept[medium.digest]
         if medium.kind not in self.kinds:
             raise UsageError("this model sees pictures, and hears no sound")
+        kept = self._known(medium.digest)
+        if kept is None:
+            with self._looking:
+                kept = self._known(medium.digest) or self._taken_apart(medium)
+        return kept
+
+    def _known(self, digest: bytes) -> Sequence[Tokens | LlamaRun] | None:
+        with self._lock:
+            if digest in self._kept:
+                self._kept.move_to_end(digest)
+            return self._kept.get(digest)
+
+    def _taken_apart(self, medium: Medium) -> Sequence[Tokens | LlamaRun]:
         pieces = self._projector.pieces(self._read(medium.data))
         with self._lock:
             runs = [
@@ -76,7 +102,7 @@ class LlamaSight:
                 f"this model was loaded for {self.batch:,}: send a smaller picture"
             )
         first = NUMBERS.first(name)
-        run = self._runs.get(first) or LlamaRun(name, first, piece.whole, piece)
+        run = self._runs.get(first) or LlamaRun(name, first, piece, self._encode)
         self._runs[first] = run
         return run
 
@@ -99,8 +125,19 @@ class LlamaSight:
                     return run
         raise BackendError("a text was to be read without its pictures")
 
+    def _encode(self, piece: Piece) -> Future[object]:
+        return self._encoder.submit(self._encoded, piece)
+
+    def _encoded(self, piece: Piece) -> object:
+        try:
+            return self._projector.encode(piece)
+        finally:
+            openmp.end_threads()  # which would slow those of the model down
+
     def embeddings(self, run: LlamaRun) -> Hidden:
+        """Return what the model reads, encoded now where it is not yet."""
         return self._projector.encode(run.piece)
 
     def close(self) -> None:
+        self._encoder.shutdown(cancel_futures=True)
         self._projector.close()

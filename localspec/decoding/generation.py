@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -67,6 +68,13 @@ class Generation:
     def reads(self) -> bool:
         """Whether nothing was emitted yet."""
         return self.history.size == self.prompt_tokens
+
+    def encoding(self) -> Future[object] | None:
+        """Return what encodes the picture that comes next; None: the target can read on."""
+        for place in self.media:
+            if place.start <= self.cached < place.end:
+                return place.run.encoding()
+        return None
 
     @property
     def left(self) -> int:

@@ -45,17 +45,18 @@ class Turn(NamedTuple):
         return any(place.start < end and start < place.end for place in self.generation.media)
 
     def at_edge(self, room: int, batch: int) -> Turn:
-        """Cut the turn where no run that is read at once is cut.
+        """Cut the turn before a run that is still encoded, and where no run is cut in two.
 
-        A run that it begins with is read as soon as there is room for all of it in a batch, or else
-        alone.
+        Runs may be cut that are not read at once. One of these that the turn begins with is read as
+        soon as there is room for all of it in a batch, or else alone.
         """
         g = self.generation
         end = g.cached + self.feed
         for place in g.media:
-            if place.whole and place.start < end < place.end:
-                if g.cached < place.start:
-                    return self._replace(feed=place.start - g.cached, emits=False)
+            is_cut = place.run.whole and place.start < end < place.end
+            if g.cached < place.start < end and (is_cut or place.run.encoding()):
+                return self._replace(feed=place.start - g.cached, limit=0, emits=False)
+            if is_cut:
                 feed = place.end - g.cached
                 if feed > room and room < batch:
                     return self._replace(feed=0, emits=False)

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,6 +38,7 @@ from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
 SHORT_DRAFT = 16  # tokens of a draft that other replies wait for in any case
+AWAIT_SECONDS = 0.01  # between two looks at requests, while all there are wait for pictures
 MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
 
 
@@ -158,15 +160,20 @@ class Engine:
             self._round([job.generation for job in self._active.values()], hurried)
 
     def _round(self, active: Sequence[Generation], hurried: Hurried) -> None:
-        generations = self._turns.choose(active) if self._adapted else active
-        alone = len(generations) == len(active)
+        readable = [g for g in active if not (g.media and g.encoding())]
+        if not readable:
+            self._await_picture(active)
+            return
+        generations = self._turns.choose(readable) if self._adapted else readable
+        alone = len(generations) == len(readable)
         reading = [g for g in generations if g.reads]
         longest = self._longest_draft(active, generations) if self._costs else None
         turns = self._scheduler.plan(generations, self._allowance(reading), longest, alone=alone)
         if len(active) > 1:
             note_waiting(active, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
-        sees = any(turn.sees for turn in turns if turn.generation.media)
+        encodes = len(readable) < len(active)
+        sees = encodes or any(turn.sees for turn in turns if turn.generation.media)
         begins, begun = any(turn.begins for turn in turns), self._clock()
         outcomes = self._run(turns, hurried)
         self._notify()
@@ -181,7 +188,7 @@ class Engine:
             self._turns.note(elapsed)
         seconds = elapsed / rounds
         self.slots.tidy(tokens * rounds)
-        if not sees:  # how long a picture takes tells nothing about tokens
+        if not sees:  # how long it takes with pictures tells nothing about tokens
             self._pace.note(tokens if begins else read, seconds, before)
         self.tiers.reading_seconds = self._pace.per_token
         if self._notes:
@@ -190,6 +197,12 @@ class Engine:
             cost = RoundCost(len(widths), tokens, emitted, seconds, read > 0 or sees, held, rounds)
             for note in self._notes:
                 note(cost)
+
+    def _await_picture(self, active: Sequence[Generation]) -> None:
+        """Wait until one is encoded, but look soon what else there may be to do."""
+        self.rest()
+        encodings = [encoding for g in active if (encoding := g.encoding())]
+        wait(encodings, AWAIT_SECONDS, FIRST_COMPLETED)
 
     def _allowance(self, reading: Sequence[Generation]) -> int | None:
         """Return how many tokens of prompts a round may read beside replies."""

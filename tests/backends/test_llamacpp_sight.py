@@ -314,6 +314,20 @@ def test_a_picture_is_encoded_once(model):
     assert second.runs[0].piece.embeddings is embeddings
 
 
+def test_a_picture_is_encoded_while_another_text_is_read(model):
+    words = model.tokenizer.encode("it was not on the other side of the sea")
+    alone = read(model, 0, words)
+    model.truncate(0, 0)
+    expected = read(model, 1, Text(model, BEFORE, picture(20), BEHIND).tokens)
+    text = Text(model, BEFORE, picture(20) + b"x", BEHIND)  # the same one in another file
+    encodings = [run.encoding() for run in text.runs]
+    assert near(read(model, 0, words), alone)
+    for encoding in encodings:
+        assert encoding is None or encoding.result() is not None
+    assert not any(run.encoding() for run in text.runs)
+    assert near(read(model, 2, text.tokens), expected)
+
+
 def test_a_text_whose_pictures_nobody_holds_cannot_be_read(model):
     with pytest.raises(BackendError, match="without its pictures"):
         model.forward([Row(0, tokens_of([4, NOBODYS, NOBODYS - 1, 4]))])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from localspec.errors import BackendError, UsageError
+from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.media import Medium, positions
 from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.sight import KEPT_BYTES, LlamaSight
@@ -30,10 +32,22 @@ class Projector:
 
     def __init__(self, length=4, *, whole=False):
         self.asked, self._length, self._whole = [], length, whole
+        self.threads, self.may_encode, self.lacks_memory = [], threading.Event(), False
 
     def pieces(self, pixels):
         self.asked.append(pixels)
         return [np.array([7], np.int32), Piece(self._length, self._whole)]
+
+    def encode(self, piece):
+        self.threads.append(threading.current_thread())
+        assert self.may_encode.wait(30)
+        if self.lacks_memory:
+            raise OutOfMemory("no memory for a picture")
+        piece.embeddings = np.zeros((piece.length, self.width))
+        return piece.embeddings
+
+    def close(self):
+        pass
 
 
 def sight(projector, batch=8):
@@ -94,6 +108,52 @@ def test_a_picture_that_is_read_at_once_must_fit_a_batch():
     assert len(sight(Projector(9)).pieces(image("b"))) == 2
     with pytest.raises(UsageError, match=r"takes 9 positions .* loaded for 8"):
         sight(Projector(9, whole=True)).pieces(image("c"))
+
+
+def test_a_picture_is_encoded_on_a_thread_of_its_own():
+    projector = Projector()
+    seeing = sight(projector)
+    run = seeing.pieces(image("a"))[1]
+    encoding = run.encoding()
+    assert not encoding.done()
+    assert run.encoding() is encoding
+    projector.may_encode.set()
+    assert seeing.embeddings(run) is not None
+    encoding.result()
+    assert run.encoding() is None
+    assert projector.threads[0] is not threading.current_thread()
+    seeing.close()
+
+
+def test_what_could_not_be_encoded_is_tried_again_by_who_reads_it():
+    projector = Projector()
+    projector.lacks_memory = True
+    projector.may_encode.set()
+    seeing = sight(projector)
+    run = seeing.pieces(image("a"))[1]
+    encoding = run.encoding()
+    assert encoding is None or encoding.exception()
+    assert run.encoding() is None
+    with pytest.raises(OutOfMemory):
+        seeing.embeddings(run)
+    projector.lacks_memory = False
+    assert len(seeing.embeddings(run)) == 4
+    seeing.close()
+
+
+def test_a_second_request_with_a_picture_waits_for_the_first():
+    projector, read, second = Projector(), [], threading.Event()
+
+    def slow(data):
+        read.append(data)
+        second.wait(0.2 if len(read) == 1 else 0)  # time for the other one to read it as well
+        return data.decode()
+
+    seeing = LlamaSight(projector, 8, read=slow)
+    with ThreadPoolExecutor(2) as threads:
+        [(_, one), (_, other)] = threads.map(seeing.pieces, [image("a")] * 2)
+    assert one is other
+    assert (len(read), projector.asked) == (1, ["a"])
 
 
 class Measured:

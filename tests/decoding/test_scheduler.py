@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from localspec.decoding.generation import Ending, Generation
 from localspec.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
-from localspec.media import Stretch
+from localspec.media import RunName, Stretch
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
+from localspec.testing import ScriptedRun, ScriptedSight
 from localspec.tokens import History, tokens_of
 
 PIECE = 96
@@ -150,8 +151,11 @@ def test_nothing_is_read_where_there_is_no_room(most):
 
 def with_pictures(length, *places, whole=True):
     """A text with pictures at these places."""
-    made = text(length)
-    made.media = tuple(Stretch(start, end, whole) for start, end in places)
+    made, sight = text(length), ScriptedSight(1, 1)
+    made.media = tuple(
+        Stretch(start, end, ScriptedRun(RunName(b"", 0, end - start), -1024, whole, sight))
+        for start, end in places
+    )
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
 
@@ -12,6 +13,7 @@ from localspec.control.best import Best
 from localspec.control.depth import Depth
 from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
+from localspec.engine.job import Chunk
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.prefix_cache.ram import Ram
@@ -214,6 +216,112 @@ def test_positions_of_a_picture_count_as_tokens_of_the_prompt():
     model = seeing()
     [result] = replies(model, Silent(), [pictured(model, [1, 2], CAT, [3], settings=LONG)])
     assert result.usage.prompt_tokens == 2 + 8 + 1
+
+
+# Pictures that are encoded on another thread
+
+
+class Encoding(ScriptedSight):
+    """Encodes a run until a test says that it is done, or so many looks long."""
+
+    def __init__(self, lengths=(3, 2), *, looks=None, **options):
+        super().__init__(BEGIN, END, lengths, **options)
+        self.under_way, self.left, self._looks = {}, {}, looks
+
+    def encoding(self, name):
+        if self._looks is None:
+            future = self.under_way.setdefault(name, Future())
+            return None if future.done() else future
+        self.left[name] = self.left.get(name, self._looks) - 1
+        return DONE if self.left[name] >= 0 else None
+
+    def finish(self):
+        for future in self.under_way.values():
+            if not future.done():
+                future.set_result(None)
+
+
+DONE = Future()
+DONE.set_result(None)
+
+
+@pytest.mark.parametrize("name", PROPOSERS)
+@pytest.mark.parametrize("looks", [1, 4])
+@pytest.mark.parametrize("whole", [False, True], ids=["in pieces", "at once"])
+def test_texts_that_waited_for_their_pictures_are_the_plain_texts(name, looks, whole):
+    sight = Encoding((3, 9), looks=looks, whole=whole)
+    model = ScriptedModel(seeing_logits(1), LETTERS, sight=sight)
+    alone = [replies(model, PROPOSERS[name](), [want])[0] for want in wants(model)]
+    assert said(alone) == plain(lengths=(3, 9))
+    sight.left.clear()
+    assert said(replies(model, PROPOSERS[name](), wants(model))) == plain(lengths=(3, 9))
+
+
+def test_other_texts_go_on_while_a_picture_is_encoded():
+    sight = Encoding()
+    model = Watched(ScriptedModel(seeing_logits(1), LETTERS, sight=sight))
+    with_picture, without = wants(model)[0], wants(model)[5]
+    engine, ended = Engine(model, NgramProposer(3, 1), 4), []
+    for want in (with_picture, without):
+        engine.add(engine.prepare(tokens_of(want.prompt), want.settings, note_end(ended)))
+    while not ended:
+        engine.step()
+    assert said(ended) == plain()[5:]
+    assert model.read == 0
+    assert [name.piece for name in sight.under_way] == [0], "each is encoded when it is reached"
+    while engine.busy:
+        engine.step()
+        sight.finish()
+    assert said(ended[1:]) == plain()[:1]
+
+
+def note_end(ended):
+    """Make a listener that notes how a request ends."""
+
+    def note(event):
+        if not isinstance(event, Chunk):
+            ended.append(event)
+
+    return note
+
+
+def test_rounds_beside_a_picture_that_is_encoded_teach_no_times():
+    sight, proposer = Encoding(), Noting()
+    model = ScriptedModel(seeing_logits(1), LETTERS, sight=sight)
+    engine, ended = Engine(model, proposer), []
+    for want in (wants(model)[0], wants(model)[5]):
+        engine.add(engine.prepare(tokens_of(want.prompt), want.settings, note_end(ended)))
+    while not ended:
+        engine.step()
+    assert len(proposer.reads) > 20
+    assert all(proposer.reads)
+
+
+def test_a_request_that_waits_for_its_picture_can_be_cancelled_and_others_join_it():
+    sight = Encoding()
+    model = Watched(ScriptedModel(seeing_logits(1), LETTERS, sight=sight))
+    engine, ended = Engine(model, Silent()), []
+    want = pictured(model, CAT, [1], settings=LONG)
+    job = engine.prepare(tokens_of(want.prompt), want.settings, note_end(ended))
+    engine.add(job)
+    for _ in range(4):
+        engine.step()
+    assert len(model.rounds) == 1, "what comes before the picture is read"
+    [result] = converse_with(engine, Want([1, 2, 3], LONG))
+    assert result.finish_reason == "length"
+    job.cancelled = True
+    engine.step()
+    assert ended[0].finish_reason == "cancelled"
+    assert not engine.busy
+
+
+def converse_with(engine, want):
+    """Run one request to its end beside others that wait."""
+    ended = []
+    engine.add(engine.prepare(tokens_of(want.prompt), want.settings, note_end(ended)))
+    while not ended:
+        engine.step()
+    return ended
 
 
 # What may be in a prompt

@@ -71,7 +71,10 @@ def _grid(mtmd: Any, chunk: Any, length: int) -> NDArray[np.int32]:
 
 
 class Projector:
-    """A loaded projector. Any thread may take pictures apart, one at a time encodes them."""
+    """A loaded projector. Any thread may take pictures apart and encode them: one does at a time.
+
+    It computes in buffers of its own, beside a context of the model that another thread runs.
+    """
 
     def __init__(
         self, path: Path, weights: ModelWeights, *, device: int | None, threads: int
@@ -90,7 +93,8 @@ class Projector:
         self.width = int(lib.llama_model_n_embd_inp(weights.pointer))
         self._vocabulary = weights.vocabulary
         self._axes = 4 if self._mtmd.mtmd_decode_use_mrope(self.pointer) else 1
-        self._lock = Lock()
+        self._lock = Lock()  # while it takes a picture apart
+        self._encoding = Lock()
         try:
             self._require_support()
         except BaseException:
@@ -134,8 +138,7 @@ class Projector:
         """Take a text apart whose markers all stand for a picture, or a square of some side."""
         mtmd, count = self._mtmd, text.count(MARKER)
         with self._lock:
-            if not self.pointer:
-                raise BackendError("this model was closed; load it again")
+            self._require_open()
             LOG.forget_errors()
             bitmap, chunks = bitmap_of(mtmd, pixels), mtmd.mtmd_input_chunks_init()
             try:
@@ -160,17 +163,23 @@ class Projector:
 
     def encode(self, piece: Piece) -> Hidden:
         """Compute the embeddings of a piece, unless it has them."""
-        if piece.embeddings is None:
-            LOG.forget_errors()
-            if self._mtmd.mtmd_encode_chunk(self.pointer, piece.chunk):
-                raise LOG.failure("llama.cpp could not encode a picture")
-            place = self._mtmd.mtmd_get_output_embd(self.pointer)
-            piece.become(np.ctypeslib.as_array(place, (piece.length, self.width)).copy())
-        assert piece.embeddings is not None
-        return piece.embeddings
+        with self._encoding:
+            if piece.embeddings is None:
+                self._require_open()
+                LOG.forget_errors()
+                if self._mtmd.mtmd_encode_chunk(self.pointer, piece.chunk):
+                    raise LOG.failure("llama.cpp could not encode a picture")
+                place = self._mtmd.mtmd_get_output_embd(self.pointer)
+                piece.become(np.ctypeslib.as_array(place, (piece.length, self.width)).copy())
+            assert piece.embeddings is not None
+            return piece.embeddings
+
+    def _require_open(self) -> None:
+        if not self.pointer:
+            raise BackendError("this model was closed; load it again")
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._encoding:
             self._mtmd.mtmd_free(self.pointer)
             self.pointer = None
 
