@@ -100,7 +100,11 @@ def text_probabilities(sampling, prompt, length):
     return {text: p for text, (p, _) in texts.items()}
 
 
-@pytest.mark.parametrize("name", ["silent", "ngram", "twin", "stranger", "translated", "best"])
+# Texts of look-ups are those without drafts, seed by seed: see the test of seeded texts.
+LOOK_UPS = [pytest.param(name, marks=pytest.mark.long) for name in ("ngram", "best")]
+
+
+@pytest.mark.parametrize("name", ["silent", "twin", "stranger", "translated", *LOOK_UPS])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_sampled_texts_follow_the_definition_of_their_samplers(name, sampling):
     prompt, length, total = [1, 2, 3, 1, 2], 3, 1500
