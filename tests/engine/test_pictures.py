@@ -109,7 +109,11 @@ def text_probabilities(model, want, length):
     return texts
 
 
-@pytest.mark.parametrize("name", ["ngram", "suffix", "twin", "stranger", "translated", "best"])
+# Texts of look-ups are those without drafts, seed by seed: see the test of seeded texts.
+LOOK_UPS = [pytest.param(name, marks=pytest.mark.long) for name in ("ngram", "suffix", "best")]
+
+
+@pytest.mark.parametrize("name", ["silent", "twin", "stranger", "translated", *LOOK_UPS])
 @pytest.mark.parametrize("parts", PROMPTS[1:4:2], ids=["one", "twice"])
 def test_sampled_texts_behind_pictures_follow_the_targets_distribution(name, parts):
     model, total, length = seeing(), 2000, 3
