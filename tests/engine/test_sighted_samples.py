@@ -46,13 +46,7 @@ def text_probabilities(model, want):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("architecture", "name"),
-    [
-        ("qwen3vl", "prediction"),
-        ("gemma3", "llama"),
-        ("lfm2", "translated"),
-        ("qwen35-mtp", "mtp"),
-        ("llama-eagle3", "eagle3"),
-    ],
+    [("qwen3vl", "prediction"), ("llama", "llama"), ("llama-eagle3", "eagle3")],
 )
 def test_texts_behind_a_picture_follow_the_law_of_the_target_with_drafts(architecture, name):
     settings = Settings(max_tokens=LENGTH, sampling=SAMPLING, ignore_end=True)
@@ -70,8 +64,7 @@ def test_texts_behind_a_picture_follow_the_law_of_the_target_with_drafts(archite
                 stack.callback(other.close)
         requests = [Want(want.prompt, replace(want.settings, seed=seed)) for seed in range(TOTAL)]
         results = replies(model, proposer, requests)
-    assert sum(result.speculation.drafted for result in results) > TOTAL / 8
-    assert sum(result.speculation.accepted for result in results) > 0
+    assert sum(result.speculation.accepted for result in results) > TOTAL / 10
     counts = Counter(result.tokens if result.tokens in expected else OTHERS for result in results)
     statistic, freedom = chi_square(counts, expected, TOTAL)
     assert freedom > 5
