@@ -53,6 +53,10 @@ HEADS = dict.fromkeys((*WITH_HEADS, COMPANION), "mtp")  # the proposers, by mode
 HEADS |= {name: name.rpartition("-")[2] for name in MLX_HEADS}
 HEADS |= {name: kind.partition("-")[0] for name, (_, kind) in BESIDE.items()}
 
+# Slow ones, of whose kind others are tried first.
+LATER = {f"mlx {name}" for name in ("qwen3", "qwen3_moe", "qwen3_next", "mamba2", "falcon_h1")}
+LATER |= {"mlx nemotron_h", "mlx granitemoehybrid"}
+
 # Where a head changes little, some of MLX stand for all, as it is slow on a processor: one that
 # keeps keys, and both kinds that keep nothing.
 ALIKE = ("gemma4_text-mtp", "llama-eagle3", "qwen3_5-dflash")

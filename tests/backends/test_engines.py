@@ -113,7 +113,11 @@ def assert_alike_but_for_near_ties(architecture, plain, fast, **options):
 
 @pytest.mark.parametrize(
     ("architecture", "name"),
-    [(each, name) for each in (*EVERY, *engines.MLX_HEADS[1:]) for name in GUESSERS[each]],
+    [
+        pytest.param(each, name, marks=[pytest.mark.long] if each in engines.LATER else [])
+        for each in (*EVERY, *engines.MLX_HEADS[1:])
+        for name in GUESSERS[each]
+    ],
 )
 @pytest.mark.parametrize(("count", "slots"), [(2, 1), (4, 4)])
 def test_greedy_text_is_the_plain_text(architecture, name, count, slots):

@@ -17,6 +17,7 @@ from tests import engines
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NEEDED = {"numpy", "jinja2", "llguidance", "huggingface-hub", "filelock", "platformdirs", "psutil"}
+NEEDED |= {"pillow"}
 ENGINE, OTHER_ENGINES = "llama-cpp-python", {"mlx", "mlx-lm"}
 
 BLOCKING = """

@@ -50,15 +50,11 @@ MODELS = {
 }
 
 
-# Slow ones, of whose kind others are tried first.
-LATER = {f"mlx {name}" for name in ("qwen3", "qwen3_moe", "qwen3_next", "mamba2", "falcon_h1")}
-LATER |= {"mlx nemotron_h", "mlx granitemoehybrid"}
-
-
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=[pytest.mark.long] if name in LATER else []) for name in MODELS
+        pytest.param(name, marks=[pytest.mark.long] if name in engines.LATER else [])
+        for name in MODELS
     ],
 )
 def loaded(request):
@@ -467,7 +463,7 @@ def test_a_full_context_is_an_error_with_its_size():
         model.close()
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in LATER])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in engines.LATER])
 def test_closing_twice_is_safe(name):
     model = MODELS[name]()
     model.close()
