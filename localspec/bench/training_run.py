@@ -52,7 +52,7 @@ MAX_READ_TOKENS = 1_000_000  # of the user's files and kept replies
 MAX_WRITTEN_TOKENS = 2_000_000
 MAX_RECORDED_BYTES = 8 << 30
 SLOTS, TEXT_CONTEXT = 8, 1024  # texts that are written at once, and tokens of each
-SAVE_SECONDS = 5.0
+SAVE_SECONDS, GRACE_SECONDS = 5.0, 10.0
 TEXTS = "texts.jsonl"
 
 
@@ -76,8 +76,10 @@ def train_apart(files: ModelFiles, folder: Path, budget: float, path: Path | Non
         learned: Learned | LocalSpecError = receiver.recv()
     except EOFError:
         process.join()
-        raise BackendError(f"the training ended with {process.exitcode}") from None
+        way = "the same command goes on where it stopped"
+        raise BackendError(f"the training ended with {process.exitcode}: {way}") from None
     finally:
+        process.join(GRACE_SECONDS)  # a Ctrl-C reaches it, too: it saves what it learned
         process.terminate()
         process.join()
     if isinstance(learned, LocalSpecError):
