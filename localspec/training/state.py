@@ -19,7 +19,7 @@ from localspec.training.promise import HeldOut
 CHECKPOINT = "checkpoint.pt"
 # Of the learning rate, over the root of a state's width: for 64 numbers 4.5e-3, which was better
 # than 1.5e-3 and 3e-3, and 9e-3 hardly more. And the steps until it is reached.
-PEAK, WARM_UP = 0.036, 100
+PEAK, WARM_UP = 0.036, 30
 STEADY = 1000  # steps after which it falls, by the root of the steps
 LATE = 8  # the average of the weights is mostly of the last ninth of the steps
 MOST_CHANGE = 1.0  # norm of a gradient
