@@ -96,6 +96,13 @@ def test_a_projector_of_another_width_is_for_another_model(tmp_path):
     assert taken(laid_out(tmp_path, files)) == ""
 
 
+def test_beside_an_only_model_a_projector_of_its_width_needs_no_name(tmp_path):
+    path = laid_out(
+        tmp_path, {"one": model(), "mmproj-a": projector(), "mmproj-b": projector(width=128)}
+    )
+    assert taken(path) == "mmproj-a.gguf"
+
+
 @pytest.mark.parametrize("name", ["", "x"])
 def test_what_names_no_model_is_taken_for_none_of_several_and_not_mentioned(tmp_path, name):
     path = laid_out(tmp_path, {"one": model(), "two": model(), "mmproj-F16": projector(name)})

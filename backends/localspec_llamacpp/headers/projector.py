@@ -41,9 +41,12 @@ def find_projector(path: Path) -> Projector | str:
     beside = list(projectors(path.parent))
     if not beside:
         return ""
-    if len({identity(header) for header in beside}) > 1 or len(models_in(path.parent)) > 1:
+    several_models = len(models_in(path.parent)) > 1
+    if several_models or len({identity(header) for header in beside}) > 1:
         model = read(path)
-        beside = [header for header in beside if are_related(model, header)]
+        fitting = [header for header in beside if are_of_one_width(model, header)]
+        related = [header for header in fitting if are_of_one_name(model, header)]
+        beside = related if related or several_models else fitting
     if len({identity(header) for header in beside}) > 1:
         return f"{names_of(beside)} suit it: give one with --mmproj"
     return describe(min(beside, key=rank).path) if beside else ""
@@ -64,12 +67,14 @@ def projectors(folder: Path) -> Iterator[Header]:
                 yield header
 
 
-def are_related(model: Header, projector: Header) -> bool:
-    """Return whether a projector is for a model, by its width and by a name."""
+def are_of_one_width(model: Header, projector: Header) -> bool:
     architecture = model.text("general.architecture")
     width = model.number(f"{architecture}.embedding_length")
-    if width not in [projector.number(f"clip.{part}.projection_dim") for part, _ in ENCODERS]:
-        return False
+    return width in [projector.number(f"clip.{part}.projection_dim") for part, _ in ENCODERS]
+
+
+def are_of_one_name(model: Header, projector: Header) -> bool:
+    """Return whether a header's or a file's name says that a projector is for a model."""
     names = {(header.text(BASENAME) or "").casefold() for header in (model, projector)}
     named, name = bare_name(projector.path.name), bare_name(model.path.name)
     by_file = bool(named) and f"{name}-".startswith(f"{named}-")

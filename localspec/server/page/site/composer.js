@@ -33,6 +33,8 @@ export class Composer {
     find("#edit-toggle").addEventListener("click", () => this.toggleEdit());
     this.stop.addEventListener("click", () => chat.stop());
     this.#drop(find("#chat"));
+    // Until now nobody would have taken what is written.
+    this.area.disabled = this.send.disabled = false;
   }
 
   get busy() {
