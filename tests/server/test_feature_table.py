@@ -19,7 +19,7 @@ TESTS = {
         "grammar/test_constraint.py",
         "greedy_text_under_a_grammar_is_the_plain_one",
     ),
-    "stop texts": GREEDY,
+    "stop sequences": GREEDY,
     "penalties": SAME_CONTEXT,
     "logit bias": SAME_CONTEXT,
     "min-p": (
@@ -34,7 +34,7 @@ TESTS = {
         "sampling/test_banned.py",
         "greedy_text_without_banned_strings_is_the_plain_one",
     ),
-    "[budget for thought](docs/server.md#a-budget-for-thought)": (
+    "[reasoning budget](docs/server.md#a-budget-for-thought)": (
         "thought/test_budget.py",
         "a_seeded_text_with_a_budget_is_the_plain_one",
     ),
@@ -51,7 +51,7 @@ TESTS = {
         "after_a_restart_a_conversation_goes_on_from_the_disk",
     ),
     "hybrids, e.g. Qwen3.5": GREEDY,
-    "[pictures](docs/server.md#pictures)": (
+    "[image input](docs/server.md#pictures)": (
         "server/test_pictures.py",
         "drafts_change_nothing_of_what_is_said_of_pictures",
     ),
