@@ -64,6 +64,7 @@ class Drafter:
 
     name: str  # as "this draft model"
     leave: str  # as "Leave --draft away."
+    least_gain: float = 1.0  # by which it is faster for sure, to be kept
 
 
 def title(mode: str, drafter: Drafter | None) -> str:
@@ -112,7 +113,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
         gain = noise.ratio(
             [(prompt.tokens, prompt.modes[AUTO], prompt.modes[LOOKUP]) for prompt in speeds]
         )
-        drafter_pays = gain.low > 1 and everything.ratios[AUTO].low > 1
+        drafter_pays = min(gain.low, everything.ratios[AUTO].low) > drafter.least_gain
         text = _of_drafter(drafter, everything, rows, gain)
     elif AUTO in everything.ratios:
         text = _of_lookup(everything.ratios[AUTO], rows)
@@ -186,13 +187,16 @@ def _of_no_gain(lookup: Ratio) -> str:
 
 def _of_drafter(drafter: Drafter, everything: Row, rows: Sequence[Row], gain: Ratio) -> str:
     having, lacking = everything.ratios[AUTO], everything.ratios[LOOKUP]
-    if gain.low > 1 and having.low > 1:
+    if min(gain.low, having.low) > drafter.least_gain:
         times = _times(having, rows, AUTO)
         return f"With {drafter.name}: {times}; without it {lacking.value:.2f}. Keep it."
     if gain.high >= 1:
         verb = "makes no difference" if gain.low <= 1 else "brings no gain over plain"
+        claim = f"{verb} that could be measured"
+        if min(gain.low, having.low) > 1:
+            claim = f"is not faster by {drafter.least_gain - 1:.0%} for sure"
         return (
-            f"{drafter.name[0].upper()}{drafter.name[1:]} {verb} that could be measured: "
+            f"{drafter.name[0].upper()}{drafter.name[1:]} {claim}: "
             f"{having.value:.2f} times plain with it, {lacking.value:.2f} without. {drafter.leave}"
         )
     if lacking.low > 1:

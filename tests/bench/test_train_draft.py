@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from localspec.bench.drafter_verdict import TRAINED
 from localspec.bench.report import Report
 from localspec.bench.setup import Setup
 from localspec.bench.timed_run import Outcome
@@ -20,7 +21,7 @@ from localspec.bench.train_draft import (
 )
 from localspec.bench.training_line import TrainingLine
 from localspec.bench.training_run import TEXTS, Learned, TrainingRun, train_apart, working_seconds
-from localspec.bench.verdict import Drafter, judge
+from localspec.bench.verdict import judge
 from localspec.cli import run
 from localspec.commands.options.duration import seconds_in
 from localspec.errors import BackendError, LocalSpecError, UsageError
@@ -34,8 +35,6 @@ from localspec.training.working import WorkTime
 from tests import engines
 from tests.backends.gguf_copies import copied
 from tests.bench.invented import HEADING, QUIET, reply, speeds
-
-DRAFTER = Drafter("the trained head", "So it is not kept.")
 
 
 @pytest.fixture
@@ -60,8 +59,8 @@ def files(model):
 def judged(auto, lookup=1.1, noise=0.0):
     """Make a verdict of speeds that were measured."""
     measured = [speeds(noise=noise, auto=auto, lookup=lookup) for _ in range(4)]
-    verdict = judge(measured, DRAFTER, QUIET)
-    setup = Setup((*HEADING, ("versions", "")), ("plain", "lookup", "auto", "plain again"), DRAFTER)
+    verdict = judge(measured, TRAINED, QUIET)
+    setup = Setup((*HEADING, ("versions", "")), ("plain", "lookup", "auto", "plain again"), TRAINED)
     outcome = Outcome((reply("plain"),), QUIET)
     return lambda *_: Report(setup, outcome, (), verdict, (), {})
 
@@ -99,7 +98,7 @@ def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, files, 
     assert {path.name for path in drafter.parent.iterdir()} == kept
 
 
-@pytest.mark.parametrize("auto", [1.1, 0.8])
+@pytest.mark.parametrize("auto", [1.1, 1.115, 0.8])
 def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, files, auto, capsys):
     conclude(request(files), training, judged(auto), exported)
     assert locate(str(files.path)).draft is None
