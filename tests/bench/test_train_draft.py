@@ -98,7 +98,7 @@ def test_a_drafter_that_pays_drafts_for_its_model_from_then_on(training, files, 
     assert {path.name for path in drafter.parent.iterdir()} == kept
 
 
-@pytest.mark.parametrize("auto", [1.1, 1.115, 0.8])
+@pytest.mark.parametrize("auto", [1.1, 1.125, 0.8])
 def test_a_drafter_that_does_not_pay_is_deleted_with_its_figures(training, files, auto, capsys):
     conclude(request(files), training, judged(auto), exported)
     assert locate(str(files.path)).draft is None
