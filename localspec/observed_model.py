@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
 
 
 class ReadTokens(NamedTuple):
-    """What a model computes at some tokens of a text; valid until the next are read."""
+    """Hold the states and logits of some tokens of a text, valid until the next are read."""
 
     states: States  # before each of the observed layers, side by side
     logits: Logits

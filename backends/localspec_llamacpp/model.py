@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """What belongs to a model besides its weights and their context."""
+    """Hold what belongs to a model besides its weights and their context."""
 
     tokenizer: GgufTokenizer
     head: LlamaHead | None = None

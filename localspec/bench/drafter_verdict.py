@@ -32,24 +32,24 @@ def judge(files: ModelFiles, drafter: Path, store: TextStore, seconds: float) ->
     pair = PairFiles.locate(files.path, drafter, files.engine)
     with modes.load(pair, Loading(backend=files.engine), [LOOKUP, AUTO]) as (lineup, resolved):
         usual = prompts.choose(prompts.built_in(), (), 1)
-        asked = [*held_out(store), *questions(lineup.target, usual, settings)]
+        all_questions = [*held_out(store), *questions(lineup.target, usual, settings)]
         setup = Setup(
             tuple(describe(resolved, lineup.pairing, settings)),
             tuple(mode.name for mode in lineup.modes),
             TRAINED,
             on_host=resolved.plan.on_host,
         )
-        asked.sort(key=lambda question: question.prompt.number)
-        return report(setup, run(lineup, asked, 1, deadline))
+        all_questions.sort(key=lambda question: question.prompt.number)
+        return report(setup, run(lineup, all_questions, 1, deadline))
 
 
 def held_out(store: TextStore) -> list[Question]:
     """Ask what is held out of the training; of the user's files the beginnings of pieces."""
-    asked = []
+    chosen = []
     for source in (KEPT, FILED, WRITTEN):
         texts = [text for text in store.from_source(source) if text.held_out]
-        asked += [question(source, number, text) for number, text in enumerate(texts[:OWN], 1)]
-    return asked
+        chosen += [question(source, number, text) for number, text in enumerate(texts[:OWN], 1)]
+    return chosen
 
 
 def question(source: str, number: int, text: Text) -> Question:

@@ -43,7 +43,7 @@ Export = Callable[[ModelFiles, Path, str, Path], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """What to train, for how long, on what, and where the drafter goes."""
+    """Name the model, the time, the texts and the place of a drafter to be trained."""
 
     files: ModelFiles
     budget: float  # seconds, the verdict included
@@ -72,7 +72,7 @@ class TrainingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What lies in the folder of a training whose time is over."""
+    """Hold what a training left in its folder when its time was over."""
 
     folder: Path
     store: TextStore

@@ -75,9 +75,9 @@ def keep_defect(error: Exception) -> None:
     defects.keep(error)
 
 
-def print_manual(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def print_manual(context: click.Context, _: click.Parameter, requested: bool) -> None:
     """Print the manual page, and exit."""
-    if asked:
+    if requested:
         from localspec.cli.manual import manual  # all commands are imported for it
 
         click.echo(manual(context), nl=False)

@@ -43,7 +43,7 @@ class Source:
     segments: Segments = field(default_factory=dict)
     listing: files.Listing = field(default_factory=files.Listing)
     fault: str = ""
-    asked: bool = True  # whether it is to be looked at
+    look_requested: bool = True  # whether it is to be looked at
     due: float = 0.0  # when it may be looked at next
 
     def wait(self) -> float:
@@ -82,7 +82,7 @@ class Corpus:
     def look_for_changes(self) -> None:
         """Look soon whether files changed."""
         for source in self._sources:
-            source.asked = True
+            source.look_requested = True
         self._woken.set()
 
     def learn(self, lead: Sequence[int], reply: Sequence[int]) -> None:
@@ -122,15 +122,15 @@ class Corpus:
                 self._woken.clear()
                 self._keep_replies()
                 for source in self._sources:
-                    if source.asked and not source.wait():
+                    if source.look_requested and not source.wait():
                         self._update(source)
-                waits = [source.wait() for source in self._sources if source.asked]
+                waits = [source.wait() for source in self._sources if source.look_requested]
                 self._woken.wait(min(waits, default=None))
         self._keep_replies()
 
     def _update(self, source: Source) -> None:
         """Bring the segments of a source up to date."""
-        source.asked, begun, fault = False, time.monotonic(), ""
+        source.look_requested, begun, fault = False, time.monotonic(), ""
         try:
             self._index(source)
         except (OSError, LocalSpecError, MemoryError) as error:

@@ -14,7 +14,7 @@ MOST_PLACES = 32  # that are compared, the last ones
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where the longest run ends, in which segments; the last place comes last."""
+    """Hold the places where the longest run ends, by segment; the last comes last."""
 
     length: int
     places: Sequence[tuple[Segment, int]]

@@ -21,7 +21,7 @@ SAMPLE_TEXT = "Naïve café, 1,234.5 €:\n\tdef add(a, b): return a + b  # 数\
 
 
 class Stored(NamedTuple):
-    """How much is stored."""
+    """Count the replies and indexes that are stored, and their bytes."""
 
     replies: int = 0
     reply_bytes: int = 0

@@ -38,7 +38,7 @@ class Text:
 
 
 class Rows(NamedTuple):
-    """What a head learns from, a row for each token."""
+    """Hold the states and candidates that a head learns from, a row for each token."""
 
     states: Halves
     likeliest: Tokens  # the target's next tokens, the likeliest first

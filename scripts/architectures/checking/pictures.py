@@ -73,8 +73,8 @@ def likely_tokens(tokens: Sequence[int], steps: Sequence[Answer]) -> Iterator[di
     """Yield what was likely at each token; the server leaves out those that end no character."""
     left = list(steps)
     for token in tokens:
-        told = left.pop(0)["top_logprobs"] if left and left[0]["id"] == token else ()
-        yield {str(one["id"]): one["logprob"] for one in told}
+        alternatives = left.pop(0)["top_logprobs"] if left and left[0]["id"] == token else ()
+        yield {str(one["id"]): one["logprob"] for one in alternatives}
 
 
 def ours(path: str, plain: Loading, drafting: Loading) -> dict[str, list[Answer]]:
