@@ -43,6 +43,7 @@ def there(*names: str) -> list[str]:
 BESIDE = {
     "llama-eagle3": ("llama-soft", "eagle3"),
     "qwen35-eagle3": ("qwen35", "eagle3"),
+    "gemma3-eagle3": ("gemma3", "eagle3"),  # whose layers are watched
     "llama-dflash": ("llama", "dflash"),
     "llama-dspark": ("llama", "dflash-spark"),
     "llama-dflash2": ("llama", "dflash-two"),

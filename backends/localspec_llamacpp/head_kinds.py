@@ -60,6 +60,11 @@ def _kind(header: Header) -> HeadKind | None:
     return BLOCKS if any(DRAFTING in name for name in names) and TRUNK not in names else None
 
 
+def layers_read(header: Header) -> tuple[int, ...]:
+    """List the layers of the target whose inputs a head reads; none: it reads the last states."""
+    return tuple(header.numbers(f"{header.text('general.architecture')}.target_layers"))
+
+
 def require_fit(target: Footprint, path: Path) -> None:
     """Refuse a head that was made for another target, before an engine dies of it."""
     header = read(path)

@@ -12,7 +12,7 @@ from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3
-from localspec_llamacpp.head_kinds import kind_of
+from localspec_llamacpp.head_kinds import kind_of, layers_read
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 
@@ -81,7 +81,7 @@ def plan_head(
     The context keeps no states, and one row of logits for each slot.
     """
     assert options.head is not None
-    form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0)
+    form = replace(form, sequences=options.slots, outputs=options.slots, snapshots=0, watched=False)
     if options.head == trunk.path:
         return HeadPlan(trunk, trunk, replace(form, graph=MTP), trunk_batch=form.batch)
     weights = ModelWeights(options.head, beside(trunk, place), head=True, empty=empty)
@@ -113,7 +113,7 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
     if kind_of(header).proposer == MTP:
         return HeadPlan(trunk, weights, replace(form, graph=MTP), trunk_batch=form.batch)
     graph = header.text("general.architecture") or ""
-    layers = tuple(header.numbers(f"{graph}.target_layers"))
+    layers = layers_read(header)
     block = None
     if graph != EAGLE3:
         block = _block(weights, header, form.batch // form.sequences)

@@ -30,11 +30,13 @@ from localspec_llamacpp.bindings import huge_pages, library, nextn
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.shape import KV_TYPES, ContextShape
+from localspec_llamacpp.bindings.watching import GIVEN
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
 from localspec_llamacpp.head_opening import head_of, plan_head
 from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers import rounding
 from localspec_llamacpp.headers.footprint import inspect
+from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.projector import describe as describe_projector
 from localspec_llamacpp.model import LlamaModel, ModelParts
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -151,7 +153,16 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
         pictured=options.projector is not None,
+        watched=is_watched(weights, options),
     )
+
+
+def is_watched(weights: ModelWeights, options: Options) -> bool:
+    """Decide whether a head's inputs are to be copied, as llama.cpp does not give them."""
+    head = options.head
+    if head is None or head == weights.path or weights.architecture in GIVEN:
+        return False
+    return bool(head_kinds.layers_read(read(head)))
 
 
 def snapshots(weights: ModelWeights, options: Options) -> int:

@@ -17,6 +17,7 @@ from localspec.tokens import States, Tokens
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.bindings.watching import GIVEN
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
@@ -27,7 +28,7 @@ EMBEDDING, OUTPUT, NORM = "token_embd.weight", "output.weight", "output_norm.wei
 
 
 def observe(path: Path, layers: Sequence[int], most: int) -> LlamaObserved:
-    """Load a model; llama.cpp ends the process if it gives no states of this architecture."""
+    """Load a model to be read for training."""
     footprint = inspect(path)
     batch = min(max(LOGIT_BYTES // (4 * footprint.vocabulary), 64), 512)
     options = Options(context=max(most, batch), batch=batch)
@@ -38,7 +39,8 @@ def observe(path: Path, layers: Sequence[int], most: int) -> LlamaObserved:
     try:
         check_kind(weights, footprint)
         form = shape(weights, options, footprint.quantisation)
-        context = Context(weights, replace(form, outputs=batch))
+        watched = weights.architecture not in GIVEN
+        context = Context(weights, replace(form, outputs=batch, watched=watched))
     except BaseException:
         weights.close()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from localspec.backend import Row
 from localspec_llamacpp.bindings.shape import ContextShape
@@ -27,6 +28,9 @@ def batches(rows: Sequence[Row], shape: ContextShape, ids: Sequence[int]) -> lis
     neighbours without the long ones stay with them.
     """
     widths = [len(row.tokens) for row in rows]
+    if shape.watched and shape.cuts:  # states are seen in the order in which tokens are run
+        by_width = sorted(rows, key=lambda row: len(row.tokens))
+        return [list(alike) for _, alike in groupby(by_width, lambda row: len(row.tokens))]
     if not shape.apart or (shape.pooled and sum(widths) < TILE):
         return [rows]
     least = TILE // 2 if shape.pooled else BLOCK

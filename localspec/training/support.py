@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from importlib.util import find_spec
-from multiprocessing import get_context
 
 from localspec.errors import UsageError
 from localspec.models import engines, trial
@@ -25,28 +20,8 @@ def require_trainable(files: ModelFiles) -> None:
     for module, name in NEEDED.items():
         if find_spec(module) is None:
             raise UsageError(f"training needs {name}: {INSTALL}")
-    footprint = trial.footprint(files.path, files.engine)
-    layers_read(footprint.layers)
-    engines.backend(files.engine)  # which says what is missing
-    with ProcessPoolExecutor(1, get_context("spawn"), silence) as process:
-        try:
-            process.submit(try_target, files).result()
-        except BrokenProcessPool:
-            raise UsageError(
-                f"{files.engine} gives no inner states of a {footprint.architecture}, so no head "
-                f"can be trained for {files.path.name}: look-ups and draft models are left"
-            ) from None
-
-
-def silence() -> None:
-    """Let an engine end this process without its last words."""
-    os.environ["GGML_NO_BACKTRACE"] = "1"
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-def try_target(files: ModelFiles) -> None:
-    """Read two tokens of a target, which ends the process where its engine cannot."""
     layers = layers_read(trial.footprint(files.path, files.engine).layers)
+    engines.backend(files.engine)  # which says what is missing
     with closing(open_target(files, layers, 2)) as target:
         list(target.read(tokens_of([0, 1])))
 

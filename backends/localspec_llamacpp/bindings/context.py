@@ -21,6 +21,7 @@ from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.memory import SequenceMemory
 from localspec_llamacpp.bindings.places import Stretch
 from localspec_llamacpp.bindings.shape import EAGLE3, MODEL, MTP, ContextShape
+from localspec_llamacpp.bindings.watching import Watch
 from localspec_llamacpp.bindings.weights import ModelWeights
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class Context:
     ) -> None:
         """Set up a context of the model, or of the drafting head in it that follows a trunk."""
         params = shape.params()
+        self._watch = Watch(weights.inner_width, shape.batch) if shape.watched else None
+        if self._watch:
+            params.cb_eval = self._watch.callback
         if trunk:
             params.ctx_other = trunk.pointer
         LOG.take_errors()
@@ -184,6 +188,8 @@ class Context:
     def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
         worker_graphs.RUN.add(self.pointer)
+        if self._watch:
+            self._watch.begin()
         status = run(self.pointer, batch)
         if self._lays_out:
             self._note_layout()
@@ -214,6 +220,9 @@ class Context:
     def tell_before(self, layers: Sequence[int]) -> None:
         """Give, from now on, the hidden states before these layers; before none, the last ones."""
         self._layers = tuple(layers)
+        if self._watch:
+            self._watch.watch(layers)
+            return
         if self.shape.graph == MODEL and (not layers or self._last_layer in layers):
             self.tell_hidden()
         for layer in layers:
@@ -222,6 +231,9 @@ class Context:
 
     def tell_nothing(self) -> None:
         """Give no hidden states any more."""
+        if self._watch:
+            self._watch.watch(())
+            return
         for layer in self._layers:
             if layer != self._last_layer:
                 nextn.tell_before(self.pointer, layer, on=False)
@@ -231,13 +243,14 @@ class Context:
         """The hidden states of the newest batch: those that were asked for."""
         if not self._layers:
             return States([self.hidden(rows)])
-        states = [
-            self.hidden(rows)
-            if layer == self._last_layer
-            else self._viewed(nextn.hidden_before(self.pointer, layer), rows, self._inner_width)
-            for layer in self._layers
-        ]
-        return States(states)
+        return States([self._before(layer, rows) for layer in self._layers])
+
+    def _before(self, layer: int, rows: int) -> Hidden:
+        if self._watch:
+            return self._watch.states(layer, rows)
+        if layer == self._last_layer:
+            return self.hidden(rows)
+        return self._viewed(nextn.hidden_before(self.pointer, layer), rows, self._inner_width)
 
     def attend_both_ways(self) -> None:
         """Let tokens of a batch see those behind them."""

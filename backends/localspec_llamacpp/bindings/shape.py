@@ -45,6 +45,12 @@ class ContextShape:
     threads: int
     graph: str = MODEL  # what is computed: the model, or a kind of head
     pictured: bool = False  # whether texts may hold pictures
+    watched: bool = False  # whether what goes into single layers is copied on the way
+
+    @property
+    def cuts(self) -> bool:
+        """Whether as many tokens of every row as the shortest has are run, then the others."""
+        return not self.pooled or self.full_windows
 
     def params(self) -> Any:
         """Write it down as llama.cpp takes it."""

@@ -42,6 +42,7 @@ class LayerPlacement(NamedTuple):
 HOST = LayerPlacement(0)
 USER_DEFINED = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
 CONTROL = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN
+LONGEST_NAME = 64  # bytes, of an architecture
 EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 
 
@@ -135,6 +136,12 @@ class ModelWeights:
         if not self.pointer:
             raise BackendError("this model was closed; load it again")
         return lib.llama_model_get_vocab(self.pointer)
+
+    @property
+    def architecture(self) -> str:
+        name = ctypes.create_string_buffer(LONGEST_NAME)
+        lib.llama_model_meta_val_str(self.pointer, b"general.architecture", name, LONGEST_NAME)
+        return name.value.decode("utf-8", "replace")
 
     @property
     def vocabulary(self) -> int:
