@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READING, copy_speed
+from benchmarks.beside.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READING, copy_speed
 from benchmarks.machine import heading
 from localspec import Limits, Loading, Options, Settings, load
 from localspec.backend import MAX_TENTATIVE, Model, Row

@@ -1,28 +1,30 @@
-"""Planned memory beside what engine and process then take, each in a process of its own."""
+"""Planned memory beside what engine and process then take, each in a process of its own.
+
+`scripts/bench memory [MODEL] [--draft HEAD] [--mmproj FILE]` measures a model, by its name or its
+file, in several ways; with a head or projector, in one slot and in four. MLX has the starter model.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import mlx.core as mx
 
-from benchmarks.drafting.files import KINDS, write
+from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
-from benchmarks.seeing import projector_file
 from localspec.backend import Options
 from localspec.models.locate import locate
-from localspec_llamacpp.headers.footprint import inspect
 from tests.gguf_to_mlx import convert
 
 MIB = 1 << 20
 CLOSE, CLOSE_WITH_MORE = 0.15, 0.06  # of all that is taken, by which a plan may be wrong
-STARTER = "smollm2-135m"
 WAYS = (
     Options(context=2048),
     Options(context=8192),
@@ -93,21 +95,17 @@ class MemoryCase:
         return f"{self.engine:<8} {name:<38} {slots}{o.context:,}{cells}{batch}{drafts}"
 
 
-def cases(folder: Path) -> Iterator[MemoryCase]:
-    starter = locate(STARTER, "llamacpp").path
+def cases(options: argparse.Namespace, folder: Path) -> Iterator[MemoryCase]:
+    path = locate(options.model, "llamacpp").path
     for way in WAYS:
-        yield MemoryCase("llamacpp", starter, way)
-    for kind in KINDS:
-        target, head = write(kind, folder)
-        for slots in (1, 4):
-            yield MemoryCase("llamacpp", target, Options(context=2048, slots=slots, head=head))
-    projector = projector_file.write(folder / "mmproj.gguf", inspect(starter).embedding)
-    for slots in (1, 4):
-        yield MemoryCase(
-            "llamacpp", starter, Options(context=2048, slots=slots, projector=projector)
-        )
+        yield MemoryCase("llamacpp", path, way)
+    more = {"head": options.draft, "projector": options.mmproj}
+    for name, file in more.items():
+        for slots in (1, 4) if file else ():
+            way = replace(Options(context=2048, slots=slots), **{name: file})
+            yield MemoryCase("llamacpp", path, way)
     converted = folder / "starter-16-bits"
-    convert(starter, converted, mx.float16)
+    convert(locate(STARTER, "llamacpp").path, converted, mx.float16)
     for way in FOLDER_WAYS:
         yield MemoryCase("mlx", converted, way)
 
@@ -123,12 +121,13 @@ def measured(case: MemoryCase) -> dict[str, int]:
 
 def main() -> bool:
     """Print the table; False if a plan was too far off."""
+    options = arguments(sys.argv[2:])
     print(heading())
     print("\nMiB planned, and by how much the process grew when it had read a batch\n")
     print(f"{'':64} weights context buffers    head  mmproj     all    grew")
     met = True
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases(Path(folder)):
+        for case in cases(options, Path(folder)):
             measurement = measured(case)
             off = measurement["grown"] / measurement["total"] - 1
             met = met and abs(off) <= (CLOSE_WITH_MORE if case.has_more else CLOSE)
@@ -136,3 +135,11 @@ def main() -> bool:
             figures = "".join(f"{part:8.0f}" for part in parts)
             print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)
     return met
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/bench memory", description=__doc__)
+    parser.add_argument("model", nargs="?", default=STARTER, metavar="NAME_OR_PATH")
+    parser.add_argument("--draft", type=Path, metavar="HEAD", help="a drafting head in a file")
+    parser.add_argument("--mmproj", type=Path, metavar="FILE", help="a projector")
+    return parser.parse_args(words)

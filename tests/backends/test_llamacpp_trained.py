@@ -6,9 +6,7 @@ that was trained to go on by itself; `trained/make.py` makes such files.
 
 from __future__ import annotations
 
-import lzma
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +18,9 @@ from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend
 from localspec_llamacpp.gathering import PATIENCE
+from tests.backends.trained.packed import unpacked
 from tests.runs import Want, replies, said
 
-FOLDER = Path(__file__).parent / "trained"
 DEPTH = 3
 STORY = (
     "Finn carries the drum to the old mill. The ladder of Ada is at the school now. "
@@ -36,8 +34,7 @@ SURE = 0.5  # of the drafted tokens, at each depth; by chance it would be one of
 
 @pytest.fixture(scope="module", params=["chain", "one"])
 def model(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("trained") / f"{request.param}.gguf"
-    path.write_bytes(lzma.decompress((FOLDER / f"{path.name}.xz").read_bytes()))
+    path = unpacked(request.param, tmp_path_factory.mktemp("trained"))
     options = Options(slots=4, context=512, batch=64, tentative=8, threads=1, head=path)
     with closing(backend.load(path, options)) as made:
         yield made

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import lzma
 from contextlib import closing
 
 import pytest
 
 from localspec.backend import Options
 from localspec_llamacpp import backend
-from tests.backends.test_llamacpp_trained import FOLDER, WAYS, rightness
+from tests.backends.test_llamacpp_trained import WAYS, rightness
+from tests.backends.trained.packed import unpacked
 
 SURE = {"eagle3": 0.5, "dflash": 0.25}  # at each depth; by chance it would be one of 384
 
@@ -20,12 +20,9 @@ SURE = {"eagle3": 0.5, "dflash": 0.25}  # at each depth; by chance it would be o
 @pytest.fixture(scope="module", params=SURE)
 def model(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("trained")
-    for name in ("trunk", request.param):
-        packed = (FOLDER / f"{name}.gguf.xz").read_bytes()
-        (place / f"{name}.gguf").write_bytes(lzma.decompress(packed))
-    head = place / f"{request.param}.gguf"
+    trunk, head = (unpacked(name, place) for name in ("trunk", request.param))
     options = Options(slots=4, context=512, batch=64, tentative=8, threads=1, head=head)
-    with closing(backend.load(place / "trunk.gguf", options)) as made:
+    with closing(backend.load(trunk, options)) as made:
         yield made
 
 

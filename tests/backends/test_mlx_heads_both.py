@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -18,10 +17,11 @@ from localspec_llamacpp import backend as llamacpp
 from tests import engines, tiny
 from tests.backends import converted_heads as converted
 from tests.backends.gguf_copies import copied
-from tests.backends.test_llamacpp_trained import FOLDER, at_once, rejected, rightness, truncated
+from tests.backends.test_llamacpp_trained import at_once, rejected, rightness, truncated
 from tests.backends.test_llamacpp_trained import copied as copying
 from tests.backends.test_llamacpp_trained_beside import SURE
 from tests.backends.test_mlx_heads import loaded, rolled
+from tests.backends.trained.packed import unpacked
 from tests.gguf_to_mlx import convert
 
 TEXTS = [np.random.default_rng(at).integers(0, 384, 20 + at).astype(np.int32) for at in range(12)]
@@ -73,12 +73,10 @@ def test_a_head_inside_its_model_drafts_the_same_on_both_engines(tmp_path):
 
 @pytest.mark.parametrize("kind", SURE)
 def test_heads_that_were_trained_are_right_on_mlx_however_a_text_came_about(kind, tmp_path):
-    for name in ("trunk", kind):
-        packed = (FOLDER / f"{name}.gguf.xz").read_bytes()
-        (tmp_path / f"{name}.gguf").write_bytes(lzma.decompress(packed))
-    target = convert(tmp_path / "trunk.gguf", tmp_path / "trunk")
+    trunk, beside = (unpacked(name, tmp_path) for name in ("trunk", kind))
+    target = convert(trunk, tmp_path / "trunk")
     write = {"eagle3": converted.eagle3, "dflash": converted.dflash}[kind]
-    head = write(tmp_path / f"{kind}.gguf", tmp_path / "head", tokens=384)
+    head = write(beside, tmp_path / "head", tokens=384)
     with closing(loaded(target, head)) as model:
         for way in (at_once, truncated, copying, rejected):
             assert (rightness(model, way) > SURE[kind]).all()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks import gpu
-from benchmarks.dictated_copy import OPEN, PLAIN, READING
+from benchmarks.beside.dictated_copy import OPEN, PLAIN, READING
 from benchmarks.gpu import ForwardRequest, TakenMemory
 from localspec.backend_spec import WORKERS
 from tests import engines

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from benchmarks.serving.slow_link import SlowLink
 from localspec.models import trial_record
 from localspec.runtime import kept_calibrations
+from tests.watched_link import WatchedLink
 from tests.worker_process import ServerProcess, WorkerProcess
 
 # Messages of llama.cpp's protocol.
@@ -29,7 +29,7 @@ class Fate:
 
     def __init__(self) -> None:
         self.worker = WorkerProcess("--memory", "2GiB")
-        self.link = SlowLink(self.worker.endpoint, watch=self._hear)
+        self.link = WatchedLink(self.worker.endpoint, self._hear)
         self._kinds: set[int] = set()
         self._left = 0
 

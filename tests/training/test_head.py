@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import shutil
 import sys
 from contextlib import closing
@@ -13,7 +14,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from benchmarks.drafting.trained import stories, unpacked
 from localspec.backend import Options, Roll, Row
 from localspec.engine.settings import Settings
 from localspec.errors import ModelFileError
@@ -25,6 +25,8 @@ from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
 from localspec.training.record import Shard, Text, record, recorded_tokens, shards
 from tests import tiny
+from tests.backends.trained import make
+from tests.backends.trained.packed import unpacked
 from tests.runs import Want, replies, said
 
 pytestmark = pytest.mark.train
@@ -35,6 +37,11 @@ MOST_BYTES = 1 << 30
 
 def ignored():
     pass
+
+
+def stories(count, seed):
+    rng = random.Random(seed)
+    return [make.story(rng)[: rng.randrange(90, 390)] for _ in range(count)]
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -51,7 +58,7 @@ def recorded(request, tmp_path_factory):
         encode = rehearsal.tokenizer.encode
         texts = [
             Text(encode(story), begin=8, held_out=at % 8 == 0)
-            for at, story in enumerate(islice(stories(1), 96))
+            for at, story in enumerate(stories(96, seed=1))
         ]
     *_, tokens = record(files, texts, folder, ignored, MOST_BYTES)
     assert tokens == recorded_tokens(folder) == sum(len(text.tokens) for text in texts)
@@ -102,7 +109,7 @@ def test_the_loss_falls_and_what_is_held_out_is_accepted_more(head):
 def test_its_engine_loads_the_head_and_replies_are_the_plain_ones(recorded, head):
     files, _ = recorded
     with closing(loaded(files, head[2])) as model:
-        prompts = [model.tokenizer.encode(story)[:40].tolist() for story in islice(stories(7), 4)]
+        prompts = [model.tokenizer.encode(story)[:40].tolist() for story in stories(4, seed=7)]
         wants = [Want(prompt, Settings(max_tokens=24, ignore_end=True)) for prompt in prompts]
         plain = [replies(model, Silent(), [want])[0] for want in wants]
         fast = [replies(model, HeadProposer(model.head, floor=0.0), [want])[0] for want in wants]

@@ -1,1 +1,1 @@
-"""The engine beside a bare loop, beside llama-bench, and beside a model that costs nothing."""
+"""The engine beside a bare loop, llama-bench, a model that costs nothing, and plain decoding."""

@@ -1,12 +1,10 @@
-"""A way to a worker that takes longer: a proxy on loopback, which delays what passes."""
+"""A way to a worker on which a test hears each message: a proxy on loopback."""
 
 from __future__ import annotations
 
-import queue
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,18 +12,17 @@ from functools import partial
 CHUNK = 1 << 16
 HEADER = struct.Struct("<BQ")  # of a message to a worker: its kind, and its length
 
-Watch = Callable[[int], object]  # told the kind of each message to the worker
+Watch = Callable[[int], object]  # takes the kind of each message to the worker
 
 
-class SlowLink:
-    """Accepts for a worker, and passes all on so many seconds later, each way."""
+class WatchedLink:
+    """Accepts for a worker, and passes all on, after the watch has heard of it."""
 
-    def __init__(self, worker: str, seconds: float = 0.0, watch: Watch | None = None) -> None:
+    def __init__(self, worker: str, watch: Watch) -> None:
         host, _, at = worker.rpartition(":")
-        self._worker, self.seconds, self._watch = (host, int(at)), seconds, watch
+        self._worker, self._watch = (host, int(at)), watch
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.trips = 0  # answers that were waited for
         self._open: set[socket.socket] = set()
         self._threads = [begun(self._accept)]
 
@@ -42,51 +39,25 @@ class SlowLink:
             self._open |= ends
             for end in ends:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            asked, heard = threading.Event(), Messages(self._watch) if self._watch else None
-            ways = [
-                *self._pass_on(client, worker, partial(self._up, asked, heard)),
-                *self._pass_on(worker, client, partial(self._down, asked)),
-            ]
-            for way in ways:
-                way.join()
+            back = begun(partial(pass_on, worker, client, lambda _: None))
+            pass_on(client, worker, Messages(self._watch).hear)
+            back.join()
             self._open -= ends
-
-    def _up(self, asked: threading.Event, heard: Messages | None, data: bytes) -> None:
-        asked.set()
-        if heard:
-            heard.hear(data)
-
-    def _down(self, asked: threading.Event, _: bytes) -> None:
-        self.trips += asked.is_set()
-        asked.clear()
-
-    def _pass_on(
-        self, origin: socket.socket, end: socket.socket, note: Callable[[bytes], object]
-    ) -> list[threading.Thread]:
-        under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
-
-        def read() -> None:
-            with suppress(OSError):
-                while data := origin.recv(CHUNK):
-                    note(data)
-                    under_way.put((time.perf_counter() + self.seconds, data))
-            under_way.put((0.0, b""))
-
-        def write() -> None:
-            with suppress(OSError):
-                while (item := under_way.get())[1]:
-                    time.sleep(max(item[0] - time.perf_counter(), 0.0))
-                    end.sendall(item[1])
-            for side in (origin, end):  # either is the end of both
-                end_of(side)
-
-        return [begun(read), begun(write)]
 
     def close(self) -> None:
         for opened in (self._listener, *self._open):
             end_of(opened)
         for thread in self._threads:
             thread.join()
+
+
+def pass_on(origin: socket.socket, end: socket.socket, hear: Callable[[bytes], object]) -> None:
+    with suppress(OSError):
+        while data := origin.recv(CHUNK):
+            hear(data)
+            end.sendall(data)
+    for side in (origin, end):  # either is the end of both
+        end_of(side)
 
 
 def begun(work: Callable[[], object]) -> threading.Thread:

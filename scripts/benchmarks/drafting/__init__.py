@@ -1,1 +1,0 @@
-"""Models of middle size with drafting heads, made of random numbers."""
