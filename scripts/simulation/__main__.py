@@ -11,7 +11,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from simulation import newcomers, record, revisions, streams, trees
+from simulation import newcomers, streams
 from simulation.copies import copies
 from simulation.hardware import CURVES, DRAFTING, WIDE_CURVES
 from simulation.texts import SimulatedText, texts
@@ -147,13 +147,7 @@ def summary(results: Sequence[SimulationTrial]) -> Iterator[str]:
 def main() -> int:
     if sys.argv[1:]:
         [name] = sys.argv[1:]
-        {
-            "record": record.main,
-            "trees": trees.main,
-            "newcomers": newcomers.main,
-            "revisions": revisions.main,
-            "streams": streams.main,
-        }[name]()
+        {"newcomers": newcomers.main, "streams": streams.main}[name]()
         return 0
     print(HEADING)
     results = []

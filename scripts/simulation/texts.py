@@ -66,8 +66,7 @@ def texts() -> Iterator[Sequence[SimulatedText]]:
     yield invented("good, bad, good", [(1500, 0.9), (500, 0.15), (1500, 0.9)])
     yield invented("bad, good, bad", [(500, 0.15), (1500, 0.9), (500, 0.15)])
     yield invented("in stretches of 40", [(40, 0.3), (40, 0.95)] * 37)
-    if RECORDED.exists():
-        yield recorded()
+    yield recorded()
     yield from headed()
 
 
@@ -111,7 +110,7 @@ def drafts(rates: FloatArray, seed: int, falls: float = 1.0) -> list[PlaceDraft]
 
 
 def recorded() -> list[SimulatedText]:
-    """Read replies of a real pair, as recorded by `scripts/simulate record`, in several orders."""
+    """Read replies of a real pair (docs/lab/simulation.md), in several orders."""
     replies = [entry["drafts"] for entry in json.loads(RECORDED.read_text(encoding="utf-8"))]
     takes = [np.random.default_rng(take).permutation(len(replies)) for take in range(TAKES)]
     return [one_by_one([replies[at] for at in order]) for order in takes]

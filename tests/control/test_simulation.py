@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pytest
 
-from localspec.tokens import tokens_of
 from simulation.__main__ import COLD, NEAR, PLAIN, trial
 from simulation.copies import edited, revised, taken, whole
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.newcomers import trials
-from simulation.revisions import Figures, Revision, replay
 from simulation.streams import DEARER, RowsMachine, lookups, rows_speed
 from simulation.texts import BLOCK, CHAINED, DRAFT_MODEL, TRAINED, invented
-from simulation.trees import tree_gain
 from simulation.world import SimulatedMachine
 
 GOOD, BAD = 0.9, 0.15
@@ -24,17 +20,6 @@ CHANCE = 0.04  # by which so few and short texts may differ from what `scripts/s
 
 def tried(stretches, hardware, drafting, drafter=DRAFT_MODEL):
     return trial(invented("a text", stretches, drafter)[:2], hardware, drafting)
-
-
-@pytest.mark.parametrize("by", ["prediction", "suffix"])
-def test_a_revised_text_is_decoded_in_few_rounds(by):
-    old = tokens_of(np.random.default_rng(0).integers(10, 5000, 600))
-    new = tokens_of([*old[:200], 1, 2, 3, *old[200:350], *old[360:]])
-    figures = Figures()
-    replay(Revision(old, new), by, SimulatedMachine(CURVES["gpu"], 0.0), 0, figures)
-    assert figures.rounds < len(new) / 8
-    assert figures.accepted + figures.rounds >= len(new)
-    assert [wait < 12 for wait in figures.waits] == [True, True]
 
 
 @pytest.mark.parametrize("hardware", CURVES)
@@ -89,12 +74,6 @@ def test_a_new_draft_model_costs_nothing_if_it_cannot_pay_and_is_soon_used_if_it
     newcomers = list(trials())
     assert {newcomer.pays for newcomer in newcomers} == {True, False}
     assert [newcomer.line for newcomer in newcomers if not newcomer.met] == []
-
-
-def test_a_tree_wins_where_width_is_free_and_never_where_it_is_not():
-    wide, dear = (tree_gain(name, CURVES[name], 0.75, 0.98) for name in ("gpu", "cpu q8_0"))
-    assert wide.greedy > wide.sampled > wide.chain > 2
-    assert dear.greedy == dear.chain < 1.2
 
 
 @pytest.mark.parametrize("hardware", WIDE_CURVES)
