@@ -12,7 +12,8 @@ from architectures.keep import Keeping
 from architectures.kinds import ALL, MLX, cell
 from architectures.make import Making
 from architectures.recipes import all_recipes
-from architectures.tools import ready, torch_python
+from architectures.tools import sources, torch_python
+from benchmarks.comparison import llama_server
 
 WIDTH = 256  # k-quants need rows of 256; 64 makes files of about 250 KB
 
@@ -26,9 +27,11 @@ def main() -> int:
     common(made)
     tried = commands.add_parser("check", help="run them in their engines and in LocalSpec")
     common(tried)
+    engine(tried)
     tried.add_argument("--kept", action="store_true", help="show what was found before, no more")
     kept = commands.add_parser("keep", help="pack files, with what llama-server says of them")
     common(kept)
+    engine(kept)
     kept.add_argument("target", type=Path)
     options = parser.parse_args()
     if options.command == "keep":
@@ -40,7 +43,10 @@ def common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of models, with commas between")
     parser.add_argument("--types", default=",".join(ALL), help="with commas between")
-    parser.add_argument("--llama", type=Path, help="where llama.cpp is, or is to be, built")
+
+
+def engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--llama-server", type=Path, help="a binary that is there already")
 
 
 def make(options: argparse.Namespace) -> int:
@@ -49,7 +55,7 @@ def make(options: argparse.Namespace) -> int:
         chosen(options.only, list(all_recipes(options.width))),
         chosen(options.types, ALL),
         options.width,
-        ready(options.llama),
+        sources(),
         torch_python(options.torch),
     )
     faults = making.run()  # of tools that do not know a model, as a rule
@@ -62,7 +68,7 @@ def check(options: argparse.Namespace) -> int:
     names = chosen(options.only, list(all_recipes(WIDTH)))
     kinds = chosen(options.types, ALL)
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
-    trial, verdicts = ZooTrial(folder, ready(options.llama)), {}
+    trial, verdicts = ZooTrial(folder, llama_server.find(options.llama_server)), {}
     for one in cells:
         if one.path.exists() and (trial.knows(one) or not options.kept):
             verdict = trial.of(one)
@@ -78,7 +84,7 @@ def keep(options: argparse.Namespace) -> int:
     names = chosen(options.only, list(all_recipes(WIDTH)))
     forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
     ready_cells = [[cell for cell in form if cell.path.exists()][:1] for form in forms]
-    keeper = Keeping(options.target.resolve(), ready(options.llama))
+    keeper = Keeping(options.target.resolve(), llama_server.find(options.llama_server))
     left = keeper.keep([cell for form in ready_cells for cell in form])
     print(f"Left out: {', '.join(left) or 'none'}.")
     return 0

@@ -14,7 +14,7 @@ from architectures.checking.answers import ModelAnswer
 from architectures.checking.llama_server import Unable
 from architectures.checking.trial import run_module
 from architectures.kinds import Cell
-from architectures.tools import PACKAGE, Tools
+from architectures.tools import PACKAGE
 
 KEPT, MOST = 3, 12  # texts of each model, and tokens of each
 Continued = list[tuple[str, list[int]]]  # texts, and the tokens after them
@@ -30,7 +30,7 @@ class Keeping:
     """Packs files into a folder."""
 
     folder: Path
-    tools: Tools
+    server: Path  # llama.cpp's
 
     def keep(self, cells: list[Cell]) -> list[str]:
         """Pack files with answers that do not depend on rounding; return those without any."""
@@ -50,15 +50,14 @@ class Keeping:
     def _sure(self, cell: Cell) -> Continued:
         results = cell.origin.parent.parent / "results"
         key, name = records.key_of_engine(cell.path), f"{cell.name}-{cell.kind}-sure"
-        problem = records.remembered(results, name, key, lambda: sure(self.tools, cell.path))
+        problem = records.remembered(results, name, key, lambda: sure(self.server, cell.path))
         return [(text, tokens) for text, tokens in problem] if isinstance(problem, list) else []
 
 
-def sure(tools: Tools, file: Path) -> Continued:
+def sure(server: Path, file: Path) -> Continued:
     """List texts and llama-server's continuations, as far as they do not depend on rounding."""
-    program = tools.program("llama-server")
     try:
-        answers = [ModelAnswer.of(answer) for answer in llama_server.answers(program, file, TEXTS)]
+        answers = [ModelAnswer.of(answer) for answer in llama_server.answers(server, file, TEXTS)]
     except Unable:
         return []
     asked = json.dumps(

@@ -14,9 +14,14 @@ from pathlib import Path
 
 from architectures.kinds import MLX, QUANTISED, WIDE, cell, projector, suits
 from architectures.recipes import all_recipes
-from architectures.tools import Tools
 
 SCRIPTS = Path(__file__).resolve().parents[1]
+QUANTISE = """
+import sys
+from pathlib import Path
+from localspec_llamacpp.bindings.library import requantise
+requantise(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+"""  # in a process of its own, which an assertion of llama.cpp may end
 LINES = 1  # of a tool's output, to show why it failed
 Worker = subprocess.Popen[str]
 
@@ -29,7 +34,7 @@ class Making:
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     width: int
-    tools: Tools
+    source: Path  # of llama.cpp
     python: Path  # with torch
 
     def run(self) -> dict[str, str]:
@@ -71,7 +76,7 @@ class Making:
             "name": name,
             "width": self.width,
             "folder": str(self.folder / "hf" / name),
-            "source": str(self.tools.source),
+            "source": str(self.source),
             "files": [str(file) for file in files if not file.exists()],
         }
         return asked(worker, order)
@@ -80,7 +85,7 @@ class Making:
         source, file = self._path(name, "BF16"), self._path(name, kind)
         if file.exists() or not source.exists():
             return ""
-        command = [str(self.tools.program("llama-quantize")), str(source), str(file), kind, "1"]
+        command = [sys.executable, "-c", QUANTISE, str(source), str(file), kind]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             file.unlink(missing_ok=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
-from benchmarks.serving.process import free_port, stop
+from benchmarks.serving.process import free_port, running
 
 SECONDS = 60.0
 Said = dict[str, object]  # as answers are kept
@@ -55,29 +53,15 @@ def serving(program: Path, file: Path, projector: Path | None = None) -> Iterato
     command += ["--ctx-size", str(CONTEXT), "--threads", "1", "--parallel", "1"]
     command += ["--offline", "--no-warmup"]
     command += ["--mmproj", str(projector)] if projector else ["--no-mmproj"]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    address = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        log = Path(folder) / "log"
         try:
-            address = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=address, timeout=SECONDS, trust_env=False) as client:
-                if not started(process, client):
-                    log.seek(0)
-                    raise Unable(cause(log.read().decode(errors="replace")))
-                yield client
-        finally:
-            stop(process)
-
-
-def started(process: subprocess.Popen[bytes], client: httpx.Client) -> bool:
-    end = time.monotonic() + SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if client.get("/health").is_success:
-                return True
-        except httpx.TransportError:
-            pass
-        time.sleep(0.05)
-    return False
+            stack.enter_context(running("llama-server", command, log, lambda: address))
+        except SystemExit as error:
+            raise Unable(cause(log.read_text(encoding="utf-8", errors="replace"))) from error
+        with httpx.Client(base_url=address, timeout=SECONDS, trust_env=False) as client:
+            yield client
 
 
 def cause(log: str) -> str:

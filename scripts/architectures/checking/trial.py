@@ -18,7 +18,6 @@ from architectures.checking.llama_server import Unable
 from architectures.checking.verdict import FAR, Found, Margins, ModelVerdict, judge, read
 from architectures.kinds import MLX, Cell
 from architectures.make import SCRIPTS, last
-from architectures.tools import Tools
 
 SECONDS = 600.0
 
@@ -28,11 +27,11 @@ class ZooTrial:
     """Keeps the results of each model, so that the next run goes on where this one ends."""
 
     folder: Path
-    tools: Tools
+    server: Path  # llama.cpp's
 
     def of(self, cell: Cell) -> ModelVerdict:
         key = records.key_of_engine(cell.path)
-        theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.tools))
+        theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.server))
         if isinstance(theirs, str):
             return ModelVerdict("no engine", (theirs,))
         version = key + records.sources()
@@ -55,7 +54,7 @@ class ZooTrial:
     def _seen(self, cell: Cell, ours: Mapping[str, Any], verdict: ModelVerdict) -> ModelVerdict:
         """Judge the answers to pictures as well."""
         key = records.digest([file for file in (cell.path, cell.projector) if file])
-        theirs = self._kept(cell, "pictures", key, lambda: pictured(cell, self.tools))
+        theirs = self._kept(cell, "pictures", key, lambda: pictured(cell, self.server))
         if not isinstance(theirs, list):
             return replace(verdict, faults=(*verdict.faults, f"no pictures: {theirs}"))
         if "pictures" not in ours:  # it failed before
@@ -84,21 +83,21 @@ def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
     return run_module([f"architectures.checking.{module}", str(cell.path)], {}, text)
 
 
-def engine(cell: Cell, tools: Tools) -> object:
+def engine(cell: Cell, server: Path) -> object:
     """Get the engine's answers, or its reason for having none."""
     if cell.kind in MLX:
         return run_module(["architectures.checking.mlx_alone", str(cell.path)], {})
     try:
-        return llama_server.answers(tools.program("llama-server"), cell.path)
+        return llama_server.answers(server, cell.path)
     except Unable as error:
         return str(error)
 
 
-def pictured(cell: Cell, tools: Tools) -> object:
+def pictured(cell: Cell, server: Path) -> object:
     """Get llama-server's answers to pictures, or its reason for having none."""
     assert cell.projector
     try:
-        return pictures.theirs(tools.program("llama-server"), cell.path, cell.projector)
+        return pictures.theirs(server, cell.path, cell.projector)
     except Unable as error:
         return str(error)
 

@@ -87,12 +87,8 @@ def build(folder: Path, run: Run | None = None, more: Sequence[str] = ()) -> Pat
 
 def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
     """Download, unpack and compile; return the folder that holds nothing but the programs."""
-    package = f"llama-cpp-python=={version('llama-cpp-python')}"
-    only_sources = ("--no-deps", "--no-binary", "llama-cpp-python")
-    run([sys.executable, "-m", "pip", "download", *only_sources, package, "-d", str(place)])
-    sources = unpacked(next(place.glob("*.tar.gz")), place) / "vendor" / "llama.cpp"
     made, build_folder = place / "programs", str(place / "build")
-    run(["cmake", "-S", str(sources), "-B", build_folder, *CMAKE, *more])
+    run(["cmake", "-S", str(sources(place, run)), "-B", build_folder, *CMAKE, *more])
     targets = ("--target", *PROGRAMS)
     jobs = ("--parallel", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1)))
     run(["cmake", "--build", build_folder, "--config", "Release", *jobs, *targets])
@@ -103,10 +99,15 @@ def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
     return made
 
 
-def unpacked(archive: Path, place: Path) -> Path:
+def sources(place: Path, run: Run) -> Path:
+    """Download and unpack llama.cpp's sources, those that the installed package is built from."""
+    package = f"llama-cpp-python=={version('llama-cpp-python')}"
+    only_sources = ("--no-deps", "--no-binary", "llama-cpp-python")
+    run([sys.executable, "-m", "pip", "download", *only_sources, package, "-d", str(place)])
+    archive = next(place.glob("*.tar.gz"))
     with tarfile.open(archive) as sdist:
         sdist.extractall(place, filter="data")
-    return place / archive.name.removesuffix(".tar.gz")
+    return place / archive.name.removesuffix(".tar.gz") / "vendor" / "llama.cpp"
 
 
 def logged(log: Path) -> Run:

@@ -81,7 +81,7 @@ def last_lines(log: Path) -> str:
 
 def answers(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/v1/models", trust_env=False).is_success
+        return httpx.get(f"{address}/health", trust_env=False).is_success
     except httpx.TransportError:
         return False
 
