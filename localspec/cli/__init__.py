@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -15,13 +15,16 @@ from localspec.cli.lazy_group import LazyCommands, LazyGroup
 from localspec.commands import configuration
 from localspec.commands.options.declare import READABLE
 from localspec.errors import LocalSpecError, UsageError
+from localspec.system import standard_streams
 from localspec.system.rebirth import Lives, lives, one_life
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, and within quotas and limits
 
 
 def main() -> None:
     """Run the command line; commands that load a model fork, to report an engine's death."""
+    standard_streams.make_usable()
     sys.exit(run(sys.argv[1:], partial(lives, report_death)))
 
 
@@ -58,9 +61,16 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         click.echo(f"localspec: {error}", err=True)
         keep_defect(error)
         return USAGE if isinstance(error, UsageError) else FAILED
-    except BrokenPipeError:
-        # Who read the output has gone; so must what is left of it, or Python complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # who read the output has gone
+        standard_streams.discard_output()
+        return FAILED
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            keep_defect(error)
+            raise
+        standard_streams.discard_output()
+        place = error.filename or "the output"
+        click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
         return FAILED
     except Exception as error:
         keep_defect(error)

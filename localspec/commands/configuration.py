@@ -94,7 +94,7 @@ def read(path: Path | None) -> Configuration:
     file = path or place()
     try:
         return Configuration(file, file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # also for users whose home is /dev/null
         return Configuration(file)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error

@@ -50,7 +50,7 @@ def changed(before: Iterable[str], now: Iterable[str]) -> str:
 def _add(digest: hashlib._Hash, file: Path) -> None:
     with file.open("rb") as data:
         size = data.seek(0, os.SEEK_END)
-        digest.update(f"{file.name} {size}\n".encode())
+        digest.update(os.fsencode(f"{file.name} {size}\n"))
         for start in {0, max(size - END_BYTES, 0)}:
             data.seek(start)
             digest.update(data.read(END_BYTES))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +210,14 @@ def command(*arguments, **options):
         text=True,
         **options,
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems take UTF-8 alone")
+def test_a_files_name_need_not_be_utf_8(model, capsys, tmp_path):
+    place = tmp_path / os.fsdecode(b"bad\xffname.gguf")
+    shutil.copy(model, place)
+    assert ask([str(place), WORDS, "--max-tokens", "2"]) == 0
+    assert capsys.readouterr().out
 
 
 def test_what_comes_through_a_pipe_is_one_question_and_only_its_answer_comes_out(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -132,6 +133,14 @@ def test_a_file_that_is_no_text_is_wrong_usage(file, capsys):
     file.write_bytes(b"\xff\xfe[serve]")
     assert run(["list"]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems name the folder otherwise")
+def test_a_home_that_is_no_folder_has_no_file(capsys, monkeypatch, tmp_path):
+    (tmp_path / "home").touch()  # as the /dev/null of users who are no people
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    assert run(["config"]) == 0
+    assert "which is not there" in capsys.readouterr().out
 
 
 def test_a_wrong_variable_is_named(capsys, monkeypatch):

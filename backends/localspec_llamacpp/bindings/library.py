@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from importlib import import_module
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def requantise(source: Path, target: Path, kind: str) -> None:
     params.ftype = next(number for number, name in FILE_TYPES.items() if name == kind.upper())
     params.allow_requantize = True
     LOG.take_errors()
-    if lib.llama_model_quantize(str(source).encode(), str(target).encode(), params):
+    if lib.llama_model_quantize(os.fsencode(source), os.fsencode(target), params):
         raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
 
 

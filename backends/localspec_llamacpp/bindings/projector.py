@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Sequence
 from functools import cache
@@ -86,7 +87,7 @@ class Projector:
         params.print_timings, params.n_threads = False, threads
         params.media_marker = MARKER
         LOG.take_errors()
-        self.pointer = self._mtmd.mtmd_init_from_file(str(path).encode(), weights.pointer, params)
+        self.pointer = self._mtmd.mtmd_init_from_file(os.fsencode(path), weights.pointer, params)
         if not self.pointer:
             raise refusal(f"{path.name} cannot be used with {weights.path.name}")
         self.path = path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +114,7 @@ class ModelWeights:
         LOG.take_errors()
         self.path = path
         self.adapters: list[Any] = []  # llama.cpp's pointers, which it frees with the model
-        self.pointer = lib.llama_model_load_from_file(str(path).encode(), params)
+        self.pointer = lib.llama_model_load_from_file(os.fsencode(path), params)
         worker_graphs.forget()
         if not self.pointer:
             if reading.failure:
@@ -124,7 +125,7 @@ class ModelWeights:
         """Load adapters beside the weights; they change nothing until a context uses them."""
         for path in [adapter.path for adapter in adapters]:
             LOG.take_errors()
-            pointer = lib.llama_adapter_lora_init(self.pointer, str(path).encode())
+            pointer = lib.llama_adapter_lora_init(self.pointer, os.fsencode(path))
             worker_graphs.forget()
             if not pointer:
                 error = LOG.failure(f"{path.name} does not fit {self.path.name}")
