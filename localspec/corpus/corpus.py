@@ -9,52 +9,29 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
+
+import numpy as np
 
 from localspec.corpus import files, replies, stored
 from localspec.corpus.match import Match, longest_match
 from localspec.corpus.replies import MIN_TOKENS, KeptReplies, UnkeptReply
 from localspec.corpus.segment import Key, Segment
-from localspec.corpus.segment_files import Segments, read, updated
+from localspec.corpus.segment_files import read, updated
+from localspec.corpus.source import Source, SourceFacts
 from localspec.errors import LocalSpecError
 from localspec.interruption import Interrupted, Patience, check_patience
 from localspec.tokenizer import Tokenizer
 from localspec.tokens import NONE, Tokens
 
-# Between two looks at a corpus, if requests come; longer where a look and what it led to took more
-# than a share of that. The first one may take minutes, and says little about the next.
-PAUSE_SECONDS, LONG_PAUSE_SECONDS, SHARE = 10.0, 60.0, 0.02
+# The pause is longer where a look and what it led to took more than a share of that. The first one
+# may take minutes, and says little about the next.
+LONG_PAUSE_SECONDS, SHARE = 60.0, 0.02
 REPLY_PAUSE_SECONDS = 3600.0  # replies of this process are drafted from without an index
 NICENESS = 19
 
 LOG = logging.getLogger("localspec")
-
-
-@dataclass(slots=True, eq=False)
-class Source:
-    """The files of one root, and the folder of their segments."""
-
-    root: Path
-    folder: Path
-    special: bool = False  # whether names of control tokens stand for these, as in replies
-    pause_seconds: float = PAUSE_SECONDS
-    segments: Segments = field(default_factory=dict)
-    listing: files.Listing = field(default_factory=files.Listing)
-    fault: str = ""
-    look_requested: bool = True  # whether it is to be looked at
-    due: float = 0.0  # when it may be looked at next
-
-    def wait(self) -> float:
-        """Return the seconds until it may be looked at."""
-        return max(self.due - time.monotonic(), 0.0)
-
-    def warn(self, fault: str) -> None:
-        """Log a fault that is new."""
-        if fault and fault != self.fault:
-            LOG.warning("%s %s", self.root, fault)
-        self.fault = fault
 
 
 class Corpus:
@@ -91,21 +68,9 @@ class Corpus:
             self._unkept.put(UnkeptReply(lead, reply))
             self._woken.set()
 
-    def facts(self) -> dict[str, object]:
-        """Describe it as it is now."""
-        return {
-            "learns": self._kept is not None,
-            "tokens": sum(segment.size for segment in self.segments),
-            "sources": [
-                {
-                    "name": source.root.name,
-                    "files": len(source.listing.keys),
-                    "left_out": dict(source.listing.left_out),
-                    "fault": source.fault,
-                }
-                for source in self._sources
-            ],
-        }
+    def facts(self) -> list[SourceFacts]:
+        """Describe each source as it is now."""
+        return [source.facts() for source in self._sources]
 
     def close(self) -> None:
         """End the thread; replies that wait are kept first."""
@@ -135,9 +100,7 @@ class Corpus:
             self._index(source)
         except (OSError, LocalSpecError, MemoryError) as error:
             fault = f"cannot be indexed: {error}"
-        left_out = source.listing.left_out.items()
-        fault = fault or ", ".join(f"has {count} files {why}" for why, count in left_out)
-        source.warn(fault)
+        source.looked(fault)
         now = time.monotonic()
         pause = min((now - begun) / SHARE, LONG_PAUSE_SECONDS)
         source.due = now + max(source.pause_seconds, pause)
@@ -146,9 +109,11 @@ class Corpus:
         def tokenise(key: Key) -> Tokens:
             check_patience()
             self._keep_replies()
-            text = files.text_of(key)
-            return self._tokenizer.encode(text, special=source.special) if text else NONE
+            pieces = files.pieces(files.text_of(key))
+            tokens = (self._tokenizer.encode(piece, special=source.learned) for piece in pieces)
+            return np.concatenate([NONE, *tokens])
 
+        source.is_current = False
         source.listing = files.listing(source.root)
         for segments in updated(source.folder, source.segments, source.listing.keys, tokenise):
             source.segments = segments
@@ -167,14 +132,18 @@ class Corpus:
         self.segments = [s for source in self._sources for s in source.segments.values()]
 
 
-def open_corpus(roots: Sequence[Path], tokenizer: Tokenizer, *, learns: bool) -> Corpus:
-    """Open the corpora under these roots, and that of kept replies if they are."""
+def open_corpus(
+    roots: Sequence[Path], tokenizer: Tokenizer, *, learns: bool, owner: str = ""
+) -> Corpus:
+    """Open the corpora under these roots, and that of an owner's replies if these are kept."""
     vocabulary = stored.vocabulary_id(tokenizer)
     whole = [Path(root).expanduser().resolve() for root in roots]
     sources = [Source(root, stored.index_folder(root, vocabulary)) for root in whole]
+    kept = None
     if learns:
-        root = replies.kept_folder()
+        root = replies.folder_of(owner)
+        kept = KeptReplies(root)
         index = stored.index_folder(root, vocabulary)
-        sources.append(Source(root, index, special=True, pause_seconds=REPLY_PAUSE_SECONDS))
+        sources.append(Source(root, index, learned=True, pause_seconds=REPLY_PAUSE_SECONDS))
     stored.drop_unused([source.folder for source in sources])
-    return Corpus(sources, tokenizer, KeptReplies(replies.kept_folder()) if learns else None)
+    return Corpus(sources, tokenizer, kept)

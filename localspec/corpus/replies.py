@@ -36,7 +36,8 @@ class KeptReplies:
 
     def keep(self, text: str) -> None:
         """Write a reply; raise an OSError where that cannot be done."""
-        folders.make_private(self._folder)
+        for folder in (self._folder.parent, self._folder):
+            folders.make_private(folder)
         place = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.txt"
         if place.exists():
             os.utime(place)
@@ -57,14 +58,20 @@ class KeptReplies:
 
 
 def kept_folder() -> Path:
+    """Return the folder of all kept replies, in which each owner has one."""
     return folders.data() / "replies"
 
 
+def folder_of(owner: str) -> Path:
+    """Return the folder of an owner's replies; "" is the user of this machine."""
+    return kept_folder() / (owner or "own")
+
+
 def replies(folder: Path) -> list[tuple[int, int, Path]]:
-    """List the replies in a folder: when each was said last, its bytes and its file."""
+    """List the replies below a folder: when each was said last, its bytes and its file."""
     listed = []
     with suppress(OSError):
-        for path in folder.glob("*.txt"):
+        for path in folder.rglob("*.txt"):
             info = path.stat()
             listed.append((info.st_mtime_ns, info.st_size, path))
     return listed

@@ -58,6 +58,7 @@ class Loading:
     corpus: files and folders of texts that replies may repeat
     learn: keep replies on this machine, and draft from them the next time
     shares_replies: whether a reply may be drafted from replies to others
+    reply_owner: whose replies are kept and drafted from; those of others are kept apart
     """
 
     options: Options = field(default_factory=Options)
@@ -72,6 +73,7 @@ class Loading:
     corpus: tuple[Path, ...] = ()
     learn: bool = False
     shares_replies: bool = True
+    reply_owner: str = ""
 
     def __post_init__(self) -> None:
         engines.check(self.backend)
@@ -152,7 +154,9 @@ def load_pair(
         corpus = None
         if loading.has_corpus:
             tokenizer = loaded.pair.target.tokenizer
-            corpus = open_corpus(loading.corpus, tokenizer, learns=loading.learn)
+            corpus = open_corpus(
+                loading.corpus, tokenizer, learns=loading.learn, owner=loading.reply_owner
+            )
             closing.callback(corpus.close)
         engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)

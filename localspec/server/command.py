@@ -45,7 +45,7 @@ from localspec.server.offers import Load, ServedOffer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.opening import show_page
 from localspec.server.prefix import check_prefix
-from localspec.server.safety import LOCAL, Rules, is_local
+from localspec.server.safety import LOCAL, Rules, is_local, owner_of
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 
 log = logging.getLogger("localspec.server")
@@ -80,8 +80,8 @@ def serve(
         cache_bytes=options.cache_size,
         cache_ram=options.cache_ram,
         max_gap=options.max_gap,
-        shares_replies=shares_replies(terms.rules.keys, loading),
     )
+    loading = keeping_replies_apart(loading, terms.rules.keys)
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
         life = (
@@ -96,8 +96,8 @@ def serve(
         asyncio.run(run_server(offers, terms, options, listener, life))
 
 
-def shares_replies(keys: Sequence[str], loading: Loading) -> bool:
-    """Whether replies may be drafted from replies to others: not where there are several keys.
+def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
+    """Have no reply drafted from replies to clients with another key, in this server or before.
 
     How fast a reply comes would tell whether another client was told the same.
     """
@@ -107,7 +107,8 @@ def shares_replies(keys: Sequence[str], loading: Loading) -> bool:
             "a reply would tell what others were told: leave --learn away, or run a server for "
             "each key"
         )
-    return len(keys) < 2
+    owner = owner_of(keys[0]) if keys else ""
+    return replace(loading, shares_replies=len(keys) < 2, reply_owner=owner)
 
 
 def short_for_agents(context: int, trained: int) -> str:

@@ -96,7 +96,7 @@ class Guard:
 
     def _owner(self, headers: Headers) -> str:
         """Hash the key of a client, who owns what is kept for it; without keys all are one."""
-        return hashlib.sha256(key_of(headers).encode()).hexdigest() if self._rules.keys else ""
+        return owner_of(key_of(headers)) if self._rules.keys else ""
 
     def _length(self, headers: Headers) -> Fault | None:
         if "content-length" in headers and "transfer-encoding" in headers:
@@ -112,6 +112,10 @@ class Guard:
 def key_of(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
+def owner_of(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def owner(request: Request) -> str:

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from localspec.backend import Options
+from localspec.chat.speakers.local_models import describe
 from localspec.cli import run
 from localspec.corpus import replies, stored
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.proposers import registry
 from localspec.runtime.loading import Loading, load
-from localspec.server.command import shares_replies
+from localspec.server.command import keeping_replies_apart
 from tests import engines
 
 LONG = Settings(max_tokens=120, ignore_end=True)
@@ -75,7 +76,12 @@ def test_a_model_that_was_loaded_again_drafts_from_its_earlier_replies(model, pl
         result = runtime.generate(WORDS, LONG)
         assert result.text == plain.text
         assert by_corpus(result) > 30
-        assert runtime.known.corpus.facts()["learns"]
+        [facts] = runtime.known.corpus.facts()
+        assert (facts.name, facts.texts) == ("kept replies", 1)
+        about = list(describe("llama", runtime.known, 512))[-1]
+        assert about.startswith(
+            f"texts to draft from in kept replies: 1, with {facts.tokens:,} tokens"
+        )
     assert run(["doctor", "--json"]) == 0
     assert "1 reply (1 MiB) and 1 index of texts" in capsys.readouterr().out
     assert run(["forget"]) == 0
@@ -98,11 +104,22 @@ def test_nothing_of_a_reply_drafts_for_another_where_replies_are_not_shared(mode
 
 
 def test_with_several_api_keys_replies_are_neither_shared_nor_learned():
-    assert shares_replies((), LOADING)
-    assert shares_replies(("one",), replace(LOADING, learn=True))
-    assert not shares_replies(("one", "two"), LOADING)
+    assert keeping_replies_apart(LOADING, ()).shares_replies
+    assert keeping_replies_apart(replace(LOADING, learn=True), ("one",)).shares_replies
+    assert not keeping_replies_apart(LOADING, ("one", "two")).shares_replies
     with pytest.raises(UsageError, match="2 API keys together"):
-        shares_replies(("one", "two"), replace(LOADING, learn=True))
+        keeping_replies_apart(replace(LOADING, learn=True), ("one", "two"))
+
+
+def test_what_one_api_key_was_told_drafts_for_no_other_in_a_later_server_either(model):
+    learning = replace(LOADING, learn=True)
+    for keys, drafts in (("one",), False), (("two",), False), ((), False), (("one",), True):
+        with load(model, loading=keeping_replies_apart(learning, keys)) as runtime:
+            eventually(lambda: runtime.known.corpus.facts()[0].is_current)
+            assert (by_corpus(runtime.generate(WORDS, LONG)) > 30) is drafts
+    folders = {path.parent for _, _, path in replies.replies(replies.kept_folder())}
+    assert len(folders) == 3
+    assert {folder.stat().st_mode & 0o77 for folder in (*folders, replies.kept_folder())} == {0}
 
 
 def test_what_cannot_be_drafted_from_is_refused_before_anything_is_loaded(tmp_path):

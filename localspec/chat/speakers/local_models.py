@@ -77,7 +77,7 @@ def with_sampling(
 
 
 def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
-    """Describe the loaded model, its proposers and the memory it takes."""
+    """Describe the loaded model, its proposers and what they read, and the memory it takes."""
     proposers = [
         proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
     ]
@@ -88,3 +88,5 @@ def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
     if facts.plan:
         pools = facts.plan.pools
         yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)
+    if facts.corpus:
+        yield from map(str, facts.corpus.facts())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
 from localspec.runtime import pair_history
@@ -25,7 +27,10 @@ def machine(offer: ServedOffer, served: Served | None) -> Object:
         "pairing": pairing.share if pairing else None,
         "advice": list(facts.advice) if facts else [],
         "falls": pair_history.fallen(),
-        "corpus": facts.corpus.facts() if facts and facts.corpus else None,
+        "corpus": [
+            {"about": str(source), **asdict(source)}
+            for source in (facts.corpus.facts() if facts and facts.corpus else ())
+        ],
     }
 
 

@@ -56,7 +56,7 @@ def test_the_machine_is_shown_without_loading_a_model(server):
     machine = server.client.get("/localspec/machine").json()
     assert machine["model"] == "scripted"
     assert machine["plan"] is None
-    assert machine["falls"] == []
+    assert machine["falls"] == machine["corpus"] == []
 
 
 def test_a_slot_tells_what_it_read_and_wrote():

@@ -167,12 +167,13 @@ export class MachineView {
     if (!pools.length) tell("#plan", `${model} is not loaded, or was loaded without a plan.`);
   }
 
-  #ledger({ falls, advice, pairing }) {
+  #ledger({ falls, advice, pairing, corpus }) {
     const fit =
       pairing === null
         ? []
         : [`The draft model can draft ${Math.round(100 * pairing)}% of the vocabulary.`];
-    const sentences = [...falls, ...advice, ...fit];
+    const texts = corpus.map(({ about }) => about);
+    const sentences = [...falls, ...advice, ...fit, ...texts];
     replace(
       find("#ledger"),
       ...(sentences.length ? sentences : ["No pair fell since its versions changed."]).map(
