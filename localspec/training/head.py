@@ -53,12 +53,25 @@ class Texts:
 class Network:
     """The layers of a head, by weights of `HeadShape.sizes`."""
 
-    def __init__(self, shape: HeadShape, weights: Mapping[str, Tensor], scale: Tensor) -> None:
-        """`scale` is what the states are multiplied by first: it is part of `fc` in a file."""
-        self.shape, self.weights, self._scale = shape, weights, scale
+    def __init__(
+        self,
+        shape: HeadShape,
+        weights: Mapping[str, Tensor],
+        scale: Tensor,
+        *,
+        in_half: bool = False,
+    ) -> None:
+        """`scale` is what the states are multiplied by first: it is part of `fc` in a file.
+
+        `in_half` multiplies matrices in bfloat16; all else stays in 32 bits.
+        """
+        self.shape, self.weights, self._scale, self._in_half = shape, weights, scale, in_half
 
     def linear(self, x: Tensor, name: str) -> Tensor:
-        return F.linear(x, self.weights[name])
+        weight = self.weights[name]
+        if self._in_half:
+            return F.linear(x.bfloat16(), weight.bfloat16()).float()
+        return F.linear(x, weight)
 
     def norm(self, x: Tensor, name: str) -> Tensor:
         return F.rms_norm(x, x.shape[-1:], self.weights[name], EPSILON)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from localspec.costs import Costs
 from localspec.errors import UsageError
@@ -32,6 +33,7 @@ JUDGED = 16_384  # tokens that are held out
 FIRST_LOOK, MORE, MOST_BETWEEN = 50, 0.2, 400  # steps between looks at held-out texts: a share
 SAVED_SECONDS = 60.0  # between checkpoints
 NUMBER_BYTES, COPIES = 4, 5  # a weight, its gradient, two moments and the average
+SIDE, TRIES, SAVES = 1024, 5, 0.8  # of the matrix that is tried; the part of the time, at most
 HELD = 12  # copies of its logits and states that a step holds for each token
 
 
@@ -82,7 +84,8 @@ class Training:
         weights = first_weights(shape, outputs.astype(np.float32), norm, scale)
         placed = {name: weight.to(device) for name, weight in weights.items()}
         batch = batch_tokens(shape, memory().free_bytes // 2)
-        state = State(placed, scale.to(device), drafted, batch)
+        half = multiplies_faster_in_half(device)
+        state = State(placed, scale.to(device), drafted, batch, in_half=half)
         state.progress.next_look = FIRST_LOOK
         state.save(self._folder)  # with what was chosen by the memory that is free now
         return state
@@ -114,7 +117,7 @@ class Training:
     def _step(self, texts: Texts) -> Report:
         state, progress = self.state, self.state.progress
         self.between_steps = False
-        network = Network(state.shape, state.weights, state.scale)
+        network = Network(state.shape, state.weights, state.scale, in_half=state.in_half)
         # The dice of a step depend on its number alone, so that it can be taken again.
         lost = loss(network, texts, torch.Generator().manual_seed(progress.step))
         state.step(lost)
@@ -143,6 +146,22 @@ def best_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def multiplies_faster_in_half(device: torch.device) -> bool:
+    """Measure whether bfloat16 saves time, as it does not on processors that lack it."""
+    x = torch.rand(SIDE, SIDE, device=device)
+    whole, half = least_seconds(x), least_seconds(x.bfloat16())
+    return half < SAVES * whole
+
+
+def least_seconds(x: Tensor) -> float:
+    seconds = []
+    for _ in range(TRIES):
+        begun = time.perf_counter()
+        (x @ x).sum().item()
+        seconds.append(time.perf_counter() - begun)
+    return min(seconds)
 
 
 def batch_tokens(shape: HeadShape, most_bytes: int) -> int:

@@ -27,12 +27,16 @@ class HeldOut(NamedTuple):
 
 
 def speedup(costs: Costs, chances: Sequence[float]) -> float:
-    """Compute the speed at the draft length that pays most."""
+    """Compute the speed at the draft length that pays most, or costs least.
+
+    Costs measured on a busy machine may say that none pays, and a head learns all the same.
+    """
     drafting = costs.drafting(PROPOSER, 1)
     assert drafting is not None
     forwards = costs.stretch(ONE, 1, len(chances) + 1)
-    tokens: Iterable[float] = accumulate(accumulate(chances, mul), initial=1.0)
-    rounds = [forwards[0], *(forwards[n] + drafting.at(n) for n in range(1, len(forwards)))]
+    accepted: Iterable[float] = accumulate(accumulate(chances, mul))
+    tokens = [1.0 + count for count in accepted]
+    rounds = [forwards[n] + drafting.at(n) for n in range(1, len(forwards))]
     speeds = [count / seconds for count, seconds in zip(tokens, rounds, strict=True)]
     return forwards[0] * max(speeds)
 

@@ -44,10 +44,13 @@ class State:
         scale: Tensor,
         vocabulary: NDArray[np.int64],
         batch_tokens: int,
+        *,
+        in_half: bool,
     ) -> None:
         self.weights = {name: weight.requires_grad_() for name, weight in weights.items()}
         self.average = {name: weight.detach().clone() for name, weight in weights.items()}
         self.scale, self.vocabulary, self.batch_tokens = scale, vocabulary, batch_tokens
+        self.in_half = in_half  # whether steps multiply in bfloat16
         self.progress, self.measured = Progress(), list[HeldOut]()
         self._optimizer = torch.optim.AdamW(
             self.weights.values(), betas=(0.9, 0.95), weight_decay=0.01
@@ -82,6 +85,7 @@ class State:
             "scale": self.scale,
             "vocabulary": torch.from_numpy(self.vocabulary),
             "batch_tokens": self.batch_tokens,
+            "in_half": self.in_half,
             "progress": asdict(self.progress),
             "measured": [tuple(held_out) for held_out in self.measured],
             "optimizer": self._optimizer.state_dict(),
@@ -97,8 +101,8 @@ class State:
             return None
         saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         weights = {name: weight.detach() for name, weight in saved["weights"].items()}
-        vocabulary = saved["vocabulary"].cpu().numpy()
-        state = cls(weights, saved["scale"], vocabulary, saved["batch_tokens"])
+        vocabulary, tokens = saved["vocabulary"].cpu().numpy(), saved["batch_tokens"]
+        state = cls(weights, saved["scale"], vocabulary, tokens, in_half=saved["in_half"])
         state.average = saved["average"]
         state.progress = Progress(**saved["progress"])
         state.measured = [HeldOut(*held_out) for held_out in saved["measured"]]

@@ -170,6 +170,19 @@ def killed(files, folder, calls):
     list(train(files, folder, lambda: next(left, None) is None and os._exit(9)))
 
 
+def test_steps_in_half_precision_learn_as_well(recorded, tmp_path, monkeypatch):
+    from localspec.training import loop
+
+    losses = []
+    for half in (False, True):
+        files, folder = copied(recorded, tmp_path / str(half))
+        monkeypatch.setattr(loop, "multiplies_faster_in_half", lambda _, half=half: half)
+        losses.append([report.loss for report in trained(files, folder, 40)])
+    whole, half = losses
+    assert half != whole
+    assert np.mean(half[-5:]) == pytest.approx(np.mean(whole[-5:]), rel=0.1)
+
+
 def test_a_training_that_is_killed_three_times_ends_with_the_same_weights(recorded, tmp_path):
     import torch
 

