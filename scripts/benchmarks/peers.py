@@ -79,7 +79,6 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--long", choices=["yes", "no", "only"], default="yes", help="prompts by depth")
     add("--depths", type=numbers, default=[4000], metavar="N,...", help="tokens of long prompts")
     add("--json", type=Path, metavar="FILE", help="write all that was measured")
-    add("--chart", type=Path, metavar="FILE.svg", help="draw the ratios")
     add("--against", type=Path, metavar="FILE", help="fail where ratios of this --json fell")
     add("--llama-server", type=Path, help="a binary that is there already")
     add("--ik", type=Path, help="the llama-server of ik_llama.cpp, one more peer")
@@ -89,7 +88,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def compare(options: argparse.Namespace, folder: Path) -> bool:
-    require_folders(options.json, options.chart)
+    require_folder(options.json)
     earlier = against.read(options.against) if options.against else None
     prompts = read(options.prompts)
     plan = list(settings(prompts, wish(options)))
@@ -100,7 +99,7 @@ def compare(options: argparse.Namespace, folder: Path) -> bool:
     run = run_of(options, starter, sides)
     if not run.together:
         print("\nMemory is short: only one server is loaded at a time.", flush=True)
-    results = Results(about_run(options, starter, sides), options.json, options.chart)
+    results = Results(about_run(options, starter, sides), options.json)
     for setting in plan:
         results.measure(run, setting)
     results.end()
@@ -111,11 +110,10 @@ def compare(options: argparse.Namespace, folder: Path) -> bool:
     return not fell
 
 
-def require_folders(*files: Path | None) -> None:
+def require_folder(file: Path | None) -> None:
     """Refuse, before hours of measuring, a file that could not be written then."""
-    for file in files:
-        if file and not file.parent.is_dir():
-            raise SystemExit(f"there is no folder {file.parent} for {file.name}: make it first")
+    if file and not file.parent.is_dir():
+        raise SystemExit(f"there is no folder {file.parent} for {file.name}: make it first")
 
 
 def starter_of(options: argparse.Namespace, folder: Path) -> Starter:

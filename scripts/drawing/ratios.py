@@ -2,53 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-
-from benchmarks.comparison.chart import (
-    DARK,
-    LIGHT,
-    PAGE,
-    TOP,
-    WIDTH,
-    Bar,
-    Palette,
-    Panel,
-    Scale,
-    bars_of,
-    legend,
-    most_of,
-    panel,
-    picture,
-    sides_of,
-)
 
 TITLE = "Tokens/s relative to llama-server, one request"
 CAPTION = "1: llama-server without drafts; higher is better"
-# A page that shows the chart has a background of its own.
+SIDES = ("LocalSpec", "llama-server with ngram-mod")
+WIDTH, LABELS, RIGHT = 860, 130, 60
+BAR, GAP, TOP = 9, 12, 26  # heights
+STEPS = (0.25, 0.5, 1.0, 2.0, 5.0)  # between lines of the grid
+LINES = 9  # of a grid, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of a chart, and of the bars of each side; a page has a background of its own."""
+
+    text: str
+    grid: str
+    bars: Sequence[str]
+
+    @property
+    def style(self) -> str:
+        bars = " ".join(f".s{at} {{ fill: {colour} }}" for at, colour in enumerate(self.bars))
+        return (
+            f"<style>text {{ fill: {self.text} }} .grid {{ stroke: {self.grid} }} "
+            f".one {{ stroke: {self.text} }} {bars}</style>"
+        )
+
+
 THEMES = {
-    "light": replace(LIGHT, page="none", bars=("#2f6fb5", "#b6c1ce")),
-    "dark": replace(DARK, page="none", text="#d1d9e0", bars=("#6fa8e8", "#5b6b7f")),
+    "light": Palette("#1f2933", "#d8dee6", ("#2f6fb5", "#b6c1ce")),
+    "dark": Palette("#d1d9e0", "#333c47", ("#6fa8e8", "#5b6b7f")),
 }
-OURS, PEER = "LocalSpec", "llama-server with ngram-mod"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The ratios of both sides, by kind of text."""
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[float]]]
+
+    @property
+    def height(self) -> int:
+        return TOP + sum(len(ratios) * BAR + GAP for _, ratios in self.rows) + TOP
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    most: float
+
+    def x(self, value: float) -> float:
+        return round(LABELS + (WIDTH // 2 - LABELS - RIGHT) * value / self.most, 1)
+
+    @property
+    def marks(self) -> list[float]:
+        step = next((step for step in STEPS if self.most / step <= LINES), self.most)
+        return [step * at for at in range(int(self.most / step) + 1)]
 
 
 def chart(root: Path, theme: str) -> str:
     """Draw both panels beside one another, on one scale."""
-    parts = (real_pair(root / "BENCHMARKS.md"), large_file(root / "docs" / "gpu.md"))
-    bars = bars_of(parts)
-    scale, top = Scale(most_of(bars), WIDTH // 2), 50 + TOP
-    lines = list(legend(TITLE, sides_of(bars), CAPTION))
-    for at, part in enumerate(parts):
-        drawn = "\n".join(panel(part, sides_of(bars), scale, top))
+    panels = (real_pair(root / "BENCHMARKS.md"), large_file(root / "docs" / "gpu.md"))
+    scale = Scale(max(ratio for panel in panels for _, row in panel.rows for ratio in row))
+    top = 50 + TOP
+    height = top + max(panel.height for panel in panels)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="system-ui, sans-serif" font-size="12" role="img">',
+        f"<title>{escape(TITLE)}</title>",
+        THEMES[theme].style,
+        *legend(),
+    ]
+    for at, panel in enumerate(panels):
+        drawn = "\n".join(drawn_panel(panel, scale, top))
         lines.append(f'<g transform="translate({at * WIDTH // 2} 0)">{drawn}</g>')
-    height = top + max(part.height for part in parts)
-    return picture(TITLE, height, colours(THEMES[theme]), lines)
+    return "\n".join([*lines, "</svg>"])
 
 
-def colours(palette: Palette) -> str:
-    return f"<style>{palette.rules(len(palette.bars))}</style>{PAGE}"
+def legend() -> Iterator[str]:
+    yield f'<text x="12" y="26" font-size="15" font-weight="600">{TITLE}</text>'
+    yield f'<text x="{WIDTH - 12}" y="26" text-anchor="end">{CAPTION}</text>'
+    for at, side in enumerate(SIDES):
+        x, y = 12 + 205 * at, 40
+        yield f'<rect class="s{at}" x="{x}" y="{y}" width="11" height="11"/>'
+        yield f'<text x="{x + 17}" y="{y + 10}">{side}</text>'
+
+
+def drawn_panel(panel: Panel, scale: Scale, top: int) -> Iterator[str]:
+    """Draw the grid, and below each other the bars of each row."""
+    yield f'<text x="12" y="{top + 12}" font-weight="600">{escape(panel.title)}</text>'
+    bottom = top + panel.height - TOP
+    for mark in scale.marks:
+        x, kind = scale.x(mark), "one" if mark == 1 else "grid"
+        yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{top + TOP - 4}" y2="{bottom}"/>'
+        yield f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{mark:g}</text>'
+    y = top + TOP
+    for label, row in panel.rows:
+        middle = y + len(row) * BAR / 2 + 4
+        yield f'<text x="{LABELS - 8}" y="{middle}" text-anchor="end">{escape(label)}</text>'
+        for number, ratio in enumerate(row):
+            begin, end = scale.x(0), scale.x(ratio)
+            size = f'width="{round(end - begin, 1)}" height="{BAR - 1}"'
+            yield f'<rect class="s{number}" x="{begin}" y="{y}" {size}/>'
+            yield f'<text x="{end + 4}" y="{y + BAR - 1}" font-size="9">{ratio:.2f}</text>'
+            y += BAR
+        y += GAP
 
 
 def real_pair(page: Path) -> Panel:
@@ -59,7 +121,7 @@ def real_pair(page: Path) -> Panel:
     kinds = header[1:-1]  # the last column is the time to the first token
     return Panel(
         "Qwen2.5-Coder-1.5B, Q4_K_M, two cores of an AMD EPYC",
-        [(kind, pair(ours[at], peer[at])) for at, kind in enumerate(kinds, 1)],
+        [(kind, ratios(ours[at], peer[at])) for at, kind in enumerate(kinds, 1)],
     )
 
 
@@ -70,16 +132,12 @@ def large_file(page: Path) -> Panel:
     peer = header.index("8b-shaped: `ngram-mod`")
     return Panel(
         "a file of the size of 8B weights, NVIDIA H200",
-        [(row[0], pair(row[ours], row[peer])) for row in rows],
+        [(row[0], ratios(row[ours], row[peer])) for row in rows],
     )
 
 
-def pair(ours: str, peer: str) -> Sequence[Bar]:
-    return [Bar(OURS, ratio(ours), 0.0), Bar(PEER, ratio(peer), 0.0)]
-
-
-def ratio(cell: str) -> float:
-    return float(cell.strip("*"))
+def ratios(*cells: str) -> list[float]:
+    return [float(cell.strip("*")) for cell in cells]
 
 
 def table(page: Path, beginning: str) -> list[list[str]]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.comparison import chart
 from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.drafts import Drafts
 from benchmarks.comparison.goals import goals
@@ -19,7 +17,6 @@ from benchmarks.comparison.report import curve, record, save, shown
 from benchmarks.comparison.summary import summarise
 
 NONE = Drafts()
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def reply(
@@ -282,22 +279,3 @@ def test_speeds_are_shown_by_the_depth_of_the_context():
     said = curve({1000: summarise(volleys, 1), 4000: summarise(volleys, 1)})
     assert said.count("| 20 | 10.0 | 2.00 |") == 2
     assert said.count("| 20 | 100 | 1.00 |") == 2
-
-
-def test_a_chart_has_a_bar_for_each_side_and_kind_and_heeds_a_dark_page(tmp_path):
-    volleys = [
-        volley(side, reply(decoding=seconds), reply("edit", decoding=seconds))
-        for side, seconds in (("llama-server", 1.0), ("a < b", 0.5), ("localspec", 0.4))
-    ]
-    kinds = summarise(volleys, 1)
-    deep = (setting(depth=4000), summarise(rounds_of(12.0, 13.0), 1))
-    path = tmp_path / "chart.svg"
-    chart.write(path, "a & b", [(setting(), kinds), deep])
-    drawing = ElementTree.parse(path).getroot()
-    texts = ["".join(element.itertext()) for element in drawing.iter(f"{SVG}text")]
-    assert {"a & b", "a < b", "localspec", "all", "coding", "edit", "4,000 tokens"} <= {*texts}
-    assert texts.count("2.50") == 3
-    bars = [bar for bar in drawing.iter(f"{SVG}rect") if bar.get("height") == str(chart.BAR - 1)]
-    assert len(bars) == 3 * 2 + 1
-    assert len([line for line in drawing.iter(f"{SVG}line") if line.get("class") == "noise"]) == 1
-    assert "prefers-color-scheme: dark" in path.read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from benchmarks.comparison.questions import (
 )
 from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, chosen
 from benchmarks.comparison.task_sets import PeerPrompt, read
-from benchmarks.peers import arguments, modes, require_folders, starter_of
+from benchmarks.peers import arguments, modes, require_folder, starter_of
 from localspec.errors import UsageError
 from localspec_build import records
 from localspec_build.records import Installed
@@ -217,8 +217,8 @@ def test_the_server_of_ik_llama_cpp_is_one_more_peer_as_soon_as_it_is_given():
 
 
 def test_what_could_not_be_written_or_started_is_refused_before_anything_is_measured(tmp_path):
-    with pytest.raises(SystemExit, match=r"no folder .*nowhere for x.svg: make it first"):
-        require_folders(None, tmp_path / "nowhere" / "x.svg")
+    with pytest.raises(SystemExit, match=r"no folder .*nowhere for x.json: make it first"):
+        require_folder(tmp_path / "nowhere" / "x.json")
     with pytest.raises(SystemExit, match=r"no llama-server of ik_llama.cpp at no-such-server"):
         starter_of(arguments(["--ik", "no-such-server"]), tmp_path)
     with pytest.raises(UsageError, match="own: everyday, coding, agent"):

@@ -33,13 +33,12 @@ class Interrupted(PeersRun):
 
 
 def test_what_all_sides_have_answered_is_kept_when_a_run_is_interrupted(tmp_path, capsys):
-    results = Results({"model": "m.gguf"}, tmp_path / "all.json", tmp_path / "all.svg")
+    results = Results({"model": "m.gguf"}, tmp_path / "all.json")
     with pytest.raises(KeyboardInterrupt):
         results.measure(Interrupted(SIDES, None, 2, 8, True), SETTING)
     assert "| ngram-mod | 10.0 | 1.00 |" in capsys.readouterr().out
     [setting] = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))["settings"]
     assert len(setting["volleys"]) == 6
-    assert (tmp_path / "all.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_rounds_are_kept_whole_and_of_the_first_one_whole_sections(turns, kept):
 
 
 def test_a_long_run_says_how_far_it_is(capsys):
-    results = Results({"model": "m.gguf"}, None, None)
+    results = Results({"model": "m.gguf"}, None)
     with pytest.raises(KeyboardInterrupt):
         results.measure(Interrupted(SIDES, None, 2, 8, True), SETTING)
     assert "a setting: 8 of 12 turns, ngram-mod" in capsys.readouterr().err
@@ -98,7 +97,7 @@ def test_a_file_that_is_no_run_is_refused_before_anything_is_measured(tmp_path):
 def test_what_a_run_writes_is_what_a_later_one_reads(tmp_path):
     about = dict.fromkeys(against.SAME, "the same")
     sides = {"llama-server": ["llama-server"], "ngram-mod": ["localspec"]}
-    results = Results({**about, "sides": sides, "model": "m.gguf"}, tmp_path / "all.json", None)
+    results = Results({**about, "sides": sides, "model": "m.gguf"}, tmp_path / "all.json")
     results.conclude(SETTING, volleys(12), {})
     assert against.read(tmp_path / "all.json")["settings"][0]["setting"] == "a setting"
     [line], fell = against.compare(results.run, results.run)

@@ -27,14 +27,13 @@ def test_each_panel_has_a_pair_of_bars_for_each_kind_of_text():
     card = ratios.large_file(ROOT / "docs" / "gpu.md")
     assert [kind for kind, _ in coding.rows][:3] == ["all", "agent", "edit"]
     assert [kind for kind, _ in card.rows][:2] == ["all", "code edit"]
-    for _, bars in (*coding.rows, *card.rows):
-        assert [bar.side for bar in bars] == [ratios.OURS, ratios.PEER]
+    assert {len(bars) for _, bars in (*coding.rows, *card.rows)} == {len(ratios.SIDES)}
 
 
 def test_the_figures_of_the_readme_are_those_of_the_chart():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     panels = (ratios.real_pair(ROOT / "BENCHMARKS.md"), ratios.large_file(ROOT / "docs/gpu.md"))
-    in_all = [f"{dict(panel.rows)['all'][0].value:.2f}" for panel in panels]
+    in_all = [f"{dict(panel.rows)['all'][0]:.2f}" for panel in panels]
     assert re.findall(r"\*\*(\d\.\d\d)\*\*", readme) == in_all
 
 

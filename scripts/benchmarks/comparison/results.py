@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.comparison import chart, ties
+from benchmarks.comparison import ties
 from benchmarks.comparison.goals import goals
 from benchmarks.comparison.measure import PeersRun, Volley
 from benchmarks.comparison.plan import Setting
@@ -20,7 +20,6 @@ from benchmarks.comparison.summary import Leads, SideFigures, summarise
 class Results:
     about: Mapping[str, object]
     json: Path | None
-    chart: Path | None
     measured: list[tuple[Setting, list[SideFigures]]] = field(default_factory=list)
     records: list[object] = field(default_factory=list)
     met: bool = True
@@ -48,9 +47,6 @@ class Results:
         self.records.append(record(setting, figures, judged, volleys, leads))
         if self.json:
             save(self.json, self.about, self.records)
-        if self.chart:
-            title = f"{self.about['model']}: tokens/s relative to {figures[0].side}"
-            chart.write(self.chart, title, self.measured)
 
     @property
     def run(self) -> Mapping[str, object]:
