@@ -51,12 +51,15 @@ def copies() -> Iterator[Sequence[SimulatedText]]:
 
 
 def taken(
-    name: str, replies: int, copy: Callable[[np.random.Generator], Copy]
+    name: str,
+    replies: int,
+    copy: Callable[[np.random.Generator], Copy],
+    takes: int = TAKES,
 ) -> list[SimulatedText]:
     """Take so many replies of a kind one after the other, several times."""
     return [
         one_after_another(name, [copy(np.random.default_rng([take, at])) for at in range(replies)])
-        for take in range(TAKES)
+        for take in range(takes)
     ]
 
 

@@ -82,7 +82,10 @@ def headed() -> Iterator[Sequence[SimulatedText]]:
 
 
 def invented(
-    name: str, stretches: Sequence[tuple[int, float]], drafter: Drafter = DRAFT_MODEL
+    name: str,
+    stretches: Sequence[tuple[int, float]],
+    drafter: Drafter = DRAFT_MODEL,
+    takes: int = TAKES,
 ) -> list[SimulatedText]:
     """Make texts with draft tokens right at known rates, one after the other."""
     rates = np.repeat([rate for _, rate in stretches], [length for length, _ in stretches])
@@ -90,7 +93,7 @@ def invented(
     switches = [place for place in ends if len(stretches) < 4]
     return [
         SimulatedText(name, {drafter.by: drafts(rates, take, drafter.falls)}, switches)
-        for take in range(TAKES)
+        for take in range(takes)
     ]
 
 

@@ -208,23 +208,29 @@ def fixed(text: SimulatedText, machine: SimulatedMachine, by: str, depth: int) -
     """Decode the same text with a fixed depth."""
     times: list[float] = []
     now = 0.0
+    forwards = [machine.forward(1 + length) for length in range(depth + 1)]
     while (place := len(times)) < text.length:
         drafts = text.drafts[by][place]
         length = min(depth, len(drafts.confidences), text.length - place - 1)
-        now += (machine.draft(by, length) if depth else 0.0) + machine.forward(1 + length)
+        now += (machine.draft(by, length) if depth else 0.0) + forwards[length]
         times += [now] * (1 + min(drafts.right, length))
     return Run(times)
 
 
 def oracle(text: SimulatedText, machine: SimulatedMachine) -> float:
     """Compute the seconds of an oracle, which drafts only what is right."""
-    least = [0.0] * (text.length + 1)
+    lengths = range(text.reach + 1)
+    forwards = np.array([machine.forward(1 + length) for length in lengths])
+    costs = {
+        by: forwards + [machine.draft(by, length) if length else 0.0 for length in lengths]
+        for by in text.drafts
+    }
+    least = np.zeros(text.length + 1)
     for place in reversed(range(text.length)):
-        steps = [machine.forward(1) + least[place + 1]]
-        for by, drafts in text.drafts.items():
-            most = min(drafts[place].right, text.length - place - 1, text.reach)
-            for length in range(1, most + 1):
-                cost = machine.draft(by, length) + machine.forward(1 + length)
-                steps.append(cost + least[place + length + 1])
-        least[place] = min(steps)
-    return least[0]
+        most = min(text.length - place - 1, text.reach)
+        least[place] = min(
+            (cost[: n + 1] + least[place + 1 : place + n + 2]).min()
+            for by, cost in costs.items()
+            for n in [min(text.drafts[by][place].right, most)]
+        )
+    return float(least[0])

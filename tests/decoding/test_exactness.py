@@ -49,7 +49,9 @@ def test_penalties_and_bias_see_the_same_context_at_every_drafted_position(name)
     assert said(unpenalised) != said(plain)
 
 
-@pytest.mark.parametrize("name", ["ngram", "suffix", "prediction", "forced", "best", "silent"])
+@pytest.mark.parametrize(
+    "name", ["ngram", "suffix", "corpus", "prediction", "forced", "best", "silent"]
+)
 @pytest.mark.parametrize(
     "sampling",
     [

@@ -117,7 +117,14 @@ def text_probabilities(logits, sampling, prompt):
     return texts
 
 
-@pytest.mark.parametrize("name", PROPOSERS)
+# Texts of look-ups are those without drafts, seed by seed: see the test of seeded texts.
+LOOK_UPS = ("ngram", "suffix", "corpus", "prediction", "forced", "best")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in LOOK_UPS)) for name in PROPOSERS],
+)
 def test_sampled_texts_follow_the_targets_distribution_through_the_whole_engine(name):
     prompt, total = [1, 2, 3, 1, 2], 3000
     wants = [

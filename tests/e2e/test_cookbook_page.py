@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # it decodes some hundred tokens of a real model
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 BLOCK = re.compile(r"^## (.+?)$|^```(?:python|sh)\n(.*?)^```$", re.M | re.S)
 ADDRESS = "http://127.0.0.1:8080"
