@@ -19,10 +19,6 @@ PIECE_SECONDS = 0.004
 CACHED, PROMPT = 3, 12  # tokens
 OTHER, LEAD = "otherwise", 0.125
 DRAFTED = {"draft_n": 6, "draft_n_accepted": 3}
-LOGGED = """\
-slot print_timing: draft acceptance = 0.50000 (    3 accepted /     6 generated), mean len =  2.50
-slot print_timing:      acc per pos = (1.000, 0.500, 0.000)
-"""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -82,8 +78,6 @@ class Handler(BaseHTTPRequestHandler):
         if "BREAK" not in said:
             self.send(self.usage(len(words)))
         self.close_connection = True
-        if self.server.drafts:
-            print(LOGGED, flush=True)
 
     def usage(self, tokens):
         told = {"prompt_tokens_details": {"cached_tokens": CACHED}}

@@ -8,11 +8,10 @@ import pytest
 
 from benchmarks.comparison.asking import TimedReply
 from benchmarks.comparison.drafting_sides import Drafter, GridPoint, best_point, drafter_of, grid_of
-from benchmarks.comparison.drafts import Drafts, Log, completed, conditional, logged, of_timings
+from benchmarks.comparison.drafts import Drafts, conditional, of_timings
 from benchmarks.comparison.measure import PeersRun, Volley
 from benchmarks.comparison.plan import Setting
 from tests import tiny
-from tests.bench.scripted_server import LOGGED
 
 
 def test_localspec_counts_drafts_by_proposer_and_position():
@@ -33,27 +32,6 @@ def test_a_token_is_tried_at_most_as_often_as_all_before_it_were_accepted():
 
 def test_a_server_that_counts_nothing_has_no_drafts():
     assert of_timings({"predicted_ms": 3.0}) == Drafts()
-
-
-def test_llama_server_writes_the_acceptance_by_position_into_its_log():
-    [entry] = logged(f"before\n{LOGGED}after\n")
-    assert entry == Drafts(6, 3, ((2, 2), (2, 1), (1, 0)))
-
-
-def test_drafts_of_which_all_were_rejected_are_counted_by_their_length():
-    log = LOGGED.replace("    3 acc", "    0 acc").replace("2.50", "1.00")
-    [entry] = logged(log.replace("1.000, 0.500", "0.000, 0.000"))
-    assert entry.positions == ((2, 0),)
-
-
-def test_a_reply_with_drafts_gets_its_positions_from_the_part_of_the_log_that_came_since(tmp_path):
-    path = tmp_path / "log"
-    path.write_text(LOGGED)
-    log = Log.from_now(path)
-    with path.open("a") as file:
-        file.write(LOGGED.replace("0.500", "1.000"))
-    drafts = completed([Drafts(), Drafts(6, 4)], log)
-    assert drafts == [Drafts(), Drafts(6, 4, ((2, 2), (2, 2), (2, 0)))]
 
 
 def test_the_grid_is_read_as_pairs():

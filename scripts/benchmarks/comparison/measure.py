@@ -9,11 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 from benchmarks.comparison.asking import AskingError, Body, TimedReply, ask
-from benchmarks.comparison.drafts import Log, completed
 from benchmarks.comparison.plan import Section, Setting, rotated
 from benchmarks.comparison.questions import body
 from benchmarks.comparison.sides import Side
@@ -112,13 +111,9 @@ class Asker:
         self, section: Section, bodies: Sequence[Body], streams: int
     ) -> tuple[float, list[TimedReply]]:
         """Ask everything; return the seconds until the last reply was over, and the replies."""
-        log, begun = Log.from_now(self.server.log), time.perf_counter()
+        begun = time.perf_counter()
         replies = self.replies(section, bodies, streams)
-        seconds = time.perf_counter() - begun
-        if self.side.logs_drafts:
-            drafts = completed([reply.drafts for reply in replies], log)
-            replies = [replace(reply, drafts=d) for reply, d in zip(replies, drafts, strict=True)]
-        return seconds, replies
+        return time.perf_counter() - begun, replies
 
     def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[TimedReply]:
         """Ask everything in as many streams, each of which takes the next prompt when it can."""

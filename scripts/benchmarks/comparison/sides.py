@@ -15,8 +15,6 @@ LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
 DRAFTED = "localspec-draft"
 IK, IK_REPACKED = "ik", "ik-repacked"
 NGRAMS = ("ngram-mod", "ngram-simple", "ngram-cache", "ngram-map-k", "ngram-map-k4v")
-TRACE = ("--verbosity", "4")  # a line after each reply with the acceptance by position
-
 JINJA = ("--jinja",)  # the model's own chat template, which the others take without being asked
 PATIENT = ("--time-limit", "36000")  # seconds of a reply; llama-server has no limit
 
@@ -30,10 +28,6 @@ class Side:
     name: str
     program: Program
     options: tuple[str, ...] = ()
-
-    @property
-    def logs_drafts(self) -> bool:
-        return self.program == "llama-server" and "--spec-type" in self.options
 
 
 KNOWN = {
@@ -114,4 +108,4 @@ class Starter:
         }
         options = [part for name, value in wishes.items() for part in (name, str(value))]
         program = self.ik if side.program == "ik" else self.llama_server
-        return [str(program), *options, *(TRACE if side.logs_drafts else ()), *side.options]
+        return [str(program), *options, *side.options]
