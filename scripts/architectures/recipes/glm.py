@@ -5,52 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from architectures.parts import DEEPSEEK, EXPERTS, HEAD, layer_types
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
+TURNED: Values = {**HEAD, "partial_rotary_factor": 0.5, "attention_bias": True}
+NORMED: Values = {
+    **DEEPSEEK,
+    **HEAD,
+    "num_key_value_heads": 2,
+    "partial_rotary_factor": 0.5,
+    "use_qk_norm": True,
+}
+MTP: Values = {"num_nextn_predict_layers": 1}
+SPARSE: Values = {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}
 RECIPES: Mapping[str, Recipe] = {
-    "glm4": Recipe("glm4", {**HEAD, "partial_rotary_factor": 0.5, "attention_bias": True}, "glm4"),
-    "chatglm-glm": Recipe(
-        "glm", {**HEAD, "partial_rotary_factor": 0.5, "attention_bias": True}, "glm4"
-    ),
-    "glm4moe": Recipe(
-        "glm4_moe",
-        {
-            **DEEPSEEK,
-            **HEAD,
-            "num_key_value_heads": 2,
-            "partial_rotary_factor": 0.5,
-            "use_qk_norm": True,
-        },
-        "glm4",
-    ),
-    "glm4moe-mtp": Recipe(
-        "glm4_moe",
-        {
-            **DEEPSEEK,
-            **HEAD,
-            "num_key_value_heads": 2,
-            "partial_rotary_factor": 0.5,
-            "use_qk_norm": True,
-            "num_nextn_predict_layers": 1,
-        },
-        "glm4",
-        drafts=True,
-        says={"num_nextn_predict_layers": 1},
-    ),
-    "glm4moelite": Recipe(
-        "glm4_moe_lite",
-        {**DEEPSEEK, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
-        "glm4",
-    ),
+    "glm4": Recipe("glm4", TURNED, "glm4"),
+    "chatglm-glm": Recipe("glm", TURNED, "glm4"),
+    "glm4moe": Recipe("glm4_moe", NORMED, "glm4"),
+    "glm4moe-mtp": Recipe("glm4_moe", {**NORMED, **MTP}, "glm4", drafts=True, says=MTP),
+    "glm4moelite": Recipe("glm4_moe_lite", {**DEEPSEEK, **SPARSE}, "glm4"),
     "glmdsa": Recipe(
         "glm_moe_dsa",
-        {
-            **DEEPSEEK,
-            "index_n_heads": 4,
-            "index_head_dim": 64,
-            "index_topk": 64,
-            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
-        },
+        {**DEEPSEEK, **SPARSE, "index_n_heads": 4, "index_head_dim": 64, "index_topk": 64},
         "glm4",
     ),
     "minimaxm2": Recipe(

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from architectures.parts import EXPERTS, MAMBA, layer_types, share
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
+HYBRID: Values = {
+    "num_hidden_layers": 8,
+    "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
+}
+ATTENTION: Values = {"layer_types": ["attention"] * 4}
+DENSE: Values = {
+    "num_local_experts": 0,
+    "num_experts_per_tok": 0,
+    "shared_intermediate_size": 256,
+    "position_embedding_type": "rope",
+}
 RECIPES: Mapping[str, Recipe] = {
     "granite": Recipe(
         "granite",
@@ -26,45 +37,33 @@ RECIPES: Mapping[str, Recipe] = {
         "granitemoehybrid",
         {
             **EXPERTS,
-            "shared_intermediate_size": 128,
             **MAMBA,
-            "num_hidden_layers": 8,
-            "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
+            **HYBRID,
+            "shared_intermediate_size": 128,
             "position_embedding_type": "nope",
         },
         "refact",
-        says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
+        says={"layer_types": HYBRID["layer_types"]},
     ),
     "granitehybrid-dense": Recipe(
         "granitemoehybrid",
-        {
-            "num_local_experts": 0,
-            "num_experts_per_tok": 0,
-            "shared_intermediate_size": 256,
-            **MAMBA,
-            "num_hidden_layers": 8,
-            "layer_types": ["mamba", "mamba", "mamba", "attention"] * 2,
-            "position_embedding_type": "rope",
-        },
+        {**DENSE, **MAMBA, **HYBRID},
         "refact",
-        says={"layer_types": ["mamba", "mamba", "mamba", "attention"] * 2},
+        says={"layer_types": HYBRID["layer_types"]},
     ),
     "granitehybrid-attn": Recipe(
         "granitemoehybrid",
         {
-            "num_local_experts": 0,
-            "num_experts_per_tok": 0,
-            "shared_intermediate_size": 256,
+            **DENSE,
+            **ATTENTION,
+            "num_hidden_layers": 4,
             "mamba_n_heads": 8,
             "mamba_d_head": share(1, 4),
             "mamba_d_state": 64,
             "mamba_n_groups": 1,
-            "num_hidden_layers": 4,
-            "layer_types": ["attention"] * 4,
-            "position_embedding_type": "rope",
         },
         "refact",
-        says={"layer_types": ["attention"] * 4},
+        says=ATTENTION,
     ),
     "graniteswa": Recipe("granite_swa", {"sliding_window": 64, **layer_types(4, 4)}, "refact"),
 }

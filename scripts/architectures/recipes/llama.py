@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from architectures.parts import EXPERTS, HEAD, LATENT, layer_types
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
+YARN: Values = {
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 1e6,
+        "factor": 4.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 1024,
+        "llama_4_scaling_beta": 0.1,
+    }
+}
+WINDOWED: Values = {**EXPERTS, **HEAD, "sliding_window": 64, **layer_types(4, 4)}
 RECIPES: Mapping[str, Recipe] = {
     "llama3": Recipe(
         "llama",
@@ -41,43 +55,9 @@ RECIPES: Mapping[str, Recipe] = {
     "mistral": Recipe("mistral", {**HEAD, "sliding_window": None}),
     "mistral-tekken": Recipe("mistral", {**HEAD, "sliding_window": None}, "tekken"),
     "mixtral": Recipe("mixtral", {**EXPERTS, "sliding_window": None}),
-    "ministral3": Recipe(
-        "ministral3",
-        {
-            **HEAD,
-            "rope_parameters": {
-                "rope_type": "yarn",
-                "rope_theta": 1e6,
-                "factor": 4.0,
-                "beta_fast": 32.0,
-                "beta_slow": 1.0,
-                "mscale": 1.0,
-                "mscale_all_dim": 1.0,
-                "original_max_position_embeddings": 1024,
-                "llama_4_scaling_beta": 0.1,
-            },
-        },
-        "tekken",
-    ),
+    "ministral3": Recipe("ministral3", {**HEAD, **YARN}, "tekken"),
     "mistral3-wrap": Recipe(
-        "mistral3",
-        {
-            **HEAD,
-            "model_type": "ministral3",
-            "rope_parameters": {
-                "rope_type": "yarn",
-                "rope_theta": 1e6,
-                "factor": 4.0,
-                "beta_fast": 32.0,
-                "beta_slow": 1.0,
-                "mscale": 1.0,
-                "mscale_all_dim": 1.0,
-                "original_max_position_embeddings": 1024,
-                "llama_4_scaling_beta": 0.1,
-            },
-        },
-        "tekken",
-        wrapped=True,
+        "mistral3", {**HEAD, **YARN, "model_type": "ministral3"}, "tekken", wrapped=True
     ),
     "smollm3": Recipe("smollm3", {"no_rope_layer_interval": 4}, "smollm"),
     "arcee": Recipe("arcee", {}, "llama-bpe"),
@@ -85,11 +65,7 @@ RECIPES: Mapping[str, Recipe] = {
     "seedoss": Recipe("seed_oss", HEAD, "seed-coder"),
     "bitnet": Recipe("bitnet", {"tie_word_embeddings": True}, "llama-bpe"),
     "jais2": Recipe("jais2", {}, "jais-2"),
-    "mellum": Recipe(
-        "mellum", {**EXPERTS, **HEAD, "sliding_window": 64, **layer_types(4, 4)}, "qwen2"
-    ),
-    "laguna": Recipe(
-        "laguna", {**EXPERTS, **HEAD, "sliding_window": 64, **layer_types(4, 4)}, "qwen2"
-    ),
+    "mellum": Recipe("mellum", WINDOWED, "qwen2"),
+    "laguna": Recipe("laguna", WINDOWED, "qwen2"),
     "youtu": Recipe("youtu", {**LATENT}, "youtu"),
 }

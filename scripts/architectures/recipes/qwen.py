@@ -5,102 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from architectures.parts import EXPERTS, HEAD, LINEAR, SECTIONS, share
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
+SPARSE: Values = {**EXPERTS, "decoder_sparse_step": 1, "mlp_only_layers": []}
+SHARING: Values = {**EXPERTS, "shared_expert_intermediate_size": 128}
+MIXED: Values = {**LINEAR, **SECTIONS}
+NO_MTP: Values = {"mtp_num_hidden_layers": 0}
+MTP: Values = {"mtp_num_hidden_layers": 1}
 RECIPES: Mapping[str, Recipe] = {
     "qwen2": Recipe("qwen2", {}, "qwen2"),
     "qwen2-tied": Recipe("qwen2", {"tie_word_embeddings": True}, "qwen2"),
-    "qwen2moe": Recipe(
-        "qwen2_moe",
-        {
-            **EXPERTS,
-            "shared_expert_intermediate_size": 128,
-            "decoder_sparse_step": 1,
-            "mlp_only_layers": [],
-        },
-        "qwen2",
-    ),
+    "qwen2moe": Recipe("qwen2_moe", {**SPARSE, **SHARING}, "qwen2"),
     "qwen3": Recipe("qwen3", HEAD, "qwen2"),
-    "qwen3moe": Recipe(
-        "qwen3_moe",
-        {
-            **EXPERTS,
-            **HEAD,
-            "decoder_sparse_step": 1,
-            "mlp_only_layers": [],
-            "norm_topk_prob": True,
-        },
-        "qwen2",
-    ),
-    "qwen35": Recipe(
-        "qwen3_5_text",
-        {**LINEAR, **SECTIONS},
-        "qwen35",
-        trunk=True,
-        says={"mtp_num_hidden_layers": 0},
-    ),
-    "qwen35-mtp": Recipe(
-        "qwen3_5_text",
-        {**LINEAR, **SECTIONS, "mtp_num_hidden_layers": 1},
-        "qwen35",
-        drafts=True,
-        says={"mtp_num_hidden_layers": 1},
-    ),
-    "qwen35-wrap": Recipe(
-        "qwen3_5",
-        {**LINEAR, **SECTIONS},
-        "qwen35",
-        wrapped=True,
-        trunk=True,
-        says={"mtp_num_hidden_layers": 0},
-    ),
+    "qwen3moe": Recipe("qwen3_moe", {**SPARSE, **HEAD, "norm_topk_prob": True}, "qwen2"),
+    "qwen35": Recipe("qwen3_5_text", MIXED, "qwen35", trunk=True, says=NO_MTP),
+    "qwen35-mtp": Recipe("qwen3_5_text", {**MIXED, **MTP}, "qwen35", drafts=True, says=MTP),
+    "qwen35-wrap": Recipe("qwen3_5", MIXED, "qwen35", wrapped=True, trunk=True, says=NO_MTP),
     "qwen35moe": Recipe(
-        "qwen3_5_moe_text",
-        {**LINEAR, **SECTIONS, **EXPERTS, "shared_expert_intermediate_size": 128},
-        "qwen35",
-        trunk=True,
-        says={"mtp_num_hidden_layers": 0},
+        "qwen3_5_moe_text", {**MIXED, **SHARING}, "qwen35", trunk=True, says=NO_MTP
     ),
     "qwen35moe-mtp": Recipe(
-        "qwen3_5_moe_text",
-        {
-            **LINEAR,
-            **SECTIONS,
-            **EXPERTS,
-            "shared_expert_intermediate_size": 128,
-            "mtp_num_hidden_layers": 1,
-        },
-        "qwen35",
-        drafts=True,
-        says={"mtp_num_hidden_layers": 1},
+        "qwen3_5_moe_text", {**MIXED, **SHARING, **MTP}, "qwen35", drafts=True, says=MTP
     ),
     "qwen35moe-wrap": Recipe(
-        "qwen3_5_moe",
-        {**LINEAR, **SECTIONS, **EXPERTS, "shared_expert_intermediate_size": 128},
-        "qwen35",
-        wrapped=True,
-        trunk=True,
-        says={"mtp_num_hidden_layers": 0},
+        "qwen3_5_moe", {**MIXED, **SHARING}, "qwen35", wrapped=True, trunk=True, says=NO_MTP
     ),
     "qwen3next": Recipe(
         "qwen3_next",
-        {
-            **LINEAR,
-            **EXPERTS,
-            "shared_expert_intermediate_size": 128,
-            "partial_rotary_factor": 0.25,
-        },
+        {**LINEAR, **SHARING, "partial_rotary_factor": 0.25},
         "qwen2",
         trunk=True,
-        says={"mtp_num_hidden_layers": 0},
+        says=NO_MTP,
     ),
     "qwen4exp": Recipe(
         "qwen4_exp_text",
         {
-            **LINEAR,
-            **SECTIONS,
-            **EXPERTS,
-            "shared_expert_intermediate_size": 128,
+            **MIXED,
+            **SHARING,
             "hc_count": 4,
             "hc_lowrank": 32,
             "ple_layer_ids": [2],

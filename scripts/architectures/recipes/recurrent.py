@@ -5,8 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from architectures.parts import DEEPSEEK, EXPERTS, HEAD, LINEAR, MAMBA, share
-from architectures.recipe import Recipe
+from architectures.recipe import Recipe, Values
 
+NEMOTRON: Values = {
+    **HEAD,
+    "num_hidden_layers": 6,
+    "mamba_num_heads": 8,
+    "mamba_head_dim": share(1, 4),
+    "ssm_state_size": 64,
+    "n_groups": 2,
+    "conv_kernel": 4,
+    "expand": 2,
+}
+STATES: Values = {
+    "intermediate_size": share(2),
+    "state_size": 16,
+    "expand": 2,
+    "conv_kernel": 4,
+    "time_step_rank": 16,
+}
+JAMBA: Values = {
+    "num_hidden_layers": 8,
+    "attn_layer_period": 4,
+    "attn_layer_offset": 2,
+    "mamba_d_state": 16,
+    "mamba_dt_rank": 16,
+    "use_mamba_kernels": False,
+}
 RECIPES: Mapping[str, Recipe] = {
     "lfm2": Recipe(
         "lfm2",
@@ -47,16 +72,9 @@ RECIPES: Mapping[str, Recipe] = {
     "nemotronh": Recipe(
         "nemotron_h",
         {
-            **HEAD,
-            "num_hidden_layers": 6,
+            **NEMOTRON,
             "hybrid_override_pattern": "M-M*-M",
             "layers_block_type": ["mamba", "mlp", "mamba", "attention", "mlp", "mamba"],
-            "mamba_num_heads": 8,
-            "mamba_head_dim": share(1, 4),
-            "ssm_state_size": 64,
-            "n_groups": 2,
-            "conv_kernel": 4,
-            "expand": 2,
         },
         "tekken",
         says={"hybrid_override_pattern": "M-M*-M", "num_hidden_layers": 6},
@@ -67,47 +85,20 @@ RECIPES: Mapping[str, Recipe] = {
         "nemotron_h",
         {
             **EXPERTS,
-            **HEAD,
+            **NEMOTRON,
             "n_shared_experts": 1,
             "moe_shared_expert_intermediate_size": 128,
             "n_group": 1,
             "topk_group": 1,
-            "num_hidden_layers": 6,
             "layers_block_type": ["mamba", "moe", "mamba", "attention", "moe", "mamba"],
             "hybrid_override_pattern": "MEM*EM",
-            "mamba_num_heads": 8,
-            "mamba_head_dim": share(1, 4),
-            "ssm_state_size": 64,
-            "n_groups": 2,
-            "conv_kernel": 4,
-            "expand": 2,
         },
         "tekken",
         says={"hybrid_override_pattern": "MEM*EM", "num_hidden_layers": 6},
         lacks=("layers_block_type",),
     ),
-    "mamba": Recipe(
-        "mamba",
-        {
-            "intermediate_size": share(2),
-            "state_size": 16,
-            "expand": 2,
-            "conv_kernel": 4,
-            "time_step_rank": 16,
-        },
-        "olmo",
-    ),
-    "falconmamba": Recipe(
-        "falcon_mamba",
-        {
-            "intermediate_size": share(2),
-            "state_size": 16,
-            "expand": 2,
-            "conv_kernel": 4,
-            "time_step_rank": 16,
-        },
-        "falcon",
-    ),
+    "mamba": Recipe("mamba", STATES, "olmo"),
+    "falconmamba": Recipe("falcon_mamba", STATES, "falcon"),
     "mamba2": Recipe(
         "mamba2",
         {
@@ -121,32 +112,9 @@ RECIPES: Mapping[str, Recipe] = {
         "olmo",
     ),
     "jamba": Recipe(
-        "jamba",
-        {
-            **EXPERTS,
-            "num_hidden_layers": 8,
-            "attn_layer_period": 4,
-            "attn_layer_offset": 2,
-            "expert_layer_period": 2,
-            "expert_layer_offset": 1,
-            "mamba_d_state": 16,
-            "mamba_dt_rank": 16,
-            "use_mamba_kernels": False,
-        },
+        "jamba", {**JAMBA, **EXPERTS, "expert_layer_period": 2, "expert_layer_offset": 1}
     ),
-    "jamba-dense": Recipe(
-        "jamba",
-        {
-            "num_experts": 1,
-            "num_experts_per_tok": 1,
-            "num_hidden_layers": 8,
-            "attn_layer_period": 4,
-            "attn_layer_offset": 2,
-            "mamba_d_state": 16,
-            "mamba_dt_rank": 16,
-            "use_mamba_kernels": False,
-        },
-    ),
+    "jamba-dense": Recipe("jamba", {**JAMBA, "num_experts": 1, "num_experts_per_tok": 1}),
     "bamba": Recipe(
         "bamba",
         {**MAMBA, "attn_layer_indices": [2], "num_hidden_layers": 4},
