@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from architectures.parts import GEMMA, VOCABULARY
-from architectures.recipe import Recipe
+from architectures.parts import GEMMA, VOCABULARY, layer_types
+from architectures.recipe import Recipe, Values
 
+TIED: Values = {**GEMMA, "tie_word_embeddings": True}
+THIRD: Values = {**TIED, "num_hidden_layers": 6, "sliding_window": 64}
+FOURTH: Values = {**THIRD, "global_head_dim": 128, "num_kv_shared_layers": 0}
+PER_LAYER: Values = {
+    "hidden_size_per_layer_input": 32,
+    "vocab_size_per_layer_input": VOCABULARY,
+}
 RECIPES: Mapping[str, Recipe] = {
-    "gemma": Recipe("gemma", {**GEMMA, "tie_word_embeddings": True}),
-    "gemma2": Recipe(
-        "gemma2",
-        {
-            **GEMMA,
-            "sliding_window": 64,
-            "query_pre_attn_scalar": 64,
-            "tie_word_embeddings": True,
-        },
-    ),
-    "gemma3": Recipe(
-        "gemma3_text",
-        {
-            **GEMMA,
-            "num_hidden_layers": 6,
-            "sliding_window": 64,
-            "query_pre_attn_scalar": 64,
-            "tie_word_embeddings": True,
-        },
-    ),
-    "gemma3-wrap": Recipe(
-        "gemma3",
-        {**GEMMA, "num_hidden_layers": 6, "sliding_window": 64, "tie_word_embeddings": True},
-        wrapped=True,
-    ),
+    "gemma": Recipe("gemma", TIED),
+    "gemma2": Recipe("gemma2", {**TIED, "sliding_window": 64, "query_pre_attn_scalar": 64}),
+    "gemma3": Recipe("gemma3_text", {**THIRD, "query_pre_attn_scalar": 64}),
+    "gemma3-wrap": Recipe("gemma3", THIRD, wrapped=True),
     "gemma3n": Recipe(
         "gemma3n_text",
         {
-            **GEMMA,
+            **TIED,
             "hidden_size": 128,
             "intermediate_size": 128,
             "num_hidden_layers": 30,
@@ -47,58 +33,28 @@ RECIPES: Mapping[str, Recipe] = {
             "laurel_rank": 64,
             "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 20,
             "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 6,
-            "tie_word_embeddings": True,
         },
         spare=True,
     ),
-    "gemma4": Recipe(
-        "gemma4_text",
-        {
-            **GEMMA,
-            "num_hidden_layers": 6,
-            "global_head_dim": 128,
-            "sliding_window": 64,
-            "hidden_size_per_layer_input": 32,
-            "vocab_size_per_layer_input": VOCABULARY,
-            "num_kv_shared_layers": 0,
-            "tie_word_embeddings": True,
-            "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
-        },
-        "gemma4",
-    ),
+    "gemma4": Recipe("gemma4_text", {**FOURTH, **PER_LAYER, **layer_types(6, 6)}, "gemma4"),
     "gemma4-shared": Recipe(
         "gemma4_text",
-        {
-            **GEMMA,
-            "num_hidden_layers": 6,
-            "global_head_dim": 128,
-            "sliding_window": 64,
-            "hidden_size_per_layer_input": 32,
-            "vocab_size_per_layer_input": VOCABULARY,
-            "num_kv_shared_layers": 3,
-            "tie_word_embeddings": True,
-            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
-        },
+        {**FOURTH, **PER_LAYER, **layer_types(6, 3), "num_kv_shared_layers": 3},
         "gemma4",
     ),
     "gemma4-moe": Recipe(
         "gemma4_text",
         {
-            **GEMMA,
-            "num_hidden_layers": 6,
-            "global_head_dim": 128,
+            **FOURTH,
+            **layer_types(6, 6),
             "num_global_key_value_heads": 1,
             "attention_k_eq_v": True,
-            "sliding_window": 64,
             "hidden_size_per_layer_input": 0,
-            "num_kv_shared_layers": 0,
             "enable_moe_block": True,
             "num_experts": 4,
             "top_k_experts": 2,
             "moe_intermediate_size": 128,
             "expert_intermediate_size": 128,
-            "tie_word_embeddings": True,
-            "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
         },
         "gemma4",
     ),
