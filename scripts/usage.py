@@ -1,15 +1,26 @@
-"""Help of scripts, read from their sources: nothing has to be installed or imported for it."""
+"""Start of scripts that are packages, and their help, for which nothing has to be installed."""
 
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from environment import facts, holds
+from environment import ROOT, become, ensure, facts, holds
 
 SCRIPTS = Path(__file__).resolve().parent
+
+
+def run(module: str, source: str, extras: Sequence[str], doc: str | None) -> NoReturn:
+    """Run a module of this folder in its environment; its `source` has the options."""
+    help_first(extras, source, doc)
+    python = ensure(extras)
+    paths = (str(ROOT), str(SCRIPTS), os.environ.get("PYTHONPATH"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    become(python, "-m", module, *sys.argv[1:])
 
 
 def help_first(extras: Sequence[str], source: str, doc: str | None) -> None:
