@@ -126,7 +126,8 @@ def sighted_files(name: str) -> tuple[Path, Path]:
 @cache
 def projector_beside(name: str) -> Path:
     """A projector for a model whose head lies in a file of its own."""
-    kind = {"gemma4": "gemma3", "llama": "llama", "qwen35": "qwen35"}[name.partition("-")[0]]
+    target = name.partition("-")[0]
+    kind = "gemma3" if target == "gemma4" else target
     return tiny_vision.write_projector(apart(f"{name}-projector") / "mmproj.gguf", kind)
 
 

@@ -24,7 +24,8 @@ SETTINGS = Settings(max_tokens=32, ignore_end=True)
 ONE, OTHER, LARGE = (
     Medium("image", picture(at, *size)) for at, size in enumerate(((48, 32), (40, 72), (96, 64)))
 )
-BESIDE = ("llama-eagle3", "llama-dflash", "qwen35-eagle3", "qwen35-dflash", engines.COMPANION)
+BESIDE = ("llama-eagle3", "llama-dflash", "qwen35-eagle3", "qwen35-dflash", "gemma3-eagle3")
+BESIDE += (engines.COMPANION,)
 GUESSERS = {
     **dict.fromkeys(SIGHTED, ("ngram", "llama")),
     "qwen35-mtp": ("ngram", "mtp"),
