@@ -18,7 +18,7 @@ from localspec.models.catalogue import choose, entries, offer_for
 from localspec.models.engines import backend, specs
 from localspec.models.entry import Entry
 from localspec.models.locate import locate
-from localspec.models.sources import Package
+from localspec.models.sources import LocalFiles, Package
 from localspec.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
 from localspec.pulling.estimate import fitting
 from localspec.pulling.pace import Pace, pace, quick_enough, speed_text
@@ -131,7 +131,7 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
         listed = offer_for(entry, engine).weights[weights]
         speed = machine.tokens_a_second(engine, listed.bytes, entry)
         quick = quick_enough(speed, reasons=entry.reasons)
-        if quick and not isinstance(listed.source, Package):
+        if quick and not isinstance(listed.source, Package | LocalFiles):
             about = f"{size(listed.bytes)} to download, {speed_text(speed)}; {entry.about}"
             return Candidate(entry.name, about, listed.bytes, quick)
     return None

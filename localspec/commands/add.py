@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import click
 
 from localspec.commands.options.declare import TEXT, option, options, read, required
-from localspec.errors import LocalSpecError, UsageError
+from localspec.errors import UsageError
 from localspec.models import catalogue, catalogue_file
-from localspec.models.engines import spec, specs, taker
+from localspec.models.engines import spec, specs, taker, weight_files
 from localspec.models.sources import LocalFiles, Source, source
+from localspec.system.atomic_write import write
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,13 @@ class AddOptions:
     )
     draft: str = option(TEXT, "Draft model.", "NAME|SOURCE", default="")
     about: str = option(TEXT, "Description in a sentence.", default="a model of one's own")
-    size: str = option(TEXT, "Size of the weights, e.g. 5.0GB.", "SIZE", default="1GB")
+    size: str = option(
+        TEXT,
+        "Size of the weights, e.g. 5.0GB.",
+        "SIZE",
+        default="",
+        otherwise="that of the file, else 1GB",
+    )
     format: str = option(
         TEXT,
         "Format of the files, e.g. gguf.",
@@ -37,43 +45,68 @@ def add(context: click.Context, name: str) -> None:
     options = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    text = toml_entry(name, options)
     place = catalogue.own()
     before = place.read_text(encoding="utf-8") if place.exists() else ""
-    if name in (catalogue_file.read(place) if before else {}):
+    if name in (catalogue_file.parse(place, before) if before else {}):
         raise UsageError(f"{place} has {name} already: edit it there")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_suffix(".part")
-    part.write_text(before + text, encoding="utf-8")
-    try:
-        catalogue_file.read(part)
-    except LocalSpecError:
-        part.unlink()
-        raise
-    part.replace(place)
+    text = before + toml_entry(name, options)
+    catalogue.with_builtin(catalogue_file.parse(place, text))
+    write(place, text)
     click.echo(f"{name} is in {place}")
 
 
 def toml_entry(name: str, options: AddOptions) -> str:
-    where, draft = source(options.target), toml_text(options.draft)
-    table = f"{toml_text(name)}.{toml_text(options.format or format_of(where))}"
+    where, draft = existing(source(options.target)), toml_text(draft_source(options.draft))
+    table = f"{toml_text(name)}.{toml_text(format_of(where, options.format))}"
+    size = toml_text(options.size or size_of(where))
     drafter = f'drafter = "model"\ndraft = {draft}\n' if options.draft else 'drafter = "none"\n'
     return (
         f"\n[{toml_text(name)}]\nabout = {toml_text(options.about)}\n"
         f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
         f"[{table}.weights]\n"
-        f"as-given = {{ from = {toml_text(str(where))}, size = {toml_text(options.size)} }}\n"
+        f"as-given = {{ from = {toml_text(str(where))}, size = {size} }}\n"
     )
 
 
-def format_of(where: Source) -> str:
-    """Find the format of a source: by the engine for a path, by its name for a hub's."""
+def format_of(where: Source, named: str) -> str:
+    """Find the format of a source: by the engine for a path, else the named one, or by its name."""
     if isinstance(where, LocalFiles):
-        return spec(taker(where.path)).format
+        actual = spec(taker(where.path)).format
+        if named not in ("", actual):
+            raise UsageError(f"{where.path} is {actual}, not {named}: leave --format away")
+        return actual
+    if named:
+        return named
     formats = [engine.format for engine in specs().values()]
     return next((name for name in formats if name in str(where).lower()), formats[0])
 
 
+def existing(where: Source) -> Source:
+    """Return a source; refuse a path where nothing is."""
+    if isinstance(where, LocalFiles) and not where.path.exists():
+        raise UsageError(f"there is no file {where.path}")
+    return where
+
+
+def draft_source(text: str) -> str:
+    """Write a draft model as the catalogue has it: a name, or a source with its whole path."""
+    is_name = not text or text.partition(":")[0] in catalogue.names()
+    return text if is_name else str(existing(source(text)))
+
+
+def size_of(where: Source) -> str:
+    """Write the size of a source, or a guess where it is not here."""
+    if not isinstance(where, LocalFiles):
+        return "1GB"
+    files = weight_files(taker(where.path), where.path)
+    return f"{sum(file.stat().st_size for file in files) / 1e6:.3f}MB"
+
+
 def toml_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """Write a text as TOML has it, which escapes as JSON does."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        fault = f"{text!r} is not UTF-8, which {catalogue.own()} needs: rename it"
+        raise UsageError(fault) from None
+    return json.dumps(text, ensure_ascii=False)

@@ -23,7 +23,7 @@ from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, specs
 from localspec.models.entry import Entry, Offer
 from localspec.models.seen_devices import seen_devices
-from localspec.models.sources import Package
+from localspec.models.sources import LocalFiles, Package
 from localspec.pulling.at_hand import with_a_way_on
 from localspec.pulling.estimate import fitting, size_of_drafter
 from localspec.pulling.pace import Pace, pace, speed_text
@@ -129,8 +129,11 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
     offer, place = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
     state, words = MISSING, ""
-    if isinstance(offer.weights[weights].source, Package):
+    where = offer.weights[weights].source
+    if isinstance(where, Package):
         state = "comes with a package"
+    elif isinstance(where, LocalFiles):
+        state = "your own file" if where.path.exists() else "its file is missing"
     elif place is not None:
         try:
             weights = fitting(entry, engine, "", place)

@@ -34,11 +34,15 @@ def names() -> set[str]:
 
 
 def entries() -> dict[str, Entry]:
-    merged = dict(_builtin())
-    if own().exists():
-        merged |= read(own())
+    return with_builtin(read(own()) if own().exists() else {})
+
+
+def with_builtin(own_entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Add the user's entries to the built-in ones, which they may replace."""
+    merged = {**_builtin(), **own_entries}
     for entry in merged.values():
-        _check_drafts(entry, merged)
+        if fault := _drafts_fault(entry, merged):
+            raise UsageError(f"{own()}: {fault}" if own_entries else fault)
     return merged
 
 
@@ -81,14 +85,15 @@ def offer_for(entry: Entry, engine: str) -> Offer:
     return entry.offers[spec(engine).format]
 
 
-def _check_drafts(entry: Entry, listed: Mapping[str, Entry]) -> None:
+def _drafts_fault(entry: Entry, listed: Mapping[str, Entry]) -> str:
     for kind, offer in entry.offers.items():
         name, _, weights = offer.draft.partition(":")
         if offer.drafter != "model" or not NAME.fullmatch(name) or name in SCHEMES:
             continue
         other = listed.get(name)
         if other is None or kind not in other.offers:
-            raise UsageError(f"{entry.name} drafts with {name}, which is not there as {kind}")
+            return f"{entry.name} drafts with {name}, which is not there as {kind}"
         if weights and weights not in other.offers[kind].weights:
             names = ", ".join(other.offers[kind].weights)
-            raise UsageError(f"{entry.name} drafts with {offer.draft}; {name} has: {names}")
+            return f"{entry.name} drafts with {offer.draft}; {name} has: {names}"
+    return ""

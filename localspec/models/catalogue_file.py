@@ -31,8 +31,16 @@ def read(path: Path) -> dict[str, Entry]:
     """Read all entries of a file."""
     try:
         text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    return parse(path, text)
+
+
+def parse(path: Path, text: str) -> dict[str, Entry]:
+    """Read the entries in the text of a file, which errors name."""
+    try:
         tables = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     reader = CatalogueReader(path, text)
     return {name: reader.entry(name, table) for name, table in tables.items()}

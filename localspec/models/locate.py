@@ -9,8 +9,8 @@ from localspec.errors import NotPulled, UnknownModel, require_known
 from localspec.models import store, trained
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
-from localspec.models.entry import Entry
-from localspec.models.sources import Package, as_hub_source, place
+from localspec.models.entry import Entry, Offer
+from localspec.models.sources import LocalFiles, Package, as_hub_source, place, source
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _located(name_or_path: str, backend: str) -> ModelFiles:
         raise UnknownModel(f"there is no file {name_or_path}{way}")
     entry = find(name)
     engine = choose(entry, backend, engines)
-    return ModelFiles(engine, _in_package(entry, engine, weights))
+    return _unpulled(entry, engine, weights)
 
 
 def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
@@ -80,15 +80,28 @@ def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
     return min(candidates, key=order)
 
 
-def _in_package(entry: Entry, engine: str, weights: str) -> Path:
-    """Find the weights inside an installed package; they need no pulling."""
+def _unpulled(entry: Entry, engine: str, weights: str) -> ModelFiles:
+    """Find weights that need no pulling: in an installed package, or a file of the user's own."""
     offer = offer_for(entry, engine)
     if weights:
         require_known(entry.name, weights, offer.weights)
     for listed in [offer.weights[weights]] if weights else offer.weights.values():
-        if isinstance(listed.source, Package):
-            if path := listed.source.find():
-                return path
-            raise NotPulled(f"{entry.name} is not installed: {listed.install}")
+        match listed.source:
+            case Package() as package:
+                if path := package.find():
+                    return ModelFiles(engine, path)
+                raise NotPulled(f"{entry.name} is not installed: {listed.install}")
+            case LocalFiles(path):
+                if not path.exists():
+                    raise UnknownModel(f"there is no file {path}, for which {entry.name} stands")
+                if _is_complete(offer):
+                    draft = _located(offer.draft, engine).path if offer.draft else None
+                    return ModelFiles(engine, path, draft)
     full_name = f"{entry.name}:{weights}" if weights else entry.name
     raise NotPulled(f"{full_name} is not here yet: localspec pull {full_name}")
+
+
+def _is_complete(offer: Offer) -> bool:
+    """Whether nothing has to be pulled with the weights; a draft may be another name, or a path."""
+    drafter = source(offer.draft) if offer.draft else None
+    return not offer.projector and isinstance(drafter, LocalFiles | None)

@@ -13,9 +13,9 @@ from localspec.models.catalogue import entries
 from localspec.models.engines import AUTO, weight_files
 from localspec.models.entry import Entry
 from localspec.models.locate import locate
-from localspec.models.sources import Package
+from localspec.models.sources import LocalFiles, Package
 
-LATELY, PULLED, INSTALLED = "used lately", "pulled", "installed"
+LATELY, PULLED, INSTALLED, OWN = "used lately", "pulled", "installed", "your own file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ def names_with_reasons() -> Iterator[tuple[str, str]]:
         sources = [w.source for offer in entry.offers.values() for w in offer.weights.values()]
         if any(isinstance(source, Package) for source in sources):
             yield entry.name, INSTALLED
+        elif any(isinstance(source, LocalFiles) for source in sources):
+            yield entry.name, OWN
 
 
 def instead_of(name: str, backend: str = AUTO) -> str:

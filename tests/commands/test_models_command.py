@@ -160,8 +160,8 @@ def test_how_the_parts_of_a_pair_agree_is_shown(capsys):
 
 def test_what_is_not_here_can_be_neither_removed_nor_verified(capsys):
     for command in ("rm", "verify-files"):
-        assert run([command, "large"]) == 2
-        assert "large is not here; `localspec list` shows what is" in capsys.readouterr().err
+        assert run([command, "another"]) == 2
+        assert "another is not here; `localspec list` shows what is" in capsys.readouterr().err
     assert run(["show", "larje"]) == 2
     assert "did you mean large?" in capsys.readouterr().err
 
@@ -244,6 +244,50 @@ def test_a_draft_model_of_one_s_own_may_come_from_a_hub(capsys):
     assert run(["add", "own", "--target", path, "--draft", "hf:people/small-gguf:q8_0.gguf"]) == 0
     assert run(["list"]) == 0
     assert catalogue.entries()["own"].offers["gguf"].draft == "hf:people/small-gguf:q8_0.gguf"
+
+
+def test_a_file_of_one_s_own_needs_no_pull_once_it_has_a_name(capsys, tmp_path, monkeypatch):
+    target, draft = engines.tiny("llama"), engines.tiny("llama", seed=3)
+    monkeypatch.chdir(draft.parent)
+    assert run(["add", "own", "--target", str(target), "--draft", f"./{draft.name}"]) == 0
+    monkeypatch.chdir(tmp_path)  # a path counts from where it was written
+    located = locate("own")
+    assert (located.path, located.draft) == (target, draft)
+    assert run(["list"]) == 0
+    assert re.search(r"^own +as-given +\d MiB .*your own file$", capsys.readouterr().out, re.M)
+    for command in (["rm", "own"], ["verify-files", "own"], ["cp", "own", "other"]):
+        assert run(command) == 2
+        assert f"own was not pulled; {catalogue.own()} lists it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("draft", ["hf:people/small-gguf:q8_0.gguf", "small"])
+def test_a_file_of_one_s_own_waits_for_a_draft_model_that_is_to_be_pulled(capsys, draft):
+    assert run(["add", "own", "--target", str(engines.tiny("llama")), "--draft", draft]) == 0
+    assert run(["generate", "own", "hi"]) == 2
+    assert "is not here yet: localspec pull" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--target", "./nothing.gguf"], "there is no file"),
+        (["--draft", "nothing"], "there is no file"),
+        (["--draft", "small:q3"], "models.toml: own drafts with small:q3; small has: q8_0"),
+        (["--format", "mlx"], "is gguf, not mlx"),
+        (["--about", "\udcff"], "is not UTF-8"),
+    ],
+)
+def test_nothing_is_added_that_would_stop_later_commands(capsys, arguments, fault):
+    before = catalogue.own().read_text()
+    assert run(["add", "own", "--target", str(engines.tiny("llama")), *arguments]) == 2
+    assert fault in capsys.readouterr().err
+    assert catalogue.own().read_text() == before
+
+
+def test_an_entry_is_described_in_several_lines(capsys):
+    about = 'a "quoted" \\ one\nof two lines'
+    assert run(["add", "own", "--target", str(engines.tiny("llama")), "--about", about]) == 0
+    assert catalogue.entries()["own"].about == about
 
 
 def test_a_name_of_one_s_own_is_added_once(capsys, tmp_path):
