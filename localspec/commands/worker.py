@@ -11,7 +11,7 @@ import click
 
 from localspec.backend_spec import Worker, Workers
 from localspec.commands.options.declare import FOLDER, TEXT, flag, option, options, read
-from localspec.commands.options.size import Bytes
+from localspec.commands.options.size import SIZE
 from localspec.errors import UsageError
 from localspec.models.engines import specs
 from localspec.system.rebirth import lives
@@ -35,7 +35,7 @@ class WorkerOptions:
         default="auto",
     )
     memory: int | None = option(
-        Bytes(), "Memory to offer per device, e.g. 6GiB.", otherwise="all that is free"
+        SIZE, "Memory to offer per device, e.g. 6GiB.", otherwise="all that is free"
     )
     cache: Path | None = option(FOLDER, "Folder that keeps weights, so that they are sent once.")
     verbose: bool = flag("Log of the engine on standard error.")

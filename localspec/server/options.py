@@ -20,7 +20,7 @@ from localspec.commands.options.declare import (
     repeated,
 )
 from localspec.commands.options.reply import budget_message_option, budget_option
-from localspec.commands.options.size import Bytes
+from localspec.commands.options.size import SIZE
 from localspec.decoding.prompt_pace import MAX_GAP
 from localspec.errors import UsageError
 from localspec.pictures.limits import MAX_PIXELS
@@ -68,12 +68,12 @@ class ServingOptions:
     time_limit: float = option(
         SECONDS, "Seconds after which a reply is ended.", "SECONDS", default=600.0
     )
-    body_limit: int = option(Bytes(), "Maximum size of a request's body.", default=32 << 20)
+    body_limit: int = option(SIZE, "Maximum size of a request's body.", default=32 << 20)
     max_images: int = option(
         click.IntRange(0), "Maximum number of pictures in a request.", default=MAX_IMAGES
     )
     max_image_size: int = option(
-        Bytes(), "Maximum size of a request's pictures, as files.", default=32 << 20
+        SIZE, "Maximum size of a request's pictures, as files.", default=32 << 20
     )
     max_image_pixels: int = option(
         click.IntRange(1, MAX_PIXELS), "Maximum number of pixels of a picture.", default=MAX_PIXELS
@@ -100,9 +100,9 @@ class ServingOptions:
     cache_dir: Path | None = option(
         FOLDER, "Folder for the KV cache of long prompts, kept for the next start."
     )
-    cache_size: int = option(Bytes(), "Maximum size of that folder.", default=8 << 30)
+    cache_size: int = option(SIZE, "Maximum size of that folder.", default=8 << 30)
     cache_ram: int = option(
-        Bytes(),
+        SIZE,
         "Memory for KV caches evicted from slots; at most a quarter of free memory.",
         default=8 << 30,
     )

@@ -13,7 +13,7 @@ import pytest
 from localspec.adapter import Adapter
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.commands.options.adapter_file import AdapterFile, parsed
+from localspec.commands.options.kinds import ADAPTER, parsed
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.server.command import for_other_models
 from tests import engines
@@ -55,7 +55,7 @@ def test_a_file_whose_name_ends_like_a_scale_is_found(tmp_path):
 def test_what_cannot_be_is_refused(text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(click.BadParameter, match=message):
-        AdapterFile().convert(text, None, None)
+        ADAPTER.convert(text, None, None)
 
 
 ADAPTERS = (Adapter(Path("poet.gguf")), Adapter(Path("judge.gguf"), -0.5))

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 import click
 from click.core import ParameterSource
 
-from localspec.commands.options.size import Bytes, in_units
+from localspec.commands.options.size import SIZE, in_units
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -116,7 +116,7 @@ class TypedOption(click.Option):
         extra, default = super().get_help_extra(ctx), self.default
         if isinstance(self.show_default, str):
             extra["default"] = self.show_default
-        elif isinstance(self.type, Bytes) and isinstance(default, int):
+        elif self.type is SIZE and isinstance(default, int):
             extra["default"] = in_units(default)
         elif isinstance(default, float):
             extra["default"] = f"{default:g}"

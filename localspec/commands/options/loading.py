@@ -13,7 +13,6 @@ from localspec.adapter import Adapter
 from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
-from localspec.commands.options.adapter_file import AdapterFile
 from localspec.commands.options.declare import (
     COUNT,
     EXISTING,
@@ -23,9 +22,8 @@ from localspec.commands.options.declare import (
     option,
     repeated,
 )
-from localspec.commands.options.engine import Engine
-from localspec.commands.options.placing import Layers, Shares
-from localspec.commands.options.size import Bytes
+from localspec.commands.options.kinds import ADAPTER, ENGINE, LAYERS, SHARES
+from localspec.commands.options.size import SIZE
 from localspec.errors import UsageError
 from localspec.models.engines import AUTO
 
@@ -37,7 +35,7 @@ SWITCH = {"auto": None, "on": True, "off": False}
 
 def _backend() -> str:
     help = "Engine that runs the model; `doctor` lists them. auto: by the model's files."
-    return option(Engine(), help, "auto|NAME", default=AUTO)
+    return option(ENGINE, help, "auto|NAME", default=AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +110,13 @@ class LoadingOptions:
         TEXT, "Device: the CPU, or GPU number N, counted from 0.", "auto|cpu|N", default="auto"
     )
     budget: int | None = option(
-        Bytes(), "Maximum memory to use, e.g. 6GiB.", otherwise="all that is free but a reserve"
+        SIZE, "Maximum memory to use, e.g. 6GiB.", otherwise="all that is free but a reserve"
     )
     gpu_layers: int | None = option(
         click.IntRange(0), "Number of layers on GPUs.", otherwise="as many as fit"
     )
     split: tuple[float, ...] | None = option(
-        Shares(), "Share of the layers per GPU, e.g. 3,1.", "SHARE,...", otherwise="by free memory"
+        SHARES, "Share of the layers per GPU, e.g. 3,1.", "SHARE,...", otherwise="by free memory"
     )
     main_gpu: int | None = option(
         click.IntRange(0),
@@ -127,7 +125,7 @@ class LoadingOptions:
         otherwise="the one with the most free memory",
     )
     cpu_moe: int | None = option(
-        Layers(),
+        LAYERS,
         "Number of layers, from the first, whose experts stay in host memory.",
         "auto|N",
         otherwise="as few as possible",
@@ -139,7 +137,7 @@ class LoadingOptions:
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
     adapter: tuple[Adapter, ...] = repeated(
-        AdapterFile(),
+        ADAPTER,
         "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
         "is named. May repeat.",
         "FILE[:SCALE]",

@@ -5,25 +5,23 @@ from __future__ import annotations
 import re
 
 import click
+from click.types import FuncParamType
 
 UNITS, LETTERS = {"": 1, "B": 1}, "KMGT"
 for _power, _letter in enumerate(LETTERS, start=1):
     UNITS |= {_letter: 1024**_power, f"{_letter}IB": 1024**_power, f"{_letter}B": 1000**_power}
-SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
+FORM = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
 
 
-class Bytes(click.ParamType[int]):
-    """A number of bytes: 8GiB, 8GB, 512M."""
+def size(value: object) -> int:
+    """Read a number of bytes: 8GiB, 8GB, 512M."""
+    match = FORM.fullmatch(str(value))
+    if not match or match["unit"].upper() not in UNITS:
+        raise ValueError(f"{value!r} is no size: write 8GiB, 8GB or 512MiB")
+    return int(float(match["number"]) * UNITS[match["unit"].upper()])
 
-    name = "size"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        match = SIZE.fullmatch(str(value))
-        if not match or match["unit"].upper() not in UNITS:
-            self.fail(f"{value!r} is no size: write 8GiB, 8GB or 512MiB", param, ctx)
-        return int(float(match["number"]) * UNITS[match["unit"].upper()])
+SIZE: click.ParamType[int] = FuncParamType(size)
 
 
 def in_units(count: int) -> str:
