@@ -58,6 +58,10 @@ class Link(NamedTuple):
     trip_seconds: float  # there and back
     bytes_a_second: float
 
+    def __str__(self) -> str:
+        trip, rate = f"{self.trip_seconds * 1e3:.2f} ms", f"{self.bytes_a_second / 1e6:,.0f} MB/s"
+        return f"a trip to {self.worker} takes {trip}, {rate}"
+
 
 class Workers(Protocol):
     """Serves devices to other machines, and uses theirs: what an engine offers for it."""

@@ -28,7 +28,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._imported:
             module, _, attribute = LISTED[name].place.partition(":")
-            self._imported[name] = getattr(import_module(module), attribute)
+            self._imported[name] = getattr(import_module(f"localspec.{module}"), attribute)
         return self._imported[name]
 
     def __contains__(self, name: object) -> bool:

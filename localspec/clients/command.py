@@ -87,12 +87,9 @@ def connect(context: click.Context, program: str, model: str) -> None:
 
     Address, model and context are those of the server that answers. A key is not printed.
     """
-    from localspec.clients.connect import (  # HTTP takes its time to import
-        find_server,
-        print_settings,
-    )
-    from localspec.clients.editors import EDITORS
+    from localspec.clients.editors import print_settings
+    from localspec.clients.running import server_for_editors  # HTTP takes its time to import
 
     attaching = read(context, AttachOptions)
-    server = find_server(attaching.attach, attaching.key or "", model, serving(context))
-    print_settings(EDITORS[program], server)
+    server = server_for_editors(attaching.attach, attaching.key or "", model, serving(context))
+    print_settings(program, server)

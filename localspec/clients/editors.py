@@ -6,10 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import click
+
 from localspec.clients.endpoint import Endpoint
+from localspec.commands.configuration import HIDDEN
 from localspec.templates.message import Json
 
 NAME = "LocalSpec"
@@ -179,3 +182,12 @@ EDITORS: Mapping[str, Callable[[Endpoint], Connection]] = {
     "open-webui": open_webui,
     "cline": cline,
 }
+
+
+def print_settings(program: str, server: Endpoint) -> None:
+    """Print the settings of a program and where they belong, without the key."""
+    connection = EDITORS[program](replace(server, key=server.key and HIDDEN))
+    click.echo(f"# {connection.place}")
+    if server.key:
+        click.echo(f"# write the server's API key in place of {HIDDEN}")
+    click.echo(connection.text, nl=False)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from localspec.chat.speakers.http import QUICK_SECONDS, Wire, socket_path
-from localspec.chat.speakers.server import OURS, writes_text
-from localspec.chat.speakers.stream import Object, count, objects
+from localspec.chat.speakers.http import Wire, socket_path
+from localspec.chat.speakers.server import OURS, listed_models, takes_pictures, writes_text
+from localspec.chat.speakers.stream import Object, count
 from localspec.clients.endpoint import Endpoint
 from localspec.errors import BackendError, LocalSpecError, UsageError, require_known
 from localspec.server.options import ServingOptions, keys_of
@@ -40,22 +40,15 @@ def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
         name = stem  # as the server calls a file
     require_known(wire.address, name, by_name)
     context = count(by_name[name], "context_length")
-    return Endpoint(wire.address, name, context, key, sees=sees(by_name[name]))
-
-
-def sees(fields: Object) -> bool:
-    """Tell whether a listed model takes pictures in."""
-    inputs = objects(fields.get("architecture")).get("input_modalities")
-    return isinstance(inputs, list) and "image" in inputs
+    return Endpoint(wire.address, name, context, key, sees=bool(takes_pictures(by_name[name])))
 
 
 def models_of(wire: Wire) -> dict[str, Object]:
     """List the models that a server offers, or raise where it is not LocalSpec."""
-    listed = wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
-    models = [objects(model) for model in listed] if isinstance(listed, list) else []
-    if not models or any(model.get("owned_by") != OURS for model in models):
+    models = listed_models(wire)
+    if not models or any(model.get("owned_by") != OURS for model in models.values()):
         raise UsageError(f"the server at {wire.address} is not LocalSpec")
-    return {str(model.get("id")): model for model in models}
+    return models
 
 
 def running_server(attach: str | None, key: str, serving: ServingOptions) -> Wire:
@@ -90,6 +83,22 @@ def configured_endpoint(serving: ServingOptions, key: str, model: str) -> Endpoi
         return endpoint_at(address, key, model) if address else None
     except LocalSpecError:
         return None
+
+
+def server_for_editors(
+    attach: str | None, key: str, model: str, serving: ServingOptions
+) -> Endpoint:
+    """Find the server for editors, and ask it for its models and their context."""
+    if attach is not None:
+        return with_fill_in(endpoint_at(attach, key, model))
+    server = configured_endpoint(serving, key, model)
+    if server is None:
+        address = usual_address(serving) or "a port"
+        problem = f"no LocalSpec{f' with {model}' if model else ''} answers at {address}"
+        raise UsageError(
+            f"{problem}: start one with `localspec serve NAME`, or name it with --attach"
+        )
+    return with_fill_in(server)
 
 
 def with_fill_in(server: Endpoint) -> Endpoint:

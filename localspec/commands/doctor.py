@@ -17,7 +17,6 @@ import click
 from localspec.backend_spec import Finding
 from localspec.commands import draft_advice, report
 from localspec.commands.forget import amount
-from localspec.commands.links import link_line
 from localspec.commands.options import workers
 from localspec.commands.options.declare import TEXT, WRITABLE, flag, option, options, read
 from localspec.corpus import stored
@@ -157,7 +156,7 @@ def engine(name: str) -> Iterator[Finding]:
         kind = "worker" if device.worker else device.kind
         yield Finding("", f"{kind}: {device.name}, {free}")
     for link in links:
-        yield Finding("", link_line(link))
+        yield Finding("", str(link))
     if build.unseen:
         step = (
             "install its driver or a newer one, or build for another device: localspec doctor --fix"

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.backend_spec import Link
-from localspec.commands.links import link_line
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import DraftingOptions, LoadingOptions, make_loading
@@ -128,7 +127,7 @@ def link_lines(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
     if links:
         yield ""
     for link in links:
-        yield link_line(link) + ("" if link.worker in used else "; it is not needed")
+        yield f"{link}" + ("" if link.worker in used else "; it is not needed")
 
 
 def speed_lines(plan: Plan) -> Iterator[str]:

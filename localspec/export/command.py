@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
 from localspec.commands.options.declare import COUNT, TEXT, option, options, read, required
-from localspec.export.deployment import USUAL_DEPTH, PairNames, Settings, deployment
-from localspec.export.engines import ENGINES
+from localspec.export import llama_server, mlx_lm, ollama, sglang, tensorrt_llm, vllm
+from localspec.export.deployment import (
+    ANY,
+    USUAL_DEPTH,
+    Deployment,
+    PairNames,
+    Settings,
+    deployment,
+)
+from localspec.export.script import Script
+
+
+class OtherEngine(NamedTuple):
+    """An engine by the format of its weights, and the writer of its script."""
+
+    format: str
+    script: Callable[[Deployment], Script]
+
+
+ENGINES = {
+    "vllm": OtherEngine(ANY, vllm.script),
+    "sglang": OtherEngine(ANY, sglang.script),
+    "tensorrt-llm": OtherEngine(ANY, tensorrt_llm.script),
+    "llama-server": OtherEngine("gguf", llama_server.script),
+    "mlx-lm": OtherEngine("mlx", mlx_lm.script),
+    "ollama": OtherEngine("gguf", ollama.script),
+}
 
 
 @dataclass(frozen=True, slots=True)

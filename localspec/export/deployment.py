@@ -36,6 +36,12 @@ class ExportedModel:
             return self.source.find()
         return self.source.path if isinstance(self.source, LocalFiles) else None
 
+    def file(self, advice: str) -> str:
+        """Name the file or folder; raise with the advice if it is not here."""
+        if path := self.path:
+            return str(path)
+        raise UsageError(f"{self.name} is not here{advice}")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from localspec.errors import UsageError
 from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
 from localspec.export.differences import notes_on, option_words, sampling
 from localspec.export.script import Script
@@ -46,6 +45,4 @@ def gguf(model: ExportedModel, file: str, hub: str) -> list[str]:
     where = model.source
     if isinstance(where, Hub) and not where.file:
         return [hub, f"{where.repository}:{model.weights.upper()}"]
-    if path := model.path:
-        return [file, str(path)]
-    raise UsageError(f"{model.name} is not here, and llama-server cannot get {where}: pull it")
+    return [file, model.file(f", and llama-server cannot get {where}: pull it")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from localspec.errors import UsageError
 from localspec.export.deployment import Deployment, ExportedModel
 from localspec.export.differences import notes_on, option_words, quantised, sampling
 from localspec.export.script import Script
@@ -37,6 +36,4 @@ def folder(model: ExportedModel) -> str:
     """Name a folder that is here, or a repository."""
     if isinstance(model.source, Hub):
         return model.source.repository
-    if path := model.path:
-        return str(path)
-    raise UsageError(f"{model.name} is not here: `localspec pull` it first")
+    return model.file(": `localspec pull` it first")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from localspec.errors import UsageError
 from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
 from localspec.export.differences import notes_on, quantised
 from localspec.export.script import Script
@@ -13,6 +12,7 @@ from localspec.models.sources import Hub
 
 PARAMETERS = ("temperature", "top-k", "top-p", "min-p")
 FILE = "Modelfile"
+ADVICE = ", and Ollama needs the file: pull it, or --depth 0"
 
 
 def script(deployment: Deployment) -> Script:
@@ -41,7 +41,7 @@ def modelfile_lines(deployment: Deployment) -> Iterator[str]:
     yield f"FROM {weights(deployment.target)}"
     if deployment.drafts:
         if deployment.draft:
-            yield f"DRAFT {file(deployment.draft)}"
+            yield f"DRAFT {deployment.draft.file(ADVICE)}"
         yield f"PARAMETER draft_num_predict {deployment.depth}"
     if deployment.settings.context:
         yield f"PARAMETER num_ctx {deployment.settings.context}"
@@ -54,10 +54,4 @@ def weights(model: ExportedModel) -> str:
     where = model.source
     if isinstance(where, Hub) and not where.file:
         return f"hf.co/{where.repository}:{model.weights.upper()}"
-    return file(model)
-
-
-def file(model: ExportedModel) -> str:
-    if path := model.path:
-        return str(path)
-    raise UsageError(f"{model.name} is not here, and Ollama needs the file: pull it, or --depth 0")
+    return model.file(ADVICE)

@@ -7,7 +7,6 @@ import pytest
 from localspec.backend_spec import WORKERS, Link
 from localspec.cli import run
 from localspec.commands.doctor import DoctorOptions
-from localspec.commands.links import link_line
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.worker import is_loopback
 from tests import engines
@@ -48,7 +47,7 @@ def test_a_worker_that_does_not_answer_is_one_line_of_the_doctor(capsys):
 
 
 def test_a_link_is_told_in_figures():
-    assert link_line(Link("a:1", 0.0021, 112e6)) == "a trip to a:1 takes 2.10 ms, 112 MB/s"
+    assert str(Link("a:1", 0.0021, 112e6)) == "a trip to a:1 takes 2.10 ms, 112 MB/s"
 
 
 @pytest.mark.parametrize(

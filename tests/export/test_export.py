@@ -12,8 +12,8 @@ import pytest
 
 from localspec.cli import run
 from localspec.errors import UsageError
+from localspec.export.command import ENGINES
 from localspec.export.deployment import ANY, PairNames, Settings, deployment
-from localspec.export.engines import ENGINES
 from localspec.export.script import Script
 from localspec.models.catalogue import entries
 from tests import tiny

@@ -55,13 +55,15 @@ class AttachedServer:
         return Attached(self._wire, name, self._models[name])
 
     def _listed(self) -> dict[str, Object]:
-        listed = self._wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
-        models = [objects(model) for model in listed] if isinstance(listed, list) else []
-        return {
-            name: model
-            for model in models
-            if isinstance(name := model.get("id"), str) and name and writes_text(model)
-        }
+        listed = listed_models(self._wire)
+        return {name: model for name, model in listed.items() if writes_text(model)}
+
+
+def listed_models(wire: Wire) -> dict[str, Object]:
+    """List the models of a server by their names."""
+    listed = wire.ask("/v1/models", seconds=QUICK_SECONDS).get("data")
+    models = [objects(model) for model in listed] if isinstance(listed, list) else []
+    return {name: model for model in models if isinstance(name := model.get("id"), str) and name}
 
 
 def writes_text(model: Object) -> bool:

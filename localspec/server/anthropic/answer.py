@@ -11,7 +11,8 @@ from pydantic_core import from_json
 from localspec.server.anthropic.request import MessagesRequest
 from localspec.server.faults import Fault
 from localspec.server.replies.blocks import SEAL, Block, Blocks, Change, Closed, Grown, Kind, Opened
-from localspec.server.replies.frame import MARK, Frame, encoded
+from localspec.server.replies.frame import MARK, Frame
+from localspec.server.replies.frame import named_event as event
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
 
@@ -21,11 +22,6 @@ DELTAS: Mapping[Kind, tuple[str, str]] = {
     "thought": ("thinking_delta", "thinking"),
     "call": ("input_json_delta", "partial_json"),
 }
-
-
-def event(kind: str, data: Mapping[str, object]) -> bytes:
-    body = encoded({"type": kind, **data})
-    return f"event: {kind}\ndata: {body}\n\n".encode()
 
 
 PING = event("ping", {})

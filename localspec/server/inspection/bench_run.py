@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from localspec.server.faults import Fault, Refused
@@ -47,15 +47,9 @@ class BenchState:
     error: str = ""
 
     def described(self) -> dict[str, object]:
-        seconds = (self.ended or time.time()) - self.started if self.started else 0.0
-        return {
-            "state": self.state,
-            "model": self.model,
-            "started": self.started,
-            "seconds": seconds,
-            "report": self.report,
-            "error": self.error,
-        }
+        fields = asdict(self)
+        ended = fields.pop("ended") or time.time()
+        return fields | {"seconds": ended - self.started if self.started else 0.0}
 
 
 class BenchRun:

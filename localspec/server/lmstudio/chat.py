@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -15,6 +14,7 @@ from localspec.media import Medium
 from localspec.runtime.prompting import Conversation
 from localspec.server.faults import Fault, openai_error
 from localspec.server.replies.blocks import Block, Blocks, Change, Closed, Grown, Kind, Opened
+from localspec.server.replies.frame import named_event as event
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.streaming import Bodies
 from localspec.server.requests.fields import MaxTokens, TextRequest
@@ -104,11 +104,6 @@ def content(parts: Sequence[TextInput | ImagePart | LeftOut]) -> Json:
         case [{"text": only}]:
             return only
     return listed
-
-
-def event(kind: str, data: Mapping[str, object]) -> bytes:
-    body = json.dumps({"type": kind, **data}, ensure_ascii=False)
-    return f"event: {kind}\ndata: {body}\n\n".encode()
 
 
 def stream_error(fault: Fault) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from localspec.server.replies.blocks import (
     Opened,
     Status,
 )
-from localspec.server.replies.frame import new_id
+from localspec.server.replies.frame import named_event, new_id
 from localspec.server.replies.reply import Choices, Step
 from localspec.server.replies.spelling import Spelling
 from localspec.server.replies.streaming import Bodies
@@ -46,8 +45,7 @@ class Numbered:
     numbers: Iterator[int] = field(default_factory=count)
 
     def event(self, kind: str, data: Mapping[str, object]) -> bytes:
-        body = {"type": kind, "sequence_number": next(self.numbers), **data}
-        return f"event: {kind}\ndata: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+        return named_event(kind, {"sequence_number": next(self.numbers), **data})
 
     def stream_error(self, fault: Fault) -> bytes:
         """Encode the end of a stream that cannot go on."""

@@ -21,6 +21,12 @@ def event(data: Mapping[str, object]) -> bytes:
     return b"data: " + encoded(data).encode() + b"\n\n"
 
 
+def named_event(kind: str, data: Mapping[str, object]) -> bytes:
+    """Encode data as an event with a name, which it has as its type too."""
+    body = encoded({"type": kind, **data})
+    return f"event: {kind}\ndata: {body}\n\n".encode()
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """JSON with one text that changes; the rest is encoded once."""

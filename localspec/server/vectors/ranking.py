@@ -68,9 +68,8 @@ class RerankRequest(CutFields):
         results = [self._result(at, float(values[at])) for at in order[:most]]
         if not self.documents:
             return json.dumps(results).encode()
-        usage = {"prompt_tokens": result.token_count, "total_tokens": result.token_count}
         answer: Object = {"id": f"rerank-{secrets.token_hex(12)}", "object": "list"}
-        answer |= {"model": result.model, "usage": usage, "results": results}
+        answer |= {"model": result.model, "usage": result.usage, "results": results}
         return json.dumps(answer).encode()
 
     def _result(self, at: int, score: float) -> Object:
@@ -118,7 +117,6 @@ class ScoreRequest(CutFields):
             {"index": at, "object": "score", "score": float(score)}
             for at, score in enumerate(scores(result.rows))
         ]
-        usage = {"prompt_tokens": result.token_count, "total_tokens": result.token_count}
         answer: Object = {"id": f"score-{secrets.token_hex(12)}", "object": "list"}
         answer |= {"created": int(time.time()), "model": result.model}
-        return json.dumps(answer | {"data": data, "usage": usage}).encode()
+        return json.dumps(answer | {"data": data, "usage": result.usage}).encode()

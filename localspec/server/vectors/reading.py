@@ -45,6 +45,10 @@ class Rows:
     rows: Vectors
     token_count: int
 
+    @property
+    def usage(self) -> dict[str, int]:
+        return {"prompt_tokens": self.token_count, "total_tokens": self.token_count}
+
 
 Write = Callable[[Rows], bytes]  # writes an answer as JSON; slow, so not on the event loop
 

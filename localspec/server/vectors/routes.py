@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -40,13 +41,13 @@ def embedding(routes: APIRouter, handler: RequestHandler) -> None:
     @routes.post("/v1/embeddings")
     async def embeddings(request: Request, body: EmbeddingsRequest) -> Response:
         """Turn texts, given as texts or as tokens, into vectors."""
-        return await answer(handler, request, body, "embedding", openai_answer(body))
+        return await answer(handler, request, body, "embedding", partial(openai_answer, body))
 
     @routes.post("/embedding", include_in_schema=False)
     @routes.post("/embeddings")
     async def llamacpp_embeddings(request: Request, body: EmbeddingsRequest) -> Response:
         """Turn texts into vectors, in the form of llama.cpp's server."""
-        return await answer(handler, request, body, "embedding", llamacpp_answer(body))
+        return await answer(handler, request, body, "embedding", partial(llamacpp_answer, body))
 
 
 def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
@@ -60,7 +61,7 @@ def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
         """Turn texts into vectors; without any, load the model."""
         if body.loads:
             return await loaded(body, {"model": body.model, "embeddings": []})
-        written = ollama_answer(body, time.perf_counter())
+        written = partial(ollama_answer, body, time.perf_counter())
         return await answer(handler, request, body, "embedding", written)
 
     @routes.post("/api/embeddings")
@@ -68,7 +69,8 @@ def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
         """Turn a text into a vector, which is not normalised."""
         if body.loads:
             return await loaded(body, {"embedding": []})
-        return await answer(handler, request, body, "embedding", old_ollama_answer(body))
+        written = partial(old_ollama_answer, body)
+        return await answer(handler, request, body, "embedding", written)
 
 
 def ranking(routes: APIRouter, handler: RequestHandler) -> None:
