@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from localspec.errors import UsageError
 from localspec.sampling.order import sampler_name, spelled_samplers
@@ -23,14 +23,20 @@ class ListParameter:
     field: str  # of `Sampling`
     name: str  # in requests; with hyphens, on the command line
     about: str  # within 50 characters
-    get: Callable[[Sampling], Texts]
-    put: Callable[[Sampling, Texts], Sampling]
     read: Callable[[str], Texts]
     write: Callable[[Texts], str]
 
     @property
     def option(self) -> str:
         return self.name.replace("_", "-")
+
+    def get(self, sampling: Sampling) -> Texts:
+        texts: Texts = getattr(sampling, self.field)
+        return texts
+
+    def put(self, sampling: Sampling, texts: Texts) -> Sampling:
+        change: dict[str, Any] = {self.field: texts}
+        return replace(sampling, **change)
 
     def choose(self, sampling: Sampling, text: str) -> Sampling:
         """Set a list that a person typed."""
@@ -56,8 +62,6 @@ LISTS = (
         "samplers",
         "samplers",
         "Samplers in their order; others are off.",
-        lambda sampling: sampling.samplers,
-        lambda sampling, texts: replace(sampling, samplers=texts),
         read_samplers,
         ";".join,
     ),
@@ -65,8 +69,6 @@ LISTS = (
         "dry_breakers",
         "dry_sequence_breakers",
         "Texts at which a repetition ends for DRY.",
-        lambda sampling: sampling.dry_breakers,
-        lambda sampling, texts: replace(sampling, dry_breakers=texts),
         read_texts,
         lambda texts: json.dumps(texts, ensure_ascii=False),
     ),

@@ -22,7 +22,7 @@ def about(*, manage: bool, bench: bool) -> Object:
 
 def described(parameter: Parameter) -> Object:
     """Describe a number of sampling, with the bounds for people, by its name in llama.cpp."""
-    low, high = parameter.sensible or (parameter.low, parameter.high)
+    low, high = parameter.sensible or parameter.bounds
     return {
         "name": parameter.names[-1],
         "about": parameter.about,
