@@ -15,7 +15,7 @@ from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.sources import source
 from localspec.sampling.order import LETTERS, sampler_name
 from localspec.sampling.table import PARAMETERS
-from localspec.vector_model import DOES, Kind
+from localspec.vector_model import DOES
 
 HEADS = ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
 DRAFTERS = ("none", "model", "mtp-inside", *HEADS)
@@ -71,193 +71,36 @@ class CatalogueReader:
         self._lines = text.splitlines()
 
     def entry(self, name: str, table: object) -> Entry:
-        place = (name,)
         if not NAME.fullmatch(name):
-            self._refuse(place, "", f"is no name: it must match {NAME.pattern}")
-        fields = self._table(place, table)
-        offers = {
-            kind: self._offer((*place, kind), fields.pop(kind)) for kind in self._formats(fields)
-        }
+            self.refuse((name,), "", f"is no name: it must match {NAME.pattern}")
+        fields = _Table(self, (name,), table)
+        offers = {kind: _offer(fields.table(kind)) for kind in _formats(fields.values)}
         if not offers:
-            needed = " or ".join(formats())
-            self._refuse(place, "", f"has weights for no engine: it needs {needed}")
+            fields.refuse("", f"has weights for no engine: it needs {' or '.join(formats())}")
         entry = Entry(
             name,
-            self._take(place, fields, "about", str),
-            self._take(place, fields, "licence", str),
+            fields.take("about", str),
+            fields.take("licence", str),
             offers,
-            self._take(place, fields, "family", str, ""),
-            self._take(place, fields, "parameters", str, ""),
-            self._take(place, fields, "original", str, ""),
-            self._take(place, fields, "context", int, 0),
-            tuple(self._words(place, fields, "good-at")),
-            self._sampling(place, fields),
-            self._shape(place, fields),
-            self._take(place, fields, "checked", bool, False),
-            self._take(place, fields, "reasons", bool, False),
-            self._kind(place, fields),
-            self._prefixes(place, fields),
-            self._take(place, fields, "reasoning-budget", int, -1),
-            self._take(place, fields, "reasoning-budget-message", str, ""),
-            self._samplers(place, fields),
+            fields.take("family", str, ""),
+            fields.take("parameters", str, ""),
+            fields.take("original", str, ""),
+            fields.take("context", int, 0),
+            tuple(fields.words("good-at")),
+            _sampling(fields.table("sampling")),
+            _shape(fields.table("shape")) if "shape" in fields.values else None,
+            fields.take("checked", bool, False),
+            fields.take("reasons", bool, False),
+            fields.choice("kind", "text", DOES),
+            _prefixes(fields.table("prefixes")),
+            fields.take("reasoning-budget", int, -1),
+            fields.take("reasoning-budget-message", str, ""),
+            _samplers(fields),
         )
-        self._nothing_else(place, fields, (*Entry.__slots__, *formats()))
+        fields.nothing_else((*Entry.__slots__, *formats()))
         return entry
 
-    def _formats(self, fields: Mapping[str, object]) -> list[str]:
-        """List the tables of weights, also for missing engines, unless a name is misspelt."""
-        format_names = formats()
-        return [
-            key
-            for key, value in fields.items()
-            if key in format_names
-            or (isinstance(value, dict) and "weights" in value and not misspelt(key, format_names))
-        ]
-
-    def _offer(self, place: tuple[str, ...], table: object) -> Offer:
-        fields = self._table(place, table)
-        drafter = self._take(place, fields, "drafter", str, "none")
-        if drafter not in DRAFTERS:
-            self._refuse(place, "drafter", f"is {drafter!r}; known: {', '.join(DRAFTERS)}")
-        draft = self._take(place, fields, "draft", str, "")
-        if bool(draft) == (drafter in NO_PARTS):
-            need = "must be left away" if draft else "is missing"
-            self._refuse(place, "draft", f"{need} where the drafter is {drafter!r}")
-        original = self._take(place, fields, "draft-original", str, "")
-        size = self._take(place, fields, "draft-size", str, "")
-        draft_bytes = self._size(place, "draft-size", size) if size else 0
-        if size and drafter not in HEADS:
-            self._refuse(place, "draft-size", f"is of a head, and the drafter is {drafter!r}")
-        projector, projector_bytes = self._projector(place, fields)
-        listed = self._table((*place, "weights"), fields.pop("weights", {}))
-        weights = {
-            name: self._weights((*place, "weights", name), entry) for name, entry in listed.items()
-        }
-        if not weights:
-            self._refuse(place, "", "has no weights")
-        keys = ("drafter", "draft", "draft-original", "draft-size", "projector", "projector-size")
-        self._nothing_else(place, fields, (*keys, "weights"))
-        return Offer(weights, drafter, draft, original, draft_bytes, projector, projector_bytes)
-
-    def _projector(self, place: tuple[str, ...], fields: dict[str, object]) -> tuple[str, int]:
-        """Read the source of a projector, and its size."""
-        projector = self._take(place, fields, "projector", str, "")
-        size = self._take(place, fields, "projector-size", str, "")
-        if projector and not size:
-            self._refuse(place, "projector", "needs a projector-size beside it")
-        if size and not projector:
-            self._refuse(place, "projector-size", "is of a projector, and there is none")
-        if projector:
-            try:
-                source(projector)
-            except UsageError as error:
-                self._refuse(place, "projector", f"is wrong: {error}")
-        return projector, self._size(place, "projector-size", size) if size else 0
-
-    def _size(self, place: tuple[str, ...], key: str, text: str) -> int:
-        size = SIZE.fullmatch(text)
-        if not size:
-            self._refuse(place, key, f"is {text!r}; write it as 5.0GB or 98MB")
-        return int(float(size[1]) * UNITS[size[2]])
-
-    def _weights(self, place: tuple[str, ...], table: object) -> Weights:
-        fields = self._table(place, table)
-        size = self._size(place, "size", self._take(place, fields, "size", str))
-        try:
-            where = source(self._take(place, fields, "from", str))
-        except UsageError as error:
-            self._refuse(place, "from", f"is wrong: {error}")
-        install = self._take(place, fields, "install", str, "")
-        sums = self._words(place, fields, "sha256")
-        self._nothing_else(place, fields, ("from", "size", "install", "sha256"))
-        return Weights(where, size, install, tuple(sums))
-
-    def _sampling(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, float]:
-        place = (*place, "sampling")
-        table = self._table(place, fields.pop("sampling", {}))
-        sampling = {
-            name: float(self._take(place, table, name, (int, float)))
-            for name in SAMPLING
-            if name in table
-        }
-        self._nothing_else(place, table, SAMPLING)
-        return sampling
-
-    def _samplers(self, place: tuple[str, ...], fields: dict[str, object]) -> tuple[str, ...]:
-        names = self._words(place, fields, "samplers")
-        for name in names:
-            if sampler_name(name) is None:
-                choices = ", ".join(LETTERS.values())
-                self._refuse(place, "samplers", f"has {name!r}; known: {choices}")
-        return tuple(name for name in map(sampler_name, names) if name)
-
-    def _kind(self, place: tuple[str, ...], fields: dict[str, object]) -> Kind:
-        kind: Kind = self._take(place, fields, "kind", str, "text")
-        if kind not in DOES:
-            self._refuse(place, "kind", f"is {kind!r}; known: {', '.join(DOES)}")
-        return kind
-
-    def _prefixes(self, place: tuple[str, ...], fields: dict[str, object]) -> dict[str, str]:
-        place = (*place, "prefixes")
-        table = self._table(place, fields.pop("prefixes", {}))
-        prefixes: dict[str, str] = {
-            name: self._take(place, table, name, str) for name in PREFIXED if name in table
-        }
-        self._nothing_else(place, table, PREFIXED)
-        return prefixes
-
-    def _shape(self, place: tuple[str, ...], fields: dict[str, object]) -> Shape | None:
-        if "shape" not in fields:
-            return None
-        place = (*place, "shape")
-        table = self._table(place, fields.pop("shape"))
-        names = ("layers", "kv-heads", "head", "vocabulary")
-        numbers = [self._take(place, table, name, int) for name in names]
-        self._nothing_else(place, table, names)
-        return Shape(*numbers)
-
-    def _words(self, place: tuple[str, ...], fields: dict[str, object], key: str) -> list[str]:
-        words: list[str] = self._take(place, fields, key, list, [])
-        if not all(isinstance(word, str) for word in words):
-            self._refuse(place, key, "must be a list of words")
-        return words
-
-    def _take(
-        self,
-        place: tuple[str, ...],
-        fields: dict[str, object],
-        key: str,
-        kind: type | tuple[type, ...],
-        default: object = None,
-    ) -> Any:
-        """Read a value of the right kind; without a default it must be there."""
-        if key not in fields:
-            if default is None:
-                self._refuse(place, "", f"lacks {key!r}")
-            return default
-        value = fields.pop(key)
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(one.__name__ for one in kinds)
-            self._refuse(place, key, f"is {value!r}; it must be of type {names}")
-        if isinstance(value, int | float) and value < 0:
-            self._refuse(place, key, f"is {value!r}; it must not be negative")
-        return value
-
-    def _table(self, place: tuple[str, ...], value: object) -> dict[str, object]:
-        if not isinstance(value, dict):
-            self._refuse(place, "", "must be a table")
-        return dict(value)
-
-    def _nothing_else(
-        self, place: tuple[str, ...], fields: Mapping[str, object], keys: Sequence[str]
-    ) -> None:
-        for key in fields:
-            close = get_close_matches(key, keys, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(keys)}"
-            self._refuse(place, key, f"is not known; {hint}")
-
-    def _refuse(self, place: tuple[str, ...], key: str, fault: str) -> NoReturn:
+    def refuse(self, place: tuple[str, ...], key: str, fault: str) -> NoReturn:
         named = ".".join(place)
         line = self._line(place, key)
         where = f"{self._path}, line {line}" if line else str(self._path)
@@ -281,3 +124,145 @@ class CatalogueReader:
                 if assignment.match(line):
                     return at
         return start
+
+
+class _Table:
+    """The fields of one table that are not read yet, and its place in the file."""
+
+    def __init__(self, reader: CatalogueReader, place: tuple[str, ...], values: object) -> None:
+        self._reader = reader
+        self._place = place
+        if not isinstance(values, dict):
+            self.refuse("", "must be a table")
+        self.values: dict[str, Any] = dict(values)
+
+    def table(self, key: str) -> _Table:
+        """Read a table inside this one, empty where there is none."""
+        return _Table(self._reader, (*self._place, key), self.values.pop(key, {}))
+
+    def take(self, key: str, kind: type | tuple[type, ...], default: object = None) -> Any:
+        """Read a value of the right kind; without a default it must be there."""
+        if key not in self.values:
+            if default is None:
+                self.refuse("", f"lacks {key!r}")
+            return default
+        value = self.values.pop(key)
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(one.__name__ for one in kinds)
+            self.refuse(key, f"is {value!r}; it must be of type {names}")
+        if isinstance(value, int | float) and value < 0:
+            self.refuse(key, f"is {value!r}; it must not be negative")
+        return value
+
+    def choice(self, key: str, default: str, choices: Iterable[str]) -> Any:
+        value = self.take(key, str, default)
+        if value not in choices:
+            self.refuse(key, f"is {value!r}; known: {', '.join(choices)}")
+        return value
+
+    def words(self, key: str) -> list[str]:
+        words: list[str] = self.take(key, list, [])
+        if not all(isinstance(word, str) for word in words):
+            self.refuse(key, "must be a list of words")
+        return words
+
+    def size(self, key: str, default: str | None = None) -> int:
+        """Read a number of bytes; an empty default is none."""
+        text = self.take(key, str, default)
+        size = SIZE.fullmatch(text)
+        if text and not size:
+            self.refuse(key, f"is {text!r}; write it as 5.0GB or 98MB")
+        return int(float(size[1]) * UNITS[size[2]]) if size else 0
+
+    def nothing_else(self, keys: Sequence[str]) -> None:
+        for key in self.values:
+            close = get_close_matches(key, keys, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(keys)}"
+            self.refuse(key, f"is not known; {hint}")
+
+    def refuse(self, key: str, fault: str) -> NoReturn:
+        self._reader.refuse(self._place, key, fault)
+
+
+def _formats(fields: Mapping[str, object]) -> list[str]:
+    """List the tables of weights, also for missing engines, unless a name is misspelt."""
+    format_names = formats()
+    return [
+        key
+        for key, value in fields.items()
+        if key in format_names
+        or (isinstance(value, dict) and "weights" in value and not misspelt(key, format_names))
+    ]
+
+
+def _offer(fields: _Table) -> Offer:
+    drafter = fields.choice("drafter", "none", DRAFTERS)
+    draft = fields.take("draft", str, "")
+    if bool(draft) == (drafter in NO_PARTS):
+        need = "must be left away" if draft else "is missing"
+        fields.refuse("draft", f"{need} where the drafter is {drafter!r}")
+    original = fields.take("draft-original", str, "")
+    draft_size = fields.size("draft-size", "")
+    if draft_size and drafter not in HEADS:
+        fields.refuse("draft-size", f"is of a head, and the drafter is {drafter!r}")
+    projector = _source(fields, "projector", "")
+    projector_size = fields.size("projector-size", "")
+    if projector and not projector_size:
+        fields.refuse("projector", "needs a projector-size beside it")
+    if projector_size and not projector:
+        fields.refuse("projector-size", "is of a projector, and there is none")
+    listed = fields.table("weights")
+    weights = {name: _weights(listed.table(name)) for name in list(listed.values)}
+    if not weights:
+        fields.refuse("", "has no weights")
+    keys = ("drafter", "draft", "draft-original", "draft-size", "projector", "projector-size")
+    fields.nothing_else((*keys, "weights"))
+    return Offer(weights, drafter, draft, original, draft_size, projector, projector_size)
+
+
+def _source(fields: _Table, key: str, default: str | None = None) -> str:
+    text: str = fields.take(key, str, default)
+    try:
+        if text or default is None:
+            source(text)
+    except UsageError as error:
+        fields.refuse(key, f"is wrong: {error}")
+    return text
+
+
+def _weights(fields: _Table) -> Weights:
+    size = fields.size("size")
+    where = source(_source(fields, "from"))
+    install = fields.take("install", str, "")
+    sums = fields.words("sha256")
+    fields.nothing_else(("from", "size", "install", "sha256"))
+    return Weights(where, size, install, tuple(sums))
+
+
+def _sampling(fields: _Table) -> dict[str, float]:
+    names = [name for name in SAMPLING if name in fields.values]
+    sampling = {name: float(fields.take(name, (int, float))) for name in names}
+    fields.nothing_else(SAMPLING)
+    return sampling
+
+
+def _samplers(fields: _Table) -> tuple[str, ...]:
+    names = fields.words("samplers")
+    for name in names:
+        if sampler_name(name) is None:
+            fields.refuse("samplers", f"has {name!r}; known: {', '.join(LETTERS.values())}")
+    return tuple(name for name in map(sampler_name, names) if name)
+
+
+def _prefixes(fields: _Table) -> dict[str, str]:
+    prefixes = {name: fields.take(name, str) for name in PREFIXED if name in fields.values}
+    fields.nothing_else(PREFIXED)
+    return prefixes
+
+
+def _shape(fields: _Table) -> Shape:
+    names = ("layers", "kv-heads", "head", "vocabulary")
+    numbers = [fields.take(name, int) for name in names]
+    fields.nothing_else(names)
+    return Shape(*numbers)
