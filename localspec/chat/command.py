@@ -21,7 +21,7 @@ from localspec.chat.talk import ModelSource, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.terminal.typeahead import TypedAhead
-from localspec.commands.options.loading import LOADING, make_loading
+from localspec.commands.options.loading import LOADING
 from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
@@ -36,12 +36,9 @@ from localspec.system.signals import leaving
 
 def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = one_life) -> None:
     """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
-    chat_options, loading = (
-        options.chat,
-        make_loading(options.load, options.drafting, options.corpus),
-    )
+    chat_options, loading = options.chat, options.loading
     check(options)
-    source = model_source(options, loading)
+    source = model_source(options)
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)
     name, question = model_and_question(source, name, question)
     asked = read_question(question, lens=chat_options.lens)
@@ -157,10 +154,10 @@ def begin(talk: Talk, beginning: Beginning, other: str) -> None:
     talk.screen.gap()
 
 
-def model_source(options: ChatCommandOptions, loading: Loading) -> LocalModels | AttachedServer:
+def model_source(options: ChatCommandOptions) -> LocalModels | AttachedServer:
     requested, set_by_user = settings(options.reply), sampled(options.chosen)
     if not options.chat.attach:
-        return LocalModels(loading, options.load.draft, requested, set_by_user)
+        return LocalModels(options.loading, options.draft, requested, set_by_user)
 
     def usual(name: str) -> Settings:
         return with_sampling(name, requested, set_by_user, Sampling(temperature=1.0))

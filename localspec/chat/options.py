@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from localspec.commands.options.declare import TEXT, flag, option, secret
-from localspec.commands.options.loading import CorpusOptions, DraftingOptions, LoadingOptions
+from localspec.commands.options.declare import TEXT, flag, option, optional, secret
 from localspec.commands.options.reply import ReplyOptions
+
+if TYPE_CHECKING:
+    from localspec.runtime.loading import Loading
 
 LAST = ""  # conversation
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    # With a value or without one: what follows and is no conversation is the first argument.
-    resume: str | None = field(
-        default=None,
-        metadata={
-            "type": TEXT,
-            "is_flag": False,
-            "flag_value": LAST,
-            "default": None,
-            "metavar": "[NAME]",
-            "help": "Conversation to continue, by its number or beginning; alone, the last.",
-        },
+    # What follows and is no conversation is the first argument.
+    resume: str | None = optional(
+        TEXT,
+        "Conversation to continue, by its number or beginning; alone, the last.",
+        "[NAME]",
+        alone=LAST,
     )
     system: str = option(TEXT, "System prompt.", "TEXT", default="")
     lens: bool = flag("Tokens coloured by the proposer that drafted them.")
@@ -36,9 +34,8 @@ class ChatCommandOptions:
     """All options of a chat, and which of them were given."""
 
     chat: ChatOptions
-    load: LoadingOptions
-    drafting: DraftingOptions
-    corpus: CorpusOptions
+    loading: Loading
+    draft: str | None
     reply: ReplyOptions
     typed: frozenset[str]  # on the command line
     chosen: frozenset[str]  # there, in the environment or in a file

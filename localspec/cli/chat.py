@@ -7,12 +7,7 @@ import click
 from localspec.chat.options import ChatCommandOptions, ChatOptions
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import options, read, set_names, typed_names
-from localspec.commands.options.loading import (
-    LOADING,
-    CorpusOptions,
-    DraftingOptions,
-    LoadingOptions,
-)
+from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.reply import ReplyOptions
 from localspec.commands.options.sections import SectionedCommand
 
@@ -31,9 +26,8 @@ def chat(context: click.Context, name: str, question: str) -> None:
 
     options = ChatCommandOptions(
         chat=read(context, ChatOptions),
-        load=read(context, LoadingOptions),
-        drafting=read(context, DraftingOptions),
-        corpus=read(context, CorpusOptions),
+        loading=read_loading(context),
+        draft=read(context, LoadingOptions).draft,
         reply=read(context, ReplyOptions),
         typed=typed_names(context),
         chosen=set_names(context),

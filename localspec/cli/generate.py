@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from localspec.cli.supervision import start_supervised
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import (
     INTEGER,
@@ -21,13 +20,7 @@ from localspec.commands.options.declare import (
     read,
     repeated,
 )
-from localspec.commands.options.loading import (
-    LOADING,
-    CorpusOptions,
-    DraftingOptions,
-    LoadingOptions,
-    make_loading,
-)
+from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.reply import ReplyOptions, settings
 from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import UsageError
@@ -69,10 +62,10 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     # A wrong option fails before anything is loaded.
     reply_settings = settings(read(context, ReplyOptions), shown.logprobs)
     options = read(context, LoadingOptions)
-    loading = make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
+    loading = read_loading(context)
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
-        start_supervised(context)
+        context.obj(again=False)  # forks, before an engine is imported: the parent tells its end
     asked: Prompt = text
     check_images(shown)  # in the process that loads: what it imports does not survive a fork
     if shown.image:

@@ -8,13 +8,7 @@ import click
 
 from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import arguments, options, read
-from localspec.commands.options.loading import (
-    LOADING,
-    CorpusOptions,
-    DraftingOptions,
-    LoadingOptions,
-    make_loading,
-)
+from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
@@ -32,7 +26,6 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
-    options = read(context, LoadingOptions)
-    loading = make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
+    loading, options = read_loading(context), read(context, LoadingOptions)
     as_typed = arguments(context, LoadingOptions)
     answer(read(context, ServingOptions), loading, options.draft, names, as_typed)

@@ -95,12 +95,12 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ),
         ListedCommand(
             "convert-adapter",
-            "commands.convert_adapter:convert_adapter",
+            "commands.convert:convert_adapter",
             "Convert a LoRA adapter to a file for --adapter",
         ),
         ListedCommand(
             "convert-draft",
-            "commands.convert_draft:convert_draft",
+            "commands.convert:convert_draft",
             "Convert a published drafting head to a file for --draft",
         ),
     ),

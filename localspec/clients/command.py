@@ -8,13 +8,7 @@ from localspec.clients.agents import AGENTS
 from localspec.clients.options import AttachOptions, LaunchOptions, StartOptions
 from localspec.commands import configuration
 from localspec.commands.options.declare import arguments, options, read
-from localspec.commands.options.loading import (
-    LOADING,
-    CorpusOptions,
-    DraftingOptions,
-    LoadingOptions,
-    make_loading,
-)
+from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.sections import SectionedCommand
 from localspec.server.options import ServingOptions
 
@@ -49,16 +43,13 @@ def launch(context: click.Context, tool: str, model: str) -> None:
 
     agent_arguments: tuple[str, ...] = context.meta[AGENT_ARGUMENTS]
     attaching, launch_options = read(context, AttachOptions), read(context, LaunchOptions)
-    loading_options = read(context, LoadingOptions)
     server = ServerRequest(
         model=model,
         attach=attaching.attach,
         key=attaching.key or "",
         serving=serving(context),
-        loading=make_loading(
-            loading_options, read(context, DraftingOptions), read(context, CorpusOptions)
-        ),
-        draft=loading_options.draft,
+        loading=read_loading(context),
+        draft=read(context, LoadingOptions).draft,
         arguments=arguments(context, StartOptions, *LOADING),
     )
     if launch_options.print:

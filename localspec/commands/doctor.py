@@ -8,7 +8,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from localspec.backend_spec import Finding
 from localspec.commands import draft_advice, report
 from localspec.commands.forget import amount
 from localspec.commands.options import workers
-from localspec.commands.options.declare import TEXT, WRITABLE, flag, option, options, read
+from localspec.commands.options.declare import TEXT, WRITABLE, flag, option, optional, options, read
 from localspec.corpus import stored
 from localspec.errors import BackendError, DeviceError, UsageError
 from localspec.memory.machine import Machine, size
@@ -44,18 +44,11 @@ class DoctorOptions:
     )
     workers: str | None = workers.workers()
     json: bool = flag("Findings as JSON.")
-    # With a value or without one.
-    report: Path | None = field(
-        default=None,
-        metadata={
-            "type": WRITABLE,
-            "is_flag": False,
-            "flag_value": REPORT,
-            "default": None,
-            "metavar": "[FILE]",
-            "help": "File to write for an issue, without private texts; -: standard output. "
-            f"Alone, {REPORT}.",
-        },
+    report: Path | None = optional(
+        WRITABLE,
+        f"File to write for an issue, without private texts; -: standard output. Alone, {REPORT}.",
+        "[FILE]",
+        alone=REPORT,
     )
 
 

@@ -11,7 +11,7 @@ from localspec.decoding.turn import Outcome
 from localspec.engine.figures import Clockwork, Ledger, Speculation, Timings, Usage
 from localspec.engine.settings import Settings
 from localspec.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
-from localspec.thought.count import ThoughtCount
+from localspec.thought.form import ThoughtCount
 
 FinishReason = Literal["stop", "length", "cancelled"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -45,6 +46,25 @@ class ThoughtCourse(NamedTuple):
         if place.held == before.held + len(piece):
             return ThoughtCourse(place, self.tokens, self.held + 1)
         return ThoughtCourse(place, self.tokens + self.held, 1)
+
+
+class ThoughtCount:
+    """Counts the tokens of a reply that belong to its thoughts, as it goes on."""
+
+    def __init__(self, form: ThoughtForm, spell: Callable[[int], bytes]) -> None:
+        self._form, self._spell = form, spell
+        self._course = ThoughtCourse(form.start)
+
+    @property
+    def tokens(self) -> int:
+        return self._course.tokens + self._course.held
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Follow tokens of the reply."""
+        for token in tokens:
+            if self._course.place.over:
+                return
+            self._course = self._course.after(self._form, self._spell(token))
 
 
 class ThoughtMarks(NamedTuple):

@@ -74,6 +74,15 @@ def secret(help: str, envvar: str) -> str | None:
     return declared
 
 
+def optional(kind: click.ParamType[T], help: str, metavar: str, *, alone: T) -> T | None:
+    """Declare an option with a value or, as if it had that of `alone`, without one."""
+    metadata = {"type": kind, "help": help, "metavar": metavar, "default": None}
+    declared: T | None = field(
+        default=None, metadata=metadata | {"is_flag": False, "flag_value": alone}
+    )
+    return declared
+
+
 def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
     """Declare an option that must be given."""
     metadata = {"type": kind, "help": help, "metavar": metavar, "required": True}

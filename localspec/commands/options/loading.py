@@ -20,6 +20,7 @@ from localspec.commands.options.declare import (
     TEXT,
     flag,
     option,
+    read,
     repeated,
 )
 from localspec.commands.options.kinds import ADAPTER, ENGINE, LAYERS, SHARES
@@ -162,6 +163,12 @@ def members() -> int:
     if not count.isdecimal() or int(count) < 1:
         raise UsageError(f"{MEMBERS} is {count!r}; `localspec launch-group` sets it to a number")
     return int(count)
+
+
+def read_loading(context: click.Context) -> Loading:
+    """Make a `Loading` of a command that has all of `LOADING`."""
+    options = read(context, LoadingOptions)
+    return make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
 
 
 def make_loading(

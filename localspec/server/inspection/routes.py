@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 
 from fastapi import APIRouter, Depends
 
+from localspec.memory.machine import Pool
+from localspec.memory.plan import Plan
+from localspec.runtime import pair_history
+from localspec.sampling.lists import LISTS
+from localspec.sampling.table import PARAMETERS, Parameter
 from localspec.server.handler import RequestHandler
-from localspec.server.inspection.about import about
 from localspec.server.inspection.bench_run import BenchRun
-from localspec.server.inspection.machine import machine
 from localspec.server.inspection.recent_lines import RecentLines
+from localspec.server.llamacpp.props import device
+from localspec.server.offers import ServedOffer
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.reading import BoundedRoute
+from localspec.server.served import Served
 
 Object = dict[str, object]
 
@@ -71,3 +78,60 @@ def inspection(inspected: Inspected) -> APIRouter:
         return inspected.bench.state.described()
 
     return routes
+
+
+def about(*, manage: bool, bench: bool) -> Object:
+    """Describe what a client may do here, and the parameters that texts are sampled by."""
+    return {
+        "version": version("localspec"),
+        "manage": manage,
+        "bench": bench,
+        "parameters": [described(parameter) for parameter in PARAMETERS],
+        "lists": [{"name": texts.name, "about": texts.about} for texts in LISTS],
+    }
+
+
+def described(parameter: Parameter) -> Object:
+    """Describe a number of sampling, with the bounds for people, by its name in llama.cpp."""
+    low, high = parameter.sensible or parameter.bounds
+    return {
+        "name": parameter.names[-1],
+        "about": parameter.about,
+        "low": low,
+        "high": high,
+        "whole": parameter.whole,
+    }
+
+
+def machine(offer: ServedOffer, served: Served | None) -> Object:
+    """Describe a model's memory and pair; slow, so not on the event loop."""
+    facts = served.resident.known if served else None
+    pairing = facts.pairing if facts else None
+    return {
+        "model": offer.name,
+        "loaded": served is not None,
+        "proposers": list(facts.proposers or ()) if facts else [],
+        "plan": planned(facts.plan) if facts and facts.plan else None,
+        "devices": [device(pool) for pool in served.resident.devices()] if served else [],
+        "pairing": pairing.share if pairing else None,
+        "advice": list(facts.advice) if facts else [],
+        "falls": pair_history.fallen(),
+        "corpus": [
+            {"about": str(source), **asdict(source)}
+            for source in (facts.corpus.facts() if facts and facts.corpus else ())
+        ],
+    }
+
+
+def planned(plan: Plan) -> Object:
+    return {
+        "pools": [pool_of(plan, pool) for pool in plan.pools],
+        "concessions": [{"what": gone.what, "why": gone.why} for gone in plan.concessions],
+    }
+
+
+def pool_of(plan: Plan, pool: Pool) -> Object:
+    items = [
+        {"what": item.what, "bytes": item.bytes} for item in plan.items if item.pool == pool.name
+    ]
+    return {"name": pool.name, "total": pool.total, "items": items}

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from localspec.server.inspection.about import about
+from localspec.server.inspection.routes import about
 from localspec.server.listening import bind
 from localspec.server.page.routes import page_routes
 
