@@ -1,4 +1,4 @@
-"""A predicate: does one more draft token pay, by the confidences of those before it?"""
+"""A predicate: does one more draft token pay, by the confidences of those before it? No numpy."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from localspec.ask import Ask as Ask
 from localspec.ask import Hints as Hints
 from localspec.draft import Draft
-from localspec.round_cost import RoundCost as RoundCost
 from localspec.tokens import Tokens
 
 
@@ -21,6 +20,21 @@ class Proposer(Protocol):
 
     def release(self, slot: int) -> None:
         """Forget the slot's sequence, which is over; its next ask belongs to another."""
+
+
+class RoundCost(NamedTuple):
+    """The cost of a round, or of each of several alike.
+
+    If it read prompt tokens or pictures, it teaches nothing about drafts.
+    """
+
+    rows: int
+    tokens: int
+    emitted: int
+    seconds: float
+    reads: bool
+    held: int = 0  # tokens that the rows hold, together
+    rounds: int = 1  # that took so much each, without drafts
 
 
 @runtime_checkable

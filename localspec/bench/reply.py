@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from localspec.bench.looping import loops
 from localspec.bench.prompts import Prompt
+
+# Of the end of a reply, which is a loop if it repeats itself so often, over so many tokens or
+# characters.
+REPEATS, TOKENS, CHARACTERS = 3, 20, 60
+NUMBERING = re.compile(r"^\s*\d+[.)]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +119,26 @@ def speed(rounds: tuple[Round, ...]) -> float | None:
     """The tokens a second of some rounds."""
     seconds = sum(round_.seconds for round_ in rounds)
     return sum(round_.emitted for round_ in rounds) / seconds if seconds else None
+
+
+def loops(text: str, tokens: Sequence[int]) -> bool:
+    """Return whether the end repeats itself at least three times, in 20 tokens or 60 characters.
+
+    The numbers of a numbered list do not count as a difference.
+    """
+    return _repeats(tokens, TOKENS) or _repeats(NUMBERING.sub("0.", text).rstrip(), CHARACTERS)
+
+
+def _repeats(text: Sequence[object], least: int) -> bool:
+    return any(
+        _repeating(text, period) >= max(REPEATS * period, least)
+        for period in range(1, len(text) // REPEATS + 1)
+    )
+
+
+def _repeating(text: Sequence[object], period: int) -> int:
+    """Measure the stretch at the end that equals what is one period before it, and that period."""
+    at = len(text) - 1
+    while at >= period and text[at] == text[at - period]:
+        at -= 1
+    return len(text) - 1 - at + period

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.control.prices import MARGIN
-from localspec.round_cost import RoundCost
+from localspec.proposer import RoundCost
 
 START = 6.0  # plain rounds in the budget at first
 FULL = 12.0  # and later at most, times what rounds take of late

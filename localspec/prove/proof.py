@@ -6,11 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from localspec.engine import request
 from localspec.engine.settings import Settings
+from localspec.models import trial
 from localspec.pairing.pair import Pair
 from localspec.proposer import Proposer
 from localspec.proposers.silent import Silent
@@ -29,13 +30,16 @@ from localspec.prove.sampled import (
     fit_tests,
     take_samples,
 )
-from localspec.prove.spare_slots import open_with_spare_slots, slot_counts
 from localspec.prove.spots import spots
 from localspec.prove.verdict import Verdict, judge
+from localspec.runtime.loaded_pair import LoadedPair, resolve_and_load
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.sampling.parameters import Sampling
 from localspec.templates.message import Message
+
+SLOTS = 6  # three replies at once, and as many slots for what `refeed` puts aside
+CONTEXT = 2048  # tokens for each slot, unless the user sets another number
 
 T = TypeVar("T")
 
@@ -137,3 +141,22 @@ def sampled(
     for sample in watch(stream, most, "samples", seconds, least):
         tallies[sample.proposer].add(sample)
     return tallies, fit_tests(model, tallies, sampling)
+
+
+def open_with_spare_slots(
+    files: PairFiles, loading: Loading, slots: int
+) -> AbstractContextManager[LoadedPair]:
+    with files.examine() as examined:
+        head = examined.head
+    context = loading.options.context or slots * CONTEXT
+    options = replace(loading.options, slots=slots, context=context, head=head)
+    return resolve_and_load(files, options, loading.limits)
+
+
+def slot_counts(files: PairFiles) -> list[int]:
+    """Choose with how many slots to load, one after the other; files are inspected, not loaded.
+
+    A recurrent model that has a single slot takes tokens back in a way of its own.
+    """
+    with trial.examine(files.target) as model:
+        return [1, SLOTS] if model.footprint().recurrent else [SLOTS]

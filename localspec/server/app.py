@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, Response
 
 from localspec.engine.job import Result
 from localspec.errors import LocalSpecError
-from localspec.server.absolute import Absolute
 from localspec.server.anthropic.routes import ANTHROPIC
 from localspec.server.api import error_body
 from localspec.server.downloads import Downloads
@@ -34,9 +33,8 @@ from localspec.server.media_intake import Fetch, MediaIntake, MediaLimits
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
-from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.metrics import Metrics, Now
-from localspec.server.monitoring.request_log import RequestLog
+from localspec.server.monitoring.request_log import Ignored, RequestLog
 from localspec.server.monitoring.status import status
 from localspec.server.not_offered import not_offered
 from localspec.server.offers import Offers, ServedOffer
@@ -46,8 +44,7 @@ from localspec.server.openai.responses_routes import responses
 from localspec.server.openai.routes import OPENAI
 from localspec.server.options import STORED
 from localspec.server.page.routes import is_for_page, page_routes
-from localspec.server.paths import FoundRoute, Paths
-from localspec.server.prefix import Prefix
+from localspec.server.paths import Absolute, FoundRoute, Paths, Prefix
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.streaming import Gone, logged_fault

@@ -19,9 +19,8 @@ from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, refused
 from localspec.server.media_intake import MediaIntake
 from localspec.server.model_host import ModelHost
-from localspec.server.monitoring.ignored import Ignored
 from localspec.server.monitoring.metrics import Metrics
-from localspec.server.monitoring.request_log import quote
+from localspec.server.monitoring.request_log import Ignored, quote
 from localspec.server.preparing import Preparing
 from localspec.server.replies.exchange import Limit
 from localspec.server.replies.reply import Choices

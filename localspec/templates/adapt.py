@@ -6,13 +6,14 @@ All of it takes time in proportion to the conversation: a client may send any.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from localspec.errors import UsageError
-from localspec.templates.call_arguments import readable
 from localspec.templates.capabilities import Takes, identity, thoughtful, typed, without_content
 from localspec.templates.message import Json, Message, text_of
+from localspec.templates.partial_json import read_object
 
 # One thing, as templates name it.
 REASONING = ("reasoning_content", "thinking", "reasoning", "tool_plan")
@@ -92,9 +93,19 @@ def _adapted_call(call: Json, takes: Takes) -> Json:
             readable_call["id"] = _identity(identity, takes)
     function = call.get("function")
     if isinstance(function, Mapping):
-        arguments = readable(function.get("arguments"), takes)
+        arguments = _arguments(function.get("arguments"), takes)
         readable_call["function"] = {**function, "arguments": arguments}
     return readable_call
+
+
+def _arguments(arguments: Json, takes: Takes) -> Json:
+    """Return arguments as an object or a text, whichever the template reads."""
+    if isinstance(arguments, Mapping) and takes.objects:
+        return arguments
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    if arguments is None or not text.strip():
+        text = "{}"
+    return text if takes.written or isinstance(arguments, Mapping) else read_object(text)
 
 
 def _identity(call_id: str, takes: Takes) -> str:

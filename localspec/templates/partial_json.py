@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from localspec.templates.message import Json
 
+RAW = "arguments"  # the name under which a text stands that is no object
 CLOSERS = {"{": "}", "[": "]"}
 STRING = r'"(?:[^"\\]|\\(?:[^u]|u[0-9a-fA-F]{4}))*'
 MARK = re.compile(rf'{STRING}(?P<end>"?)|[\[\]{{}},]', re.DOTALL)
@@ -56,3 +57,12 @@ def _completions(text: str) -> Iterator[str]:
         yield text + closers
     if closers and TAILS[closers[0]].match(text, tail):
         yield complete
+
+
+def read_object(text: str) -> Mapping[str, Json]:
+    """Read an object, or as much as there is of one that was cut off."""
+    try:
+        partial = read_partial(text.encode("utf-8", "replace").decode())  # no half characters
+    except ValueError:
+        return {RAW: text}
+    return partial if isinstance(partial, dict) else {RAW: text}

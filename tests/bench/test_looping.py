@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.bench.looping import loops
+from localspec.bench.reply import loops
 from tests.bench.invented import reply
 
 UNLIKE = range(1000, 1100)

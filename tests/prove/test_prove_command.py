@@ -21,9 +21,17 @@ from localspec.prove.chi_square import Fit
 from localspec.prove.command import ProofProgress
 from localspec.prove.effort import Effort, TextSpeed
 from localspec.prove.greedy import Comparison, Difference
-from localspec.prove.proof import ProofPlan, attempt, greedy, sampled
+from localspec.prove.proof import (
+    CONTEXT,
+    SLOTS,
+    ProofPlan,
+    attempt,
+    greedy,
+    open_with_spare_slots,
+    sampled,
+    slot_counts,
+)
 from localspec.prove.sampled import FitTest, SampleCounts
-from localspec.prove.spare_slots import CONTEXT, SLOTS, open_with_spare_slots, slot_counts
 from localspec.prove.verdict import LEVEL, judge
 from localspec.prove.words import verdict_lines
 from localspec.runtime.loading import Loading

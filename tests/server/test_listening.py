@@ -25,7 +25,7 @@ from localspec.errors import UsageError
 from localspec.server.app import Terms
 from localspec.server.listening import bind, check_certificate, listening
 from localspec.server.options import ServingOptions
-from localspec.server.prefix import check_prefix
+from localspec.server.paths import check_prefix
 from tests import engines
 from tests.server.scripted import Server
 

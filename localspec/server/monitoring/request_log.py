@@ -1,4 +1,4 @@
-"""Logs a line for each request and reply; their texts only with --log-prompts."""
+"""Logs a line for each request and reply, and for fields without effect; texts if asked for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import logging
 import time
 from collections.abc import Sequence
 
+from prometheus_client import Counter
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localspec.engine.job import Result
-from localspec.server.monitoring.ignored import SCOPE
-from localspec.server.requests.leniency import header
+from localspec.server.monitoring.metrics import Metrics
+from localspec.server.requests.leniency import header, safe
 from localspec.server.requests.prepared import Prepared
 
 log = logging.getLogger("localspec.server")
@@ -20,6 +22,10 @@ SILENT = (  # paths that are asked every few seconds, among others by the page
 )
 SILENT_BELOW = "/page/"  # the page's files, a dozen each time it is opened
 HEADER = b"x-localspec-ignored"
+SCOPE = "localspec.ignored"  # key of the fields that the answer's header lists
+MAX_LOGGED = 1000  # lines about such fields, whatever clients make up
+MAX_LABELS = 200  # fields that are counted by name
+OTHERS = "(others)"
 DIRECT = "localspec.send"  # key of the `send` by which `streaming.Streaming` sends its pieces
 
 
@@ -83,3 +89,27 @@ def quote(prompts: Sequence[Prepared]) -> None:
 
 def quote_reply(result: Result) -> None:
     log.info("reply: %s", result.text)
+
+
+class Ignored:
+    """Request fields without effect: logged once per client and field, and counted."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        about = "Fields of requests that changed nothing"
+        self._count = Counter(
+            "localspec_ignored_fields", about, ("field",), registry=metrics.registry
+        )
+        self._logged: set[tuple[str, str]] = set()
+        self._labels: set[str] = set()
+
+    def note(self, request: Request, fields: Sequence[str]) -> None:
+        """Note ignored fields for the answer's header, the log and the metrics."""
+        client = safe(request.headers.get("user-agent", "").partition(" ")[0])
+        request.scope.setdefault(SCOPE, []).extend(fields)
+        for field in map(safe, fields):
+            if len(self._labels) < MAX_LABELS:
+                self._labels.add(field)
+            self._count.labels(field if field in self._labels else OTHERS).inc()
+            if (client, field) not in self._logged and len(self._logged) < MAX_LOGGED:
+                self._logged.add((client, field))
+                log.info("%s asks for %s, which changes nothing here", client, field)
