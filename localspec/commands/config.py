@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -98,8 +98,8 @@ def set_commands(file: Configuration, commands: Collection[str]) -> Sequence[str
 
     An option's own variable, as LOCALSPEC_API_KEY, may be of any command.
     """
-    variables = environment()
-    if any(not named_in(variable, commands) for variable in variables):
+    variables, starts = environment(), tuple(map(start, commands))
+    if not all(variable.startswith(starts) for variable in variables):
         return list(commands)
     tables = file.tables(commands)
     return [
@@ -118,10 +118,6 @@ def environment() -> list[str]:
 def start(command: str) -> str:
     """Return how the variables of a command's options begin."""
     return f"{PREFIX}_{command.upper().replace('-', '_')}_"
-
-
-def named_in(variable: str, commands: Iterable[str]) -> bool:
-    return variable.startswith(tuple(map(start, commands)))
 
 
 def shown_options(

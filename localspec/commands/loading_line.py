@@ -7,7 +7,6 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, TextIO
 
 from localspec.runtime.phases import Phase
@@ -43,12 +42,7 @@ class LoadingLine:
             self._show(f"loading {self._name}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._late:
             self._late.cancel()
         if self._changes:

@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,9 +46,10 @@ class PrivateTexts:
         host = socket.gethostname()
         users = [getpass.getuser(), home.name, *(variables.get(name, "") for name in USERS)]
         secrets = [value for name, value in variables.items() if SECRET.search(name)]
+        long_enough = [secret for secret in secrets if len(secret) >= MIN_SECRET_LETTERS]
         return cls(
             {
-                **dict.fromkeys(long_enough(secrets), "KEY"),
+                **dict.fromkeys(long_enough, "KEY"),
                 **dict.fromkeys(map(os.fspath, (*own, *python)), "PATH"),
                 **dict.fromkeys([host, host.partition(".")[0]], "HOST"),
                 **dict.fromkeys(users, "USER"),
@@ -73,7 +74,3 @@ class PrivateTexts:
         for name, pattern in PATTERNS.items():
             text = pattern.sub(name, text)
         return text
-
-
-def long_enough(secrets: Iterable[str]) -> list[str]:
-    return [secret for secret in secrets if len(secret) >= MIN_SECRET_LETTERS]

@@ -34,6 +34,7 @@ from localspec.system.fingerprint import installed
 
 FORMAT = 1
 MAX_MODELS, MAX_PAIRS = 8, 8  # the last ones
+NUMBER = bool | int | float
 UNNAMED = "a model of the user's"
 # Facts of a header that are texts of a file's maker, or say where it lies.
 NOT_SHOWN = ("path", "name", "chat_template", "projector")
@@ -103,16 +104,12 @@ def settings(root: click.Context) -> Object:
     try:
         file = configuration.read(root.params["config"])
         return {
-            f"{name} {option.key}": option.value if is_number(option.value) else "set"
+            f"{name} {option.key}": option.value if isinstance(option.value, NUMBER) else "set"
             for name in config.set_commands(file, root.command.commands)
             for option in config.shown_options(name, file, root, whole=False)
         }
     except LocalSpecError as error:
         return {"error": type(error).__name__}
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float)
 
 
 def public_names() -> Mapping[Path, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from localspec.backend import Model, Options
 from localspec.errors import OutOfMemory
@@ -37,12 +36,10 @@ class LoadedPair:
     def models(self) -> tuple[ResolvedModel, ...]:
         """The loaded models, the target first; a head in a file of its own is one, too."""
         draft = self.resolved.draft
-        if self.pair.draft is None and draft and not self._has_head(draft.files.path):
+        head = self.plan.options.head if self.pair.target.head is not None else None
+        if self.pair.draft is None and draft and draft.files.path != head:
             draft = None
         return (self.resolved.target, draft) if draft else (self.resolved.target,)
-
-    def _has_head(self, path: Path) -> bool:
-        return self.pair.target.head is not None and self.plan.options.head == path
 
     def without_drafter(self) -> LoadedPair:
         """Free the draft model or the drafting head; return the pair without it."""

@@ -66,13 +66,10 @@ class PairSpeed:
         plain, checking = (tuple(map(float, record[name])) for name in ("plain", "checking"))
         agreed, load = str(record["agreed"]), MachineLoad.of_record(record["load"])
         enough = len(plain) == len(checking) and (not plain or len(plain) >= LEAST_SAMPLES)
-        if not (enough and set(agreed) <= {"0", "1"} and all(map(_is_time, plain + checking))):
+        are_times = all(0 < seconds < math.inf for seconds in plain + checking)
+        if not (enough and set(agreed) <= {"0", "1"} and are_times):
             raise ValueError("this is no measurement of a pair")
         return cls(agreed, plain, checking, load)
-
-
-def _is_time(seconds: float) -> bool:
-    return 0 < seconds < math.inf
 
 
 def measure(

@@ -86,7 +86,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         metrics.note(model, result)
         request_log.note(model, result)
         if terms.quotes:
-            request_log.quote_reply(result)
+            log.info("reply: %s", result.text)
 
     host = ModelHost(
         Offers({offer.name: offer for offer in offers}, strict=terms.strict),
@@ -96,7 +96,19 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     )
     metrics.registry.register(Now(host))
     preparing, lines = Preparing(), RecentLines()
-    handler = handler_of(host, metrics, preparing, terms)
+    handler = RequestHandler(
+        host,
+        Limit(terms.reply_seconds),
+        Manager(terms.manage, terms.origins),
+        Downloads(host, terms.library),
+        metrics,
+        Ignored(metrics),
+        preparing,
+        MediaIntake(preparing, terms.media, terms.fetch),
+        terms.quotes,
+        terms.strict,
+        terms.page,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -128,24 +140,6 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     translate_errors(app)
     surround(app, terms)
     return app
-
-
-def handler_of(
-    host: ModelHost, metrics: Metrics, preparing: Preparing, terms: Terms
-) -> RequestHandler:
-    return RequestHandler(
-        host,
-        Limit(terms.reply_seconds),
-        Manager(terms.manage, terms.origins),
-        Downloads(host, terms.library),
-        metrics,
-        Ignored(metrics),
-        preparing,
-        MediaIntake(preparing, terms.media, terms.fetch),
-        terms.quotes,
-        terms.strict,
-        terms.page,
-    )
 
 
 def api_routers(handler: RequestHandler, store: ResponseStore) -> Iterator[APIRouter]:

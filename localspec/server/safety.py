@@ -75,7 +75,8 @@ class Guard:
         if name is None:
             message = f"the host {header[:200]!r} is no NAME, NAME:PORT or [ADDRESS]:PORT"
             return Fault(403, message)
-        if name in self._rules.hosts or is_private(name):
+        # An address, or a name that no web page of a stranger can have.
+        if name in self._rules.hosts or is_address(name) or name.endswith(PRIVATE):
             return None
         return Fault(403, f"this server does not answer as {name!r}; add the name by --allow-host")
 
@@ -142,7 +143,7 @@ class Manager:
 def foreign(headers: Headers, origins: Sequence[str]) -> Fault | None:
     """Refuse pages of other sites, where browsers let them send a request unasked."""
     origin = headers.get("origin")
-    if not origin or is_app(origin):
+    if not origin or split(origin).scheme in APPS:
         return None
     if split(origin).netloc == headers.get("host") or {origin, "*"} & set(origins):
         return None
@@ -203,15 +204,6 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_private(name: str) -> bool:
-    """Return whether a name is an address, or one that no web page of a stranger can have."""
-    return is_address(name) or name.endswith(PRIVATE)
-
-
-def is_app(origin: str) -> bool:
-    return split(origin).scheme in APPS
 
 
 def split(origin: str) -> SplitResult:

@@ -6,6 +6,7 @@ A chat template comes with the model file and is code from a stranger: see `rend
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Protocol
@@ -82,7 +83,7 @@ class ChatTemplate:
         """
         if not messages:
             raise UsageError("a conversation needs a message")
-        write = self._continued if continued else self._asking
+        write = self._continued if continued else partial(self.written, asking=True)
         most, refusal = self.worked_seconds + self._renderer.seconds, None
         for form in chain([messages], simpler(messages, self.takes)):
             for template_variables in variables(extra):
@@ -94,11 +95,6 @@ class ChatTemplate:
                         raise refusal from None
         assert refusal is not None
         raise refusal
-
-    def _asking(
-        self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
-    ) -> str:
-        return self.written(messages, tools, extra, asking=True)
 
     def _continued(
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]

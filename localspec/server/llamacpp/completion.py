@@ -141,16 +141,15 @@ class Completion:
                 "n_predict": self.request.most,
                 "seed": result.seed,
                 **described(settings.sampling),
-                "lora": lora_of(settings.adapters),
+                "lora": [
+                    {"id": number, "scale": scale}
+                    for number, scale in (settings.adapters or {}).items()
+                ],
                 "stop": list(settings.stop),
             },
             "timings": paces(result),
             **({} if self.request.stream else self._tokens(result.tokens, result.logprobs)),
         }
-
-
-def lora_of(scales: Mapping[int, float] | None) -> list[dict[str, float]]:
-    return [{"id": number, "scale": scale} for number, scale in (scales or {}).items()]
 
 
 def paces(result: Result) -> dict[str, object]:

@@ -23,11 +23,11 @@ def properties(
 ) -> Object:
     """Describe a model; one that is unloaded is called sleeping: a request wakes it."""
     context = served.resident.context if served else offer.context
-    params = sampling_defaults(offer.usual) | {"lora": offer.adapters.listed()}
+    lengths = {"n_predict": -1, "max_tokens": -1}
+    params = described(offer.usual) | lengths | {"lora": offer.adapters.listed()}
     media = media_of(offer, served)
-    drawn = {"n_ctx": context, "params": params}
     return {
-        "default_generation_settings": drawn,
+        "default_generation_settings": {"n_ctx": context, "params": params},
         "n_ctx": context,
         "total_slots": served.resident.slots if served else offer.slots,
         "model_alias": offer.name,
@@ -51,11 +51,6 @@ def properties(
 
 def device(pool: Pool) -> Object:
     return {"name": pool.name, "free_bytes": pool.free, "total_bytes": pool.total}
-
-
-def sampling_defaults(usual: Sampling) -> Object:
-    """Describe how text is sampled where a request says nothing."""
-    return {**described(usual), "n_predict": -1, "max_tokens": -1}
 
 
 def described(sampling: Sampling) -> Object:

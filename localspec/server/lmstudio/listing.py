@@ -45,7 +45,7 @@ def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         "quantization": {"name": offer.quantisation, "bits_per_weight": None},
         "size_bytes": offer.bytes,
         "params_string": offer.parameters or None,
-        "loaded_instances": [instance(served)] if served else [],
+        "loaded_instances": [{"id": served.name, "config": config(served)}] if served else [],
         "max_context_length": trained_context(offer),
         "format": offer.format if offer.format in FORMATS else None,
         "capabilities": {
@@ -54,10 +54,6 @@ def model_v1(offer: ServedOffer, served: Served | None, facts: ModelFacts) -> Ob
         },
         "description": None,
     }
-
-
-def instance(served: Served) -> Object:
-    return {"id": served.name, "config": config(served)}
 
 
 def config(served: Served) -> Object:

@@ -87,10 +87,6 @@ def quote(prompts: Sequence[Prepared]) -> None:
         log.info("prompt: %s", text.decode("utf-8", "replace"))
 
 
-def quote_reply(result: Result) -> None:
-    log.info("reply: %s", result.text)
-
-
 class Ignored:
     """Request fields without effect: logged once per client and field, and counted."""
 

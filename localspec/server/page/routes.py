@@ -1,8 +1,12 @@
-"""The routes of the page: at `/` it is for browsers, while programs get their greeting there."""
+"""The page: its files, read once, and their routes; at `/` programs get their greeting instead."""
 
 from __future__ import annotations
 
-from functools import partial
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -10,7 +14,67 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
-from localspec.server.page.site_files import HOME, SiteFile, site_files
+FOLDER = Path(__file__).parent / "site"
+TYPES: Mapping[str, str] = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+HOME = "/"
+INDEX = "index.html"
+BELOW = "/page/"  # the paths of the other files
+
+# Scripts and styles from here alone, none within the page; requests to this server only; pictures
+# that a user adds are data. Nothing may frame the page, and no code may write HTML.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFile:
+    content: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def tag(self) -> str:
+        return self.headers["ETag"]
+
+
+@cache
+def site_files() -> Mapping[str, SiteFile]:
+    """Read the files of the page, by path."""
+    return {path_of(file.name): read(file) for file in sorted(FOLDER.iterdir())}
+
+
+def path_of(name: str) -> str:
+    return HOME if name == INDEX else f"{BELOW}{name}"
+
+
+def read(file: Path) -> SiteFile:
+    content = file.read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return SiteFile(content, {**HEADERS, "Content-Type": TYPES[file.suffix], "ETag": tag})
 
 
 def is_of_browser(scope: Scope) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.server.page.site_files import FOLDER
+from localspec.server.page.routes import FOLDER
 
 SCRIPTS = Path(__file__).parent / "js"
 NODE = shutil.which("node")
