@@ -17,29 +17,11 @@ from io import BytesIO
 from pathlib import Path
 from runpy import run_path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 LIMITS = run_path(str(Path(__file__).parents[1] / "confined" / "limits.py"))
 limited: Callable[[float], AbstractContextManager[None]] = LIMITS["limited"]
 MAX_ERROR_CHARACTERS = 200  # characters of what is wrong with a file
-ORIENTATION = 0x0112  # tag of how a camera was held
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """Turn a picture as its metadata say, as far as these can be read."""
-    turn = None
-    with suppress(Exception):  # whatever a stranger's metadata bring about
-        turn = TURNS.get(image.getexif()[ORIENTATION])
-    return image if turn is None else image.transpose(turn)
 
 
 def coloured(image: Image.Image) -> Image.Image:
@@ -62,7 +44,9 @@ def decoded(part: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes
             if part == "size":
                 return {"width": image.width, "height": image.height}, b""
             image.load()
-            plain = coloured(upright(image))
+            with suppress(Exception):  # whatever a stranger's metadata bring about
+                ImageOps.exif_transpose(image, in_place=True)
+            plain = coloured(image)
         return {"width": plain.width, "height": plain.height}, plain.tobytes()
     except UnidentifiedImageError:
         return {"refused": "it is broken or cut off"}, b""

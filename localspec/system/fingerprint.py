@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-CHUNK_BYTES = 1 << 20
 END_BYTES = 1 << 20  # bytes from either end of a file by which it is recognised
 
 
@@ -16,9 +15,7 @@ def digest(path: Path, large: bool) -> str:
     """Compute the sha256 of a large file, or git's sum of a small one."""
     made = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as data:
-        while chunk := data.read(CHUNK_BYTES):
-            made.update(chunk)
-    return made.hexdigest()
+        return hashlib.file_digest(data, lambda: made).hexdigest()
 
 
 def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
