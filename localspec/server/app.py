@@ -25,7 +25,6 @@ from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, Refused
 from localspec.server.handler import RequestHandler
 from localspec.server.inspection.bench_run import BenchRun
-from localspec.server.inspection.recent_lines import RecentLines
 from localspec.server.inspection.routes import Inspected, inspection
 from localspec.server.llamacpp.routes import LLAMA_CPP
 from localspec.server.lmstudio.routes import LM_STUDIO
@@ -33,9 +32,9 @@ from localspec.server.media_intake import Fetch, MediaIntake, MediaLimits
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import Library
 from localspec.server.monitoring import request_log
-from localspec.server.monitoring.metrics import Metrics, Now
+from localspec.server.monitoring.log_lines import RecentLines
+from localspec.server.monitoring.metrics import Metrics, Now, status
 from localspec.server.monitoring.request_log import Ignored, RequestLog
-from localspec.server.monitoring.status import status
 from localspec.server.not_offered import not_offered
 from localspec.server.offers import Offers, ServedOffer
 from localspec.server.ollama.routes import OLLAMA

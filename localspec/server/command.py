@@ -43,7 +43,7 @@ from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.offers import Load, ServedOffer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
-from localspec.server.page.opening import show_page
+from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
 from localspec.server.safety import LOCAL, Rules, is_local, owner_of
 from localspec.system.rebirth import ONE_LIFE, Life, lives

@@ -15,8 +15,8 @@ from localspec.sampling.lists import LISTS
 from localspec.sampling.table import PARAMETERS, Parameter
 from localspec.server.handler import RequestHandler
 from localspec.server.inspection.bench_run import BenchRun
-from localspec.server.inspection.recent_lines import RecentLines
 from localspec.server.llamacpp.props import device
+from localspec.server.monitoring.log_lines import RecentLines
 from localspec.server.offers import ServedOffer
 from localspec.server.requests.leniency import RequestPart
 from localspec.server.requests.reading import BoundedRoute

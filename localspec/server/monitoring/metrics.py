@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import psutil
+from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.responses import PlainTextResponse, Response
 
 from localspec.engine.job import Result
 from localspec.server.model_host import ModelHost
@@ -122,9 +125,6 @@ class Metrics:
         for name, count in counts.items():
             self._llama_cpp[name].inc(count)
 
-    def exposition(self) -> bytes:
-        return generate_latest(self.registry)
-
 
 class Now:
     """The state of the server when metrics are read."""
@@ -167,3 +167,30 @@ class Now:
             free.add_metric((pool.name,), pool.free)
         yield total
         yield free
+
+
+def status(host: ModelHost, metrics: Metrics) -> APIRouter:
+    routes = APIRouter(tags=["Status"])
+
+    @routes.get("/v1/health", include_in_schema=False)
+    @routes.get("/health")
+    async def health() -> dict[str, object]:
+        """Report that requests are taken, and how many there are."""
+        served = list(host.loaded.values())
+        return {
+            "status": "ok",
+            "loaded": sorted(host.loaded),
+            "slots": sum(model.resident.slots for model in served),
+            "busy": sum(model.busy for model in served),
+            "waiting": sum(model.waiting for model in served),
+        }
+
+    @routes.get("/metrics")
+    async def figures() -> Response:
+        """Return the metrics for Prometheus."""
+        text = await asyncio.to_thread(
+            generate_latest, metrics.registry
+        )  # devices take their time to answer
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    return routes

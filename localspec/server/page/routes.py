@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import threading
+import webbrowser
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+import click
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -112,3 +115,22 @@ async def send(file: SiteFile, request: Request) -> Response:
     if file.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=dict(file.headers))
     return Response(file.content, headers=dict(file.headers))
+
+
+def show_page(
+    address: str, *, browse: bool, open_browser: Callable[[str], bool] = webbrowser.open
+) -> threading.Thread | None:
+    """Say where the page is, and open it if that is asked for, without waiting for the browser."""
+    click.echo(f"localspec: a page for browsers is at {address}", err=True)
+
+    def show() -> None:
+        if not open_browser(address):
+            click.echo(
+                "localspec: no browser could be opened: open that address yourself", err=True
+            )
+
+    if not browse:
+        return None
+    thread = threading.Thread(target=show, name="localspec-browser", daemon=True)
+    thread.start()
+    return thread

@@ -18,9 +18,9 @@ from localspec.server.app import Terms
 from localspec.server.command import with_bench
 from localspec.server.faults import Refused
 from localspec.server.inspection.bench_run import BenchRun
-from localspec.server.inspection.recent_lines import MAX_LINES, RecentLines
 from localspec.server.model_host import ModelHost
 from localspec.server.model_library import PulledLibrary
+from localspec.server.monitoring.log_lines import MAX_LINES, RecentLines
 from localspec.server.offers import Offers, ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary

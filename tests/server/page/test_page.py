@@ -13,8 +13,7 @@ from localspec.server.app import Terms
 from localspec.server.command import terms_of
 from localspec.server.listening import bind, page_address
 from localspec.server.options import ServingOptions
-from localspec.server.page.opening import show_page
-from localspec.server.page.routes import FOLDER, site_files
+from localspec.server.page.routes import FOLDER, show_page, site_files
 from localspec.server.safety import Rules
 from tests.server.scripted import Server
 from tests.server.test_load import until
