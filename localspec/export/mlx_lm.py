@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from localspec.export.deployment import Deployment, ExportedModel
-from localspec.export.differences import notes_on, option_words, quantised, sampling
-from localspec.export.script import Script
+from localspec.export.script import Script, notes_on, option_words, quantised, sampling
 from localspec.models.sources import Hub
 
 SAMPLING = {"temperature": "--temp", "top-p": "--top-p", "top-k": "--top-k", "min-p": "--min-p"}

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from localspec.export.deployment import LOOKUP, Deployment, ExportedModel
-from localspec.export.differences import notes_on, quantised
-from localspec.export.script import Script
+from localspec.export.script import Script, notes_on, quantised
 from localspec.models.sources import Hub
 
 PARAMETERS = ("temperature", "top-k", "top-p", "min-p")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from localspec.export.deployment import LOOKUP, Deployment
-from localspec.export.differences import (
+from localspec.export.script import (
     ALONE,
+    Script,
     draft_original,
     notes_on,
     of_original,
@@ -13,7 +14,6 @@ from localspec.export.differences import (
     quantised,
     with_lookup_if_unknown,
 )
-from localspec.export.script import Script
 
 ALGORITHMS = {
     LOOKUP: "NGRAM",

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 
 from localspec.export.deployment import LOOKUP, Deployment
-from localspec.export.differences import (
+from localspec.export.script import (
     ALONE,
+    Script,
     draft_original,
     notes_on,
     of_original,
@@ -15,7 +16,6 @@ from localspec.export.differences import (
     quantised,
     with_lookup_if_unknown,
 )
-from localspec.export.script import Script
 
 TYPES = {
     LOOKUP: "NGram",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from localspec.export.deployment import LOOKUP, Deployment
-from localspec.export.differences import (
+from localspec.export.script import (
     ALONE,
+    Script,
     draft_original,
     notes_on,
     of_original,
@@ -14,7 +15,6 @@ from localspec.export.differences import (
     original,
     quantised,
 )
-from localspec.export.script import Script
 
 METHODS = {"model": "draft_model", "mtp-inside": "mtp"}  # where the catalogue has another word
 MAX_NGRAM = 4  # tokens that prompt lookup compares

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from localspec.backend import Model, Options
+from localspec.backend import Footprint, Model, Options
 from localspec.errors import OutOfMemory
 from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits
@@ -19,6 +19,8 @@ from localspec.pairing.vocabulary import match
 from localspec.runtime.pair_files import PairFiles, require_text
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
+
+MEGABYTE = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +117,32 @@ def pair_models(target: Model, draft_model: Model, mask: int | None = None) -> P
     elif mask is not None and mask < draft_model.vocabulary:
         draft_model = Masked(draft_model, mask)
     return Pair(target, draft_model, vocabularies)
+
+
+def advice(loaded_pair: LoadedPair) -> Iterator[str]:
+    """Advise on what was asked for and cannot bring what it is meant to."""
+    resolved = loaded_pair.resolved
+    target = resolved.target.footprint
+    if loaded_pair.plan.options.bit_exact and target.uneven:
+        yield (
+            f"--bit-exact: texts may still differ at near-ties, since {target.uneven} round by the "
+            "width of a batch; weights in Q8_0 throughout do not"
+        )
+    if loaded_pair.plan.options.bit_exact and loaded_pair.plan.options.adapters:
+        yield (
+            "--bit-exact: texts may still differ at near-ties, since adapters round by the width "
+            "of a batch; a model in Q8_0 that they are merged into does not"
+        )
+    if resolved.draft is not None and loaded_pair.pair.draft is not None:
+        own, others = token_bytes(resolved.draft.footprint), token_bytes(target)
+        if own >= others:
+            yield (
+                f"the draft model reads {own // MEGABYTE:,} MB for a token, and the model "
+                f"{others // MEGABYTE:,} MB: such drafts cannot pay here; leave --draft away"
+            )
+
+
+def token_bytes(footprint: Footprint) -> int:
+    """Estimate the bytes of weights that a token needs: of experts, only the active ones."""
+    share = footprint.active_experts / footprint.experts if footprint.experts else 1.0
+    return round(footprint.weight_bytes * share)

@@ -28,9 +28,8 @@ from localspec.proposers import registry
 from localspec.proposers.corpus import CorpusProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime import kept_calibrations, pair_history
-from localspec.runtime.advice import advice
 from localspec.runtime.cache_identity import identity
-from localspec.runtime.loaded_pair import LoadedPair, load_models
+from localspec.runtime.loaded_pair import LoadedPair, advice, load_models
 from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.memory_relief import DraftModelRelief
 from localspec.runtime.pair_files import ExaminedPair, PairFiles, require_text

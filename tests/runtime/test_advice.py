@@ -7,7 +7,7 @@ from dataclasses import replace
 from localspec import load
 from localspec.backend import Options
 from localspec.commands.interactive_load import report_concessions
-from localspec.runtime.advice import token_bytes
+from localspec.runtime.loaded_pair import token_bytes
 from localspec.runtime.loading import Loading
 from localspec_llamacpp.headers.metadata import Tensor
 from localspec_llamacpp.headers.rounding import uneven

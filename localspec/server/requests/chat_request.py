@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
@@ -12,7 +12,6 @@ from localspec.media import Medium
 from localspec.runtime.media_text import parted
 from localspec.runtime.prompting import Conversation, rendered
 from localspec.server.faults import refused
-from localspec.server.requests.chat_items import as_messages
 from localspec.server.requests.chat_messages import ChatMessage
 from localspec.server.requests.completion_prompts import MARKER
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
@@ -36,6 +35,9 @@ from localspec.server.requests.tools import (
 )
 from localspec.server.requests.validators import as_listed, as_object, as_type
 from localspec.server.served import Served
+
+ITEM_FIELDS = ("input", "instructions")  # of /v1/responses
+RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
 class Traced(Drafting):
@@ -77,7 +79,15 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
     @model_validator(mode="before")
     @classmethod
     def of_items(cls, body: object) -> object:
-        return as_messages(body)
+        """Take items of /v1/responses for messages: Cursor sends them for some models."""
+        if not isinstance(body, dict) or body.get("messages") or not body.get("input"):
+            return body
+        rules = body.get("instructions")
+        first = [{"role": "system", "content": rules}] if isinstance(rules, str) and rules else []
+        items = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        fields = {name: value for name, value in body.items() if name not in ITEM_FIELDS}
+        messages = [*first, *(message for item in items for message in message_of(item))]
+        return {**fields, "messages": messages}
 
     def references(self) -> list[MediaReference]:
         return [reference for message in self.messages for reference in message.references]
@@ -143,3 +153,17 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
             yield from ("return_progress",) if self.return_progress else ()
         others = (kind for kind in self.modalities or () if kind != "text")
         yield from (f"modalities.{kind}" for kind in others)
+
+
+def message_of(item: object) -> Iterator[object]:
+    """Yield the message of an item; a thought stays with the client."""
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if not isinstance(item, Mapping) or kind in (None, "message"):
+        yield item
+    elif kind == "function_call":
+        function = {"name": item.get("name"), "arguments": item.get("arguments")}
+        call = {"id": item.get("call_id"), "type": "function", "function": function}
+        yield {"role": "assistant", "tool_calls": [call]}
+    elif kind in RESULTS:
+        result = {"tool_call_id": item.get("call_id"), "content": item.get("output")}
+        yield {"role": "tool", **result}
