@@ -13,7 +13,7 @@ for _power, _letter in enumerate(LETTERS, start=1):
 FORM = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.I)
 
 
-def size(value: object) -> int:
+def bytes_in(value: object) -> int:
     """Read a number of bytes: 8GiB, 8GB, 512M."""
     match = FORM.fullmatch(str(value))
     if not match or match["unit"].upper() not in UNITS:
@@ -21,7 +21,7 @@ def size(value: object) -> int:
     return int(float(match["number"]) * UNITS[match["unit"].upper()])
 
 
-SIZE: click.ParamType[int] = FuncParamType(size)
+SIZE: click.ParamType[int] = FuncParamType(bytes_in)
 
 
 def in_units(count: int) -> str:
