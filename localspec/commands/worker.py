@@ -70,10 +70,12 @@ def worker(context: click.Context) -> None:
 
 
 def tell(line: str) -> None:
+    """Tell who started a server what happens to it."""
     click.echo(f"localspec: {line}", err=True)
 
 
 def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -21,6 +21,7 @@ from localspec.commands.interactive_load import (
     load_vectors_and_report,
     locate_or_pull,
 )
+from localspec.commands.worker import is_loopback, tell
 from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
@@ -45,7 +46,7 @@ from localspec.server.offers import Load, ServedOffer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
-from localspec.server.safety import LOCAL, Rules, is_local, owner_of
+from localspec.server.safety import LOCAL, Rules, owner_of
 from localspec.system.rebirth import ONE_LIFE, Life, lives
 
 log = logging.getLogger("localspec.server")
@@ -84,9 +85,7 @@ def serve(
     loading = keeping_replies_apart(loading, terms.rules.keys)
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
-        life = (
-            ONE_LIFE if loading.options.members > 1 else lives(print_end, grace=GRACE_SECONDS + 1)
-        )
+        life = ONE_LIFE if loading.options.members > 1 else lives(tell, grace=GRACE_SECONDS + 1)
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
         models = with_bench(named_models(names, draft, loading, thought), names, as_typed)
         offers = with_aliases(models, options.alias)
@@ -117,10 +116,6 @@ def short_for_agents(context: int, trained: int) -> str:
     if trained < FOR_AGENTS:
         return f"{note}, and this model was trained for {trained:,}: take another for them"
     return f"{note}: --context"
-
-
-def print_end(reason: str) -> None:
-    click.echo(f"localspec: {reason}", err=True)
 
 
 def named_models(
@@ -202,7 +197,7 @@ def terms_of(options: ServingOptions) -> Terms:
         other = "--no-page" if options.no_page else "--unix"
         raise UsageError(f"--open needs a page that a browser can reach: leave {other} away")
     keys = keys_of(options.api_key, options.api_key_file)
-    alone = options.unix is not None or is_local(options.host)
+    alone = options.unix is not None or is_loopback(options.host)
     if not alone and not keys and not options.insecure:
         raise UsageError(
             f"any client that reaches {options.host} could use this server: "
@@ -238,7 +233,7 @@ def hosts_of(options: ServingOptions) -> tuple[str, ...]:
     if options.unix is not None:
         return ("*",)
     own = socket.gethostname().lower()
-    names = () if is_local(options.host) else (options.host, own, f"{own}.local")
+    names = () if is_loopback(options.host) else (options.host, own, f"{own}.local")
     return (*LOCAL, *names, *options.allow_host)
 
 

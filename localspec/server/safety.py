@@ -212,11 +212,3 @@ def split(origin: str) -> SplitResult:
         return urlsplit(origin)
     except ValueError:
         return urlsplit("")
-
-
-def is_local(address: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"

@@ -8,8 +8,9 @@ import os
 import pytest
 
 from localspec.cli import run
+from localspec.commands.worker import is_loopback
 from localspec.server.app import Terms
-from localspec.server.safety import Rules, host_name, is_local
+from localspec.server.safety import Rules, host_name
 from tests.server.raw import answer
 from tests.server.scripted import Server
 
@@ -192,7 +193,7 @@ def test_keys_come_from_a_file_too(tmp_path, capsys):
     ],
 )
 def test_local_is_what_only_this_machine_reaches(address, local):
-    assert is_local(address) is local
+    assert is_loopback(address) is local
 
 
 @pytest.mark.parametrize(
