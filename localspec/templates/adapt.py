@@ -17,6 +17,7 @@ from localspec.templates.partial_json import read_object
 
 # One thing, as templates name it.
 REASONING = ("reasoning_content", "thinking", "reasoning", "tool_plan")
+RULES = ("system", "developer")  # roles of messages that say how to answer
 BREAK = "\n\n"  # between messages that become one
 
 
@@ -140,11 +141,13 @@ def _renamed(call: Json, made_ids: dict[Json, str]) -> Json:
 
 
 def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
-    """Join system messages at the start; put later ones into the user message after them."""
+    """Join rules at the start in one message; put later ones into the user message after them."""
     held: list[Message] = []
-    role = "system" if takes.system else "user"
+    role, opening = "system" if takes.system else "user", True
     for message in messages:
-        if message.get("role") == "system":
+        if message.get("role") in RULES:
+            if opening and not held and message["role"] == "developer":
+                role = "developer"
             held.append(message)
             continue
         if role == "user" == message.get("role"):
@@ -152,7 +155,7 @@ def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
         elif held:
             yield {**_joined(held), "role": role}
         yield message
-        held, role = [], "user"
+        held, role, opening = [], "user", False
     if held:
         yield {**_joined(held), "role": role if takes.alone else "user"}
 

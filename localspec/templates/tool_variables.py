@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from localspec.templates.message import Json, Tool, rewrite_objects
 
 SIMPLE: Json = {"type": ["string", "number", "boolean"]}  # what templates can say in a word
+BLANK: Mapping[str, Json] = {
+    "description": "",
+    "parameters": {"type": "object", "properties": {}},
+}  # of a function
 ABSENT = {"object": "additionalProperties", "array": "items"}
 
 
@@ -17,8 +21,16 @@ def tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:
     functions = [tool.get("function") for tool in tools]
     variables: dict[str, Json] = {"functions": json.dumps(functions, indent=4, ensure_ascii=False)}
     variables["datetime"] = datetime.now().strftime("%Y-%m-%d")
-    variables["tools"] = [rewrite_objects(dict(tool), _in_full) for tool in tools]
+    variables["tools"] = [rewrite_objects(_described(tool), _in_full) for tool in tools]
     return variables
+
+
+def _described(tool: Tool) -> Json:
+    """Return a tool whose function has a description and parameters, empty ones if need be."""
+    match tool.get("function"):
+        case dict() as function:
+            return {**tool, "function": {**BLANK, **function}}
+    return dict(tool)
 
 
 def simple_tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:

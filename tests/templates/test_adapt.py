@@ -156,6 +156,25 @@ def test_system_messages_go_into_the_user_message_after_them():
     ]
 
 
+@pytest.mark.parametrize("first", ["system", "developer"])
+def test_messages_of_developers_are_rules_too_where_a_template_takes_one_message_of_them(first):
+    """The template of gpt-oss leaves out a message of a developer that is not the first."""
+    later = [says("assistant", "hello"), says("developer", "c"), says("user", "more")]
+    talk = [says(first, "a"), says("developer", "b"), says("user", "hi"), *later]
+    assert conversation(talk, ONE_SYSTEM) == [
+        says(first, "a\n\nb"),
+        says("user", "hi"),
+        says("assistant", "hello"),
+        says("user", "c\n\nmore"),
+    ]
+    assert conversation(talk, ALL) == talk
+
+
+def test_a_developer_stays_where_a_template_takes_no_system_message():
+    talk = [says("developer", "a"), says("user", "hi")]
+    assert conversation(talk, NO_SYSTEM) == talk
+
+
 def test_a_system_message_before_a_reply_stands_alone():
     came = [says("system", "rule"), says("assistant", "a")]
     assert conversation(came, NO_SYSTEM) == [says("user", "rule"), says("assistant", "a")]

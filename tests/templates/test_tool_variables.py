@@ -35,6 +35,17 @@ def test_schemas_are_told_in_full_where_a_template_wants_that():
     assert rendered(source) == f"near:{simple};tags:{simple};Where?"
 
 
+def test_a_tool_needs_no_description_and_no_parameters():
+    """The templates of gpt-oss and Hermes 3 add to the description without asking for it."""
+    source = (
+        "{% for each in tools %}{{ '// ' + each.function.description + each.function.name }}"
+        "{{ each.function.parameters.properties | length }}{% endfor %}{{ messages[0].content }}"
+    )
+    bare = {"type": "function", "function": {"name": "stop"}}
+    told = {"type": "function", "function": {"name": "go", "description": "on "}}
+    assert rendered(source, [bare, told]) == "// stop0// on go0Where?"
+
+
 def test_types_are_told_simply_where_a_template_knows_no_others():
     source = (
         "{% macro kind(type) %}{% if type is string and type != 'null' %}{{ type }}"
