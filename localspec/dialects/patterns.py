@@ -1,15 +1,19 @@
-"""Regular expressions that the grammar engine can follow, and those that a grammar stands for."""
+"""Patterns and bounds that the grammar engine can follow, and patterns in place of a grammar."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from localspec.grammar.compile_trial import fault_of_pattern
+from localspec.grammar.compile_trial import fault_of_pattern, fault_of_schema
 from localspec.templates.message import Json, rewrite_objects
 
 MAX_PATTERN = 20_000  # characters of a regular expression
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+EXACT = 1 << 53  # no bound up to this is too large for the engine
 MAX_DEPTH = 64  # rules and groups within one another
 TOKEN = re.compile(
     r"""\s*(?://[^\n]*|(?P<string>"(?:\\.|[^"\\\n])*")(?P<i>i?)"""
@@ -42,8 +46,14 @@ def followable(pattern: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=512)
+def followable_bound(kind: str, name: str, power: float) -> bool:
+    """Whether the grammar engine can hold numbers to a bound of this size."""
+    return not fault_of_schema(json.dumps({"type": kind, name: power}))
+
+
 def without_unfollowable(schema: Json) -> Json:
-    """Leave out of a schema the patterns that cannot be followed."""
+    """Leave out of a schema the patterns and bounds that cannot be followed."""
     return rewrite_objects(schema, _without_unfollowable)
 
 
@@ -51,7 +61,23 @@ def _without_unfollowable(schema: dict[str, Json]) -> Json:
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not followable(pattern):
         del schema["pattern"]
+    kind = "integer" if schema.get("type") == "integer" else "number"
+    for name in BOUNDS:
+        value = schema.get(name)
+        if isinstance(value, int | float) and _is_too_large(kind, name, value):
+            del schema[name]
     return schema
+
+
+def _is_too_large(kind: str, name: str, value: float) -> bool:
+    """Return whether a bound is too large, by the power of two above it: of these there are few."""
+    if abs(value) <= EXACT:
+        return False
+    try:
+        power = math.ldexp(math.copysign(1, value), math.frexp(value)[1])
+    except OverflowError:
+        return True
+    return not followable_bound(kind, name, power)
 
 
 def pattern_of(syntax: str, definition: str) -> str | None:

@@ -107,9 +107,11 @@ def _number(value: Json) -> Json:
     """A number, also where a form wrote it as a text."""
     try:
         number = float(value) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            return None
+        if not math.isfinite(number):
+            return None
+    except (ValueError, OverflowError):  # no number, or one with hundreds of digits
         return None
     return int(number) if number == int(number) else number
 

@@ -78,3 +78,24 @@ def test_a_pattern_that_looks_around_is_left_out_of_a_tool_that_is_not_strict():
         assert (found.schema == schema) == strict
         assert found.properties["pattern"] == {"type": "string", "pattern": "^a+$"}
         assert ("pattern" in found.properties["a"]) == strict
+
+
+INT64 = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
+DOUBLE = {"type": "number", "minimum": -1.7e308, "maximum": 1.7e308}
+
+
+@pytest.mark.parametrize(
+    ("bounded", "followed"),
+    [
+        (INT64, {"type": "integer", "maximum": (1 << 63) - 1}),
+        (DOUBLE, {"type": "number"}),
+        ({"type": "integer", "minimum": 10**400}, {"type": "integer"}),
+        *[({"type": "number", "exclusiveMaximum": 1 << 53},) * 2],
+        *[({"type": "integer", "minimum": 3, "maximum": 1 << 62},) * 2],
+    ],
+)
+def test_a_bound_too_large_for_the_engine_is_left_out(bounded, followed):
+    schema = {"type": "object", "properties": {"a": bounded, "minimum": {"type": "string"}}}
+    [found] = offered_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+    assert found.properties["a"] == followed
+    assert found.properties["minimum"] == {"type": "string"}

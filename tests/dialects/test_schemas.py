@@ -10,6 +10,7 @@ from localspec.dialects.schemas import followable, repair_tool
 MEMBERS = [
     ({"type": "STRING"}, {"type": "string"}),
     ({"type": "int", "minimum": "1.0"}, {"type": "integer", "minimum": 1}),
+    ({"type": "int", "maximum": 10**400}, {"type": "integer"}),
     ({"type": "date", "description": "when"}, {"description": "when"}),
     ({"type": ["str", "None"]}, {"type": ["string", "null"]}),
     ({"type": "string", "nullable": True}, {"type": ["string", "null"], "nullable": True}),
