@@ -53,6 +53,7 @@ from localspec.server.vectors.routes import vectors
 log = logging.getLogger("localspec.server")
 
 APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
+NO_OBJECT = ("missing", "model_attributes_type", "model_type")  # kinds of errors of a body
 MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
 
 
@@ -196,6 +197,8 @@ async def invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     param = ".".join(str(part) for part in first["loc"] if part != "body")[:MAX_FIELD_LETTERS]
     message = f"{param}: {first['msg']}" if param else str(first["msg"])
+    if not param and first["type"] in NO_OBJECT:
+        message = "the body of the request must be a JSON object"
     return error_response(request, Fault(400, message, param or None))
 
 

@@ -14,8 +14,9 @@ from localspec.errors import UsageError
 
 ROUTE = "localspec.route"  # key of the route that a client means
 
-FRONTS = ("v1", "v0", "api", "openai", "anthropic", "beta")  # that base URLs of clients end in
-OPENAI = ("openai", "beta")  # /completions without them is llama.cpp's
+NAMING = ("deployments", "engines")  # before the name of a model: Azure's clients, and Copilot's
+OPENAI = ("openai", "beta", *NAMING)  # /completions without them is llama.cpp's
+FRONTS = ("v1", "v0", "api", "anthropic", *OPENAI)  # that base URLs of clients end in
 MAX_FRONTS = 3  # of them that are taken away
 MAX_CACHED_PATHS = 256  # as clients wrote them
 WHOLE = re.compile(rb"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
@@ -70,6 +71,7 @@ def candidates(path: str) -> Iterator[str]:
             front = parts.pop(0) if parts else ""
             if front not in FRONTS:
                 return
+            del parts[: front in NAMING]
         bare = "/" + "/".join(parts)
         variants = (bare, f"/v1{bare}")
         yield from reversed(variants) if front in OPENAI else variants

@@ -36,6 +36,7 @@ def guarded():
         ({"authorization": "Bearer first-key"}, 200),
         ({"authorization": "bearer other-key"}, 200),
         ({"x-api-key": "other-key"}, 200),
+        ({"api-key": "other-key"}, 200),
         ({"x-api-key": "größe".encode()}, 401),
     ],
 )
@@ -245,3 +246,9 @@ def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):
     told = answer(port, head.encode() + b"0\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 10)
     assert told.startswith(b"HTTP/1.1 400")
     assert told.count(b"HTTP/1.1") == 1
+
+
+def test_a_request_without_a_host_comes_from_no_browser_and_is_answered(server):
+    port = int(server.address.rpartition(":")[2])
+    assert answer(port, b"GET /health HTTP/1.0\r\n\r\n", 10).startswith(b"HTTP/1.1 200")
+    assert answer(port, b"GET /health HTTP/1.0\r\nhost:\r\n\r\n", 10).startswith(b"HTTP/1.1 403")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from localspec.engine.job import Result
 from localspec.sampling.logprobs import EmittedLogprob
 from localspec.server.llamacpp.completion_request import CompletionFields
 from localspec.server.llamacpp.lines import IndentedBlock
@@ -147,23 +146,9 @@ class Completion:
                 ],
                 "stop": list(settings.stop),
             },
-            "timings": paces(result),
+            "timings": timings(result),
             **({} if self.request.stream else self._tokens(result.tokens, result.logprobs)),
         }
-
-
-def paces(result: Result) -> dict[str, object]:
-    """Format times, per token and per second too, always as numbers: editors print them."""
-    times, used, speed = timings(result), result.usage, result.timings.tokens_per_second or 0.0
-    read = used.prompt_tokens - used.cached_tokens
-    waited = result.timings.first_token or result.timings.total
-    seconds = waited - result.timings.queued
-    return times | {
-        "prompt_per_token_ms": 1000 * seconds / max(read, 1),
-        "prompt_per_second": read / seconds if seconds > 0 else 0.0,
-        "predicted_per_token_ms": 1000 / speed if speed else 0.0,
-        "predicted_per_second": speed,
-    }
 
 
 def select(body: Mapping[str, object], paths: Sequence[str]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from localspec.server.replies.blocks import SEAL
 from localspec.server.requests.chat_messages import Parts, Role, message_content
 from localspec.server.requests.fields import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.media_parts import MediaReference, references_in
+from localspec.server.requests.media_parts import IMAGES, SOUNDS, MediaReference, references_in
 from localspec.server.requests.validators import OTHER, by_type, default_type
 from localspec.templates.message import Json, Message
 
@@ -104,6 +104,7 @@ class ReferenceItem(RequestPart):
 
 ITEMS = ("message", "reasoning", "function_call", "custom_tool_call", "local_shell_call")
 TOOL_ITEMS = ("tool_search_call", "tool_search_output", "additional_tools", "item_reference")
+PARTS = ("text", "input_text", "input_file", *IMAGES, *SOUNDS)
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 Item = Annotated[
@@ -128,7 +129,14 @@ Item = Annotated[
 def as_items(value: object) -> object:
     """Read items; a text is a message of the user, and messages of chats may stand among them."""
     items = value if isinstance(value, list) else [value]
+    if items and all(is_part(item) for item in items):
+        items = [{"role": "user", "content": items}]
     return [item for message in items for item in items_of_message(message)]
+
+
+def is_part(item: object) -> bool:
+    """Return whether an item is a part of a message, without the message around it."""
+    return isinstance(item, dict) and item.get("type") in PARTS
 
 
 def items_of_message(message: object) -> Iterator[object]:

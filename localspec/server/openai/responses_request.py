@@ -6,7 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Annotated, ClassVar, Literal, LiteralString
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from localspec.engine.settings import Settings
@@ -49,6 +56,7 @@ ECHOED = (
     *("reasoning", "safety_identifier", "temperature", "text", "tools", "top_logprobs"),
     *("top_p", "user"),
 )
+LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")  # the latter as in chats
 MODES: Mapping[str, Choice] = {"none": "none", "required": "required", "any": "required"}
 
 
@@ -108,6 +116,8 @@ def as_flat(value: object) -> object:
 
 def as_choice(value: object) -> object:
     """Take a name out of the object that chat requests have around it."""
+    if value in ("", {}):
+        return None
     if not isinstance(value, dict):
         return as_type(value)
     kind = ALLOWED if value.get("type") == ALLOWED else "function"
@@ -127,7 +137,7 @@ class ResponsesRequest(ThoughtFields, TextRequest):
     bounds: ClassVar[Bounds] = OPENAI
     input: Items
     instructions: str | Items | None = None
-    max_output_tokens: MaxTokens = None
+    max_output_tokens: MaxTokens = Field(None, validation_alias=AliasChoices(*LIMITS))
     tools: Tools = Field(default_factory=list)
     tool_choice: Annotated[ResponseToolChoice | None, BeforeValidator(as_choice)] = None
     parallel_tool_calls: bool | None = None

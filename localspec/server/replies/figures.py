@@ -46,17 +46,24 @@ def progress(reply: Reply) -> dict[str, object] | None:
 
 
 def timings(result: Result) -> dict[str, object]:
-    """Format times as llama.cpp's server does, with the speed-up over decoding without drafts."""
+    """Format times as llama.cpp's server does, with the speed-up over decoding without drafts.
+
+    Times per token and per second are always numbers: editors print them.
+    """
     times, speculation, used = result.timings, result.speculation, result.usage
     first = (times.first_token or times.total) - times.queued
+    read, speed = used.prompt_tokens - used.cached_tokens, times.tokens_per_second or 0.0
     return {
         "queued_ms": 1000 * times.queued,
         "cache_n": used.cached_tokens,
-        "prompt_n": used.prompt_tokens - used.cached_tokens,
+        "prompt_n": read,
         "prompt_ms": 1000 * first,
+        "prompt_per_token_ms": 1000 * first / max(read, 1),
+        "prompt_per_second": read / first if first > 0 else 0.0,
         "predicted_n": used.completion_tokens,
         "predicted_ms": 1000 * (times.total - times.queued - first),
-        "predicted_per_second": times.tokens_per_second,
+        "predicted_per_token_ms": 1000 / speed if speed else 0.0,
+        "predicted_per_second": speed,
         "speedup": speculation.speedup,
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,

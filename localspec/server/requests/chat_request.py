@@ -12,6 +12,7 @@ from localspec.media import Medium
 from localspec.runtime.media_text import parted
 from localspec.runtime.prompting import Conversation, rendered
 from localspec.server.faults import refused
+from localspec.server.requests.chat_blocks import without_blocks
 from localspec.server.requests.chat_messages import ChatMessage
 from localspec.server.requests.completion_prompts import MARKER
 from localspec.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
@@ -36,7 +37,8 @@ from localspec.server.requests.tools import (
 from localspec.server.requests.validators import as_listed, as_object, as_type
 from localspec.server.served import Served
 
-ITEM_FIELDS = ("input", "instructions")  # of /v1/responses
+ITEM_FIELDS = ("input", "instructions", "text")  # of /v1/responses
+TEXT_FIELDS = {"format": "response_format"}  # of a text there, by their names in chats
 RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
@@ -78,14 +80,20 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def of_items(cls, body: object) -> object:
-        """Take items of /v1/responses for messages: Cursor sends them for some models."""
+    def of_others(cls, body: object) -> object:
+        """Take items and blocks of other APIs for messages: Cursor sends them for some models."""
+        return without_blocks(cls._without_items(body))
+
+    @classmethod
+    def _without_items(cls, body: object) -> object:
         if not isinstance(body, dict) or body.get("messages") or not body.get("input"):
             return body
         rules = body.get("instructions")
         first = [{"role": "system", "content": rules}] if isinstance(rules, str) and rules else []
         items = body["input"] if isinstance(body["input"], list) else [body["input"]]
         fields = {name: value for name, value in body.items() if name not in ITEM_FIELDS}
+        text = body["text"] if isinstance(body.get("text"), dict) else {}
+        fields = {TEXT_FIELDS.get(name, name): value for name, value in text.items()} | fields
         messages = [*first, *(message for item in items for message in message_of(item))]
         return {**fields, "messages": messages}
 

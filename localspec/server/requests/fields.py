@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue
 
 from localspec.backend import MAX_TENTATIVE
 from localspec.engine.settings import MAX_LOGPROBS, Settings
@@ -115,7 +115,9 @@ class OpenAiRequest(FormatFields, TextRequest):
 
     bounds: ClassVar[Bounds] = OPENAI
     max_tokens: MaxTokens = None
-    max_completion_tokens: MaxTokens = None
+    max_completion_tokens: MaxTokens = Field(
+        None, validation_alias=AliasChoices("max_completion_tokens", "max_output_tokens")
+    )
     n_predict: MaxTokens = None  # as llama.cpp calls it
     n: Copies = 1
     stop: Stops = Field(default_factory=list)

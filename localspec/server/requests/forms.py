@@ -86,7 +86,9 @@ class Format(RequestPart):
         Literal["text", "json_object", "json_schema", "regex", "grammar"], BeforeValidator(as_kind)
     ] = "text"
     json_schema: Annotated[JsonSchema | None, BeforeValidator(as_wrapped)] = None
-    schema_: Schema | None = Field(None, alias="schema")  # as llama.cpp has it
+    schema_: Schema | None = Field(None, alias="schema")  # as llama.cpp and /v1/responses have it
+    name: str = ""  # with the schema, of /v1/responses
+    description: str = ""
     value: Object | str | None = None  # whichever it is, as text-generation-inference has it
     pattern: str = ""
     grammar_: str = Field("", alias="grammar")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
 
 from localspec.errors import UsageError
 from localspec.sampling.lists import read_texts
@@ -104,7 +104,9 @@ class SamplingFields(RequestPart):
     clamps: ClassVar[bool] = False  # values out of bounds, as llama.cpp and Ollama do
     bounds: ClassVar[Bounds] = {}  # of an API that has narrower ones than a parameter itself
     logit_bias: Annotated[Bias | None, BeforeValidator(as_bias)] = None
-    seed: Annotated[int | None, BeforeValidator(as_whole)] = None  # -1: another one each time
+    seed: Annotated[int | None, BeforeValidator(as_whole)] = Field(  # -1: another one each time
+        default=None, validation_alias=AliasChoices("seed", "random_seed", "sampler_seed")
+    )
     samplers: Annotated[list[str] | None, BeforeValidator(as_samplers)] = None
     dry_sequence_breakers: Annotated[Breakers | None, BeforeValidator(as_texts)] = None
     banned_strings: Annotated[list[str], BeforeValidator(as_strings)] = Field(default_factory=list)

@@ -115,7 +115,7 @@ class ToolChoice(RequestPart):
 
 def as_tool_choice(choice: object) -> object:
     """Read the choice in all the forms in which clients send it."""
-    if isinstance(choice, bool) or choice == []:
+    if isinstance(choice, bool) or choice in ([], {}):
         return {"mode": "none"} if choice is False else {}
     if isinstance(choice, str):
         mode = MODES.get(choice.lower())
