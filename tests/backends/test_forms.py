@@ -50,10 +50,8 @@ TOOLS = [
 HERMES = "<tool_call>{json}</tool_call>"
 
 PROPOSERS = {
-    **{
-        f"ngram {least}": lambda model, least=least: NgramProposer(least + 2, least)
-        for least in range(2, 9)
-    },
+    "ngram 2": lambda model: NgramProposer(4, 2),
+    "ngram 5": lambda model: NgramProposer(7, 5),
     "forced": lambda model: ForcedProposer(),
     "draft model": DraftModelProposer,
     "forced, then draft model": lambda model: FirstOf(

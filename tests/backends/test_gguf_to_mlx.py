@@ -110,7 +110,7 @@ def test_both_engines_say_the_same_with_the_same_certainty(name, tmp_path):
 def texts():
     dice = random.Random(1)
     signs = [*SIGNS.split(), *BLANKS * 4]
-    return [*signs, *("".join(dice.choices(signs, k=dice.randint(2, 8))) for _ in range(2000))]
+    return [*signs, *("".join(dice.choices(signs, k=dice.randint(2, 8))) for _ in range(600))]
 
 
 @pytest.mark.parametrize("name", ["tiny llama", "smollm2-135m"])

@@ -40,7 +40,12 @@ def alike(model, wants):
 
 
 @pytest.mark.parametrize(
-    ("name", "slots"), [*((name, 3) for name in NAMES), *((name, 8) for name in engines.MLX_HEADS)]
+    ("name", "slots"),
+    [
+        *((name, 3) for name in GGUF),
+        *((name, 8) for name in engines.MLX_HEADS),
+        *(pytest.param(name, 3, marks=pytest.mark.long) for name in engines.MLX_HEADS),
+    ],
 )
 def test_requests_of_every_kind_share_rounds_with_a_head(name, slots):
     """A schema, tools, penalties, logprobs and dice at once, which mlx-vlm refuses or mixes up."""

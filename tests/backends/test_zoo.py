@@ -25,19 +25,13 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_a_file_that_llama_server_runs_gives_its_tokens(files, name):
-    loading = Loading(SMALL, proposer="ngram", depth=4)
+def test_a_file_that_llama_server_runs_gives_its_tokens_alone_and_two_at_once(files, name):
+    loading = Loading(SMALL, proposer="ngram,suffix", depth=4)
     with localspec.load(files / f"{name}.gguf", loading=loading) as model:
         for text, tokens in SAYS[name]:
             for depth in (0, 4):
                 wish = Settings(max_tokens=len(tokens), depth=depth)
                 assert model.generate(text, wish).tokens == tuple(tokens)
-
-
-@pytest.mark.parametrize("name", SAYS)
-def test_two_requests_at_once_give_its_tokens(files, name):
-    loading = Loading(SMALL, proposer="suffix", depth=4)
-    with localspec.load(files / f"{name}.gguf", loading=loading) as model:
         streams = [
             (model.stream(text, Settings(max_tokens=len(tokens)), raw=True), tuple(tokens))
             for text, tokens in SAYS[name]

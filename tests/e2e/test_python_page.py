@@ -27,12 +27,14 @@ def printed():
     return {title.partition(". ")[2]: said for title, said in lines.items()}
 
 
+@pytest.mark.long  # they load the starter model, and decode some hundred tokens
 def test_there_are_ten_and_each_prints_something(printed):
     assert len(printed) == 11  # with what comes before them
     assert all(printed.values())
     assert f"{STARTER}" in PAGE.read_text()
 
 
+@pytest.mark.long
 def test_what_comments_and_texts_say_of_them_is_so(printed):
     assert printed[""][0].startswith("<Runtime of SmolLM2-135M")
     assert "stop" in printed["Chat"][0] or "length" in printed["Chat"][0]

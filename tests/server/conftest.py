@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from localspec.server.app import Terms
+from tests.server.coder import Coder
 from tests.server.scripted import Server
 
 
@@ -22,3 +23,11 @@ def server() -> Iterator[Server]:
     made = Server()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def out_of_time() -> Iterator[Coder]:
+    """Gives a reply no more than a fifth of a second."""
+    made = Coder({"long": "word " * 1500}, Server(terms=Terms(reply_seconds=0.2)))
+    yield made
+    made.server.close()

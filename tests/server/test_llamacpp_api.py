@@ -8,12 +8,11 @@ import time
 import pytest
 
 from localspec.sampling.parameters import Sampling
-from localspec.server.app import Terms
 from localspec.server.llamacpp.completion_request import LlamaCompletionRequest
 from localspec.server.llamacpp.lines import IndentedBlock
 from localspec.server.requests.chat_request import ChatRequest
 from tests.server.coder import Coder
-from tests.server.scripted import END, Server
+from tests.server.scripted import END
 
 BLOCK = "    total = 0\n\n    return total\nprint(total)\n"
 EDITOR = {  # as an editor asks while somebody types
@@ -46,14 +45,6 @@ SHOWN = [
     "truncated",
     "tokens_cached",
 ]
-
-
-@pytest.fixture(scope="module")
-def hasty():
-    """Gives a reply no more than a fifth of a second."""
-    made = Coder({"long": "word " * 1500}, Server(terms=Terms(reply_seconds=0.2)))
-    yield made
-    made.server.close()
 
 
 @pytest.fixture(scope="module")
@@ -344,8 +335,8 @@ def test_a_block_ends_before_the_first_line_that_is_indented_by_less(text, said)
         assert "".join(pieces) + block.remaining_blanks() == said
 
 
-def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):
-    *_, last = events(post(hasty, "completion", prompt="long", stream=True))
+def test_a_stream_that_cannot_go_on_ends_in_an_error(out_of_time):
+    *_, last = events(post(out_of_time, "completion", prompt="long", stream=True))
     assert "longer than" in last["error"]["message"]
 
 

@@ -9,7 +9,6 @@ import ollama
 import pytest
 
 from localspec.sampling.parameters import Sampling
-from localspec.server.app import Terms
 from localspec.server.ollama.answer import call_objects
 from localspec.server.ollama.options import OllamaOptions
 from localspec.server.ollama.request import OllamaChatRequest, OllamaMessage, messages_of
@@ -37,14 +36,6 @@ def thinker():
     made = Server(template=THINKING + TEMPLATE.replace("{%- if tools %}", "{%- if false %}"))
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def hasty():
-    """Gives a reply no more than a fifth of a second."""
-    made = Coder({"long": "word " * 1500}, Server(terms=Terms(reply_seconds=0.2)))
-    yield made
-    made.server.close()
 
 
 @pytest.fixture(scope="module")
@@ -447,8 +438,8 @@ def test_what_is_not_here_says_so(client):
         assert told.value.status_code == 400
 
 
-def test_a_stream_that_cannot_go_on_ends_in_an_error(hasty):
-    with client_of(hasty.server) as client:
+def test_a_stream_that_cannot_go_on_ends_in_an_error(out_of_time):
+    with client_of(out_of_time.server) as client:
         stream = client.generate(model="scripted", prompt="long", raw=True, stream=True)
         with pytest.raises(ollama.ResponseError, match="longer than"):
             for _ in stream:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.server.page.browser import answered, ask, chromium, opened, setting, text_of, wait_for
+from tests.server.page.browser import answered, ask, opened, setting, text_of, wait_for
 from tests.server.scripted import TEMPLATE, Server
 from tests.server.seeing import DATA, seeing
 from tests.server.test_load import until
@@ -51,12 +51,6 @@ WEATHER = json.dumps(
         }
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
-from tests.server.page.browser import ask, chromium, opened, text_of, wait_for
+from tests.server.page.browser import ask, opened, text_of, wait_for
 from tests.server.scripted import Server
 
 pytestmark = pytest.mark.long
@@ -22,12 +22,6 @@ HOSTILE = {
     "table": "| <script>window.broken=1</script> | b |\n|---|---|\n"
     "| <img src=x onerror=window.broken=1> | [x](javascript:window.broken=1) |",
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.server.page.browser import chromium, opened
+from tests.server.page.browser import opened
 from tests.server.page.paced import PacedServer
 
 pytestmark = pytest.mark.long
@@ -36,12 +36,6 @@ TEXTS = {
 def tokens(text: str) -> list[str]:
     """Split a text as tokenizers of today do, roughly."""
     return re.findall(r" ?\w+|\s+|[^\w\s]", text)[:COUNT]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.mark.parametrize("lens", [True, False], ids=["lens", "markdown"])

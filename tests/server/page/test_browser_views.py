@@ -17,7 +17,7 @@ from localspec.server.app import Terms
 from localspec.server.offers import ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
-from tests.server.page.browser import ask, chromium, opened, wait_for
+from tests.server.page.browser import ask, opened, wait_for
 from tests.server.scripted import Server
 from tests.server.test_load import until
 
@@ -27,12 +27,6 @@ LINE = (
     "the line of the line of the line of the line of the line\n\n```python\nx = [1, 2]  # note\n```"
 )
 VIEWS = ("#/chat", "#/machine", "#/models")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
