@@ -86,8 +86,12 @@ def counted(part: PullPart) -> str:
 
 def sizes(claim: Claim, part: PullPart) -> Iterator[str]:
     listed_bytes = claim.weights.bytes
-    if part.files and abs(part.bytes - listed_bytes) > max(LEAST, ROUNDED * listed_bytes):
+    if part.files and differ(part.bytes, listed_bytes):
         yield f"has {part.bytes:,} bytes; the catalogue says {listed_bytes:,}"
+
+
+def differ(size: int, listed: int) -> bool:
+    return abs(size - listed) > max(LEAST, ROUNDED * listed)
 
 
 def kinds(entry: Entry, look: Look) -> Iterator[str]:
@@ -140,7 +144,7 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
         elif offer.draft:
             drafter = part(source(offer.draft), claim.engine, "")
             headers.require_header(drafter, claim.engine)
-            if abs(drafter.bytes - offer.draft_bytes) > max(LEAST, ROUNDED * offer.draft_bytes):
+            if differ(drafter.bytes, offer.draft_bytes):
                 yield f"drafter has {drafter.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
     except LocalSpecError as error:
         yield f"drafter {offer.draft}: {error}"
@@ -156,7 +160,7 @@ def projectors(claim: Claim, headers: Looks) -> Iterator[str]:
     except LocalSpecError as error:
         yield f"projector {offer.projector}: {error}"
         return
-    if abs(projector.bytes - offer.projector_bytes) > max(LEAST, ROUNDED * offer.projector_bytes):
+    if differ(projector.bytes, offer.projector_bytes):
         size = f"{offer.projector_bytes:,}"
         yield f"projector has {projector.bytes:,} bytes; projector-size says {size}"
 
