@@ -195,8 +195,8 @@ def alone(architecture, prompt):
         return said(replies(fresh, Silent(), [Want(prompt, TURN)]))
 
 
-@pytest.mark.parametrize("architecture", EVERY)
 @pytest.mark.parametrize("slots", [1, 4])
+@pytest.mark.parametrize("architecture", EVERY)
 def test_a_conversation_goes_on_from_what_its_slot_holds(architecture, slots):
     target = engines.target(architecture, slots=slots)
     proposer, _ = engines.proposer(engines.HEADS.get(architecture, "ngram"), target)
