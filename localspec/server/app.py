@@ -171,6 +171,7 @@ def surround(app: FastAPI, terms: Terms) -> None:
         allow_origin_regex=APP_ORIGINS,
         allow_methods=["*"],
         allow_headers=["*"],
+        allow_private_network=True,  # of those that may ask at all: this machine is in one
     )
     app.add_middleware(RequestLog)
     if terms.prefix:

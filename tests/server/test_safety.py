@@ -98,6 +98,21 @@ def test_web_pages_may_ask_only_where_that_is_allowed(server, guarded):
     )
 
 
+def test_browsers_hear_that_those_who_may_ask_may_ask_a_private_network(server):
+    """Chromium asks this before a page or an app may reach an address of the machine."""
+    wish = {
+        "access-control-request-method": "POST",
+        "access-control-request-private-network": "true",
+    }
+    answer = server.client.options(CHAT, headers=wish | {"origin": "app://obsidian.md"})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-private-network"] == "true"
+    assert (
+        server.client.options(CHAT, headers=wish | {"origin": "https://evil.example"}).status_code
+        == 400
+    )
+
+
 CURL = "application/x-www-form-urlencoded"  # what curl says of a body if nobody tells it otherwise
 
 
