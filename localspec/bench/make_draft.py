@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from localspec.backend import Footprint, Options
 from localspec.backend_spec import files_of
@@ -26,6 +27,7 @@ from localspec.bench.skipping import (
     likeliest_tokens,
     search,
 )
+from localspec.commands.new_file import require_new
 from localspec.commands.options.declare import EXISTING, flag, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
 from localspec.commands.options.duration import seconds_in
@@ -89,6 +91,10 @@ def make_draft(context: click.Context, model: str) -> None:
     same command goes on with a training that was stopped.
     """
     draft_options = read(context, MakeDraftOptions)
+    if not draft_options.train:
+        require_default(context, "budget", "to")
+        if draft_options.out:
+            require_new(draft_options.out)
     files = locate(model, read(context, EngineOptions).backend)
     footprint = trial.footprint(str(files.path), files.engine)
     if draft_options.train:
@@ -165,9 +171,15 @@ def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
     write = engines.spec(files.engine).thin
     if write is None:
         raise UsageError(f"{files.engine} cannot leave out layers of a model")
-    if out.exists():
-        raise UsageError(f"{out} is there already: name another with --out")
+    require_new(out)
     write(files.path, layers, out)
+
+
+def require_default(context: click.Context, *names: str) -> None:
+    """Refuse options that only --train uses."""
+    for name in names:
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{name} is for --train: add that, or leave --{name} away")
 
 
 def search_layers(

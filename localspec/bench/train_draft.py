@@ -19,6 +19,7 @@ from localspec.bench import machine
 from localspec.bench.drafter_verdict import TRAINED, judge
 from localspec.bench.report import WIDTH, Report, verdict_table
 from localspec.bench.training_run import TEXTS, Learned, shares, train_apart, working_seconds
+from localspec.commands.new_file import require_folder
 from localspec.commands.progress_bar import duration
 from localspec.errors import LocalSpecError, UsageError
 from localspec.footprint import Footprint
@@ -118,6 +119,8 @@ def require_place(request: TrainingRequest) -> None:
     earlier = trained.drafter_of(request.files.path)
     if request.out and request.out.exists() and request.out.absolute() != earlier:
         raise UsageError(f"{request.out} is there already: name another with --out")
+    if request.out:
+        require_folder(request.out)
 
 
 @contextmanager

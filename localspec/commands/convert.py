@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from localspec.backend_spec import PublishedAdapter, PublishedHead
+from localspec.commands.new_file import require_new
 from localspec.commands.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
 from localspec.errors import UsageError
 from localspec.memory.machine import size
@@ -34,8 +35,7 @@ class NewFileOptions:
     def new_file(self, folder: Path) -> Path:
         """Choose the file to write; refuse one that exists."""
         out = self.out or Path(f"{folder.resolve().name}.gguf")
-        if out.exists():
-            raise UsageError(f"{out} is there already: name another with --out")
+        require_new(out)
         return out
 
 

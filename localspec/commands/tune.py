@@ -12,9 +12,9 @@ from localspec.commands.model_names import name_or_path
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
-from localspec.errors import BackendError
+from localspec.errors import BackendError, UsageError
 from localspec.runtime import kept_calibrations
-from localspec.runtime.calibration import Calibration, Points, calibrate
+from localspec.runtime.calibration import MIN_CONTEXT, Calibration, Points, calibrate
 from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.pair_files import PairFiles
@@ -44,6 +44,8 @@ def tune(context: click.Context, model: str) -> None:
         engine_options = with_long_drafts(request, examined.target)
         resolved = resolve_pair(examined, engine_options, request.limits, insists=True)
     with load_models(resolved, insists=True) as loaded:
+        if (room := loaded.pair.target.context) < MIN_CONTEXT:
+            raise UsageError(f"--context is {room}; to measure takes at least {MIN_CONTEXT} tokens")
         key = kept_calibrations.key_of(loaded)
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
     for line in lines(calibration):

@@ -27,6 +27,7 @@ WIDE_SHARE, FIRST_WIDE_SHARE = 0.4, 0.7
 DEPTHS = (1, 4, 8)  # of a draft
 READ_TOKENS = 32  # tokens read at once, to see what one takes
 MAX_HELD, MIN_HELD = 512, 32  # tokens that a slot holds while it is measured
+MIN_CONTEXT = MIN_HELD + READ_TOKENS + max(DEPTHS) + 1  # tokens that a slot needs to measure in
 MIN_APART = 96  # tokens more, by which attention is told from the rest
 FILLING_SHARE = 0.25  # of the time may go into these
 DRAFTING_SHARE = 0.5  # of the time of forwards goes into drafts of a head or a draft model

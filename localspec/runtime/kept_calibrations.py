@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from localspec.backend import Model
-from localspec.costs import Attention, Costs
+from localspec.costs import UNMEASURED, Attention, Costs
 from localspec.models import engines
-from localspec.runtime.calibration import ALL_SIZES, Calibration, calibrate
+from localspec.runtime.calibration import ALL_SIZES, MIN_CONTEXT, Calibration, calibrate
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
@@ -36,6 +36,8 @@ def load_or_measure(
     key = key_of(loaded_pair)
     calibration = find(key)
     if calibration is None:
+        if loaded_pair.pair.target.context < MIN_CONTEXT:  # no room: learn from the rounds
+            return Calibration(UNMEASURED)
         tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
         pair = loaded_pair.pair
         calibration = measure_apart(lambda: measure(pair.target, pair.draft))

@@ -70,6 +70,11 @@ def test_a_process_outside_of_a_group_says_so(tmp_path, monkeypatch, capsys):
     assert "localspec launch-group" in capsys.readouterr().err
 
 
+def test_a_group_of_one_is_refused(capsys):
+    assert run(["launch-group", "serve", "any"]) == 2
+    assert "at least two processes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [("2", "one process only"), ("many", "sets it to a number"), ("0", "a number")],

@@ -181,6 +181,20 @@ def test_the_command_names_its_file_by_layers_and_overwrites_none(tmp_path, monk
     assert "is there already" in capsys.readouterr().err
 
 
+def test_the_command_refuses_before_it_searches_what_it_could_not_write(text, tmp_path, capsys):
+    path = str(engines.tiny("llama"))
+    for out, fault in ((tmp_path / "none" / "a.gguf", "no folder"), (tmp_path, "is there already")):
+        assert run(["make-draft", path, "--text", text, "--out", str(out)]) == 2
+        printed, err = capsys.readouterr()
+        assert (printed, fault in err) == ("", True)
+
+
+def test_the_command_refuses_options_of_a_training_that_is_not_asked_for(capsys):
+    for option in (["--budget", "3min"], ["--to", "gguf"]):
+        assert run(["make-draft", str(engines.tiny("llama")), "--skip-layers", "1", *option]) == 2
+        assert f"{option[0]} is for --train" in capsys.readouterr().err
+
+
 def test_models_that_cannot_leave_out_layers_are_refused(text, capsys):
     refusals = {"gemma3": "several kinds", "lfm2": "several kinds", "qwen35-mtp": "several kinds"}
     for name, expected in refusals.items():

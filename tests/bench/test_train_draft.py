@@ -161,6 +161,7 @@ def test_places_where_something_lies_are_refused_but_for_the_drafter_itself(
     require_place(request(files, out=out))
     for changes, fault in (
         ({"out": files.path}, "is there already"),
+        ({"out": tmp_path / "none" / "head.gguf"}, "there is no folder"),
         ({"format": "onnx"}, "known: gguf, mlx"),
         ({"format": "mlx"}, "--to mlx needs --out"),
     ):

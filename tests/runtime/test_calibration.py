@@ -39,6 +39,17 @@ def _nothing_kept(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / "home"))
 
 
+@pytest.mark.parametrize("options", [[], ["--draft", str(engines.tiny("llama", seed=3))]])
+def test_a_context_with_no_room_to_measure_in_still_answers(options, capsys):
+    model = str(engines.tiny("llama"))
+    small = ["--threads", "1", "--context", "20"]
+    assert run(["generate", model, "hi", "--max-tokens", "2", "--raw", *small, *options]) == 0
+    assert not list(kept_calibrations.folder().glob("*"))  # it would be one for all contexts
+    capsys.readouterr()
+    assert run(["tune", model, *small, *options]) == 2
+    assert "--context is 20; to measure takes at least 73 tokens" in capsys.readouterr().err
+
+
 class Clock:
     """Time that passes as tokens are fed."""
 
