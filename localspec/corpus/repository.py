@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
-MAX_SECONDS = 10.0
+from localspec.interruption import check_patience
+
+MAX_SECONDS, LOOK_SECONDS = 30.0, 0.1
 # A setting of the repository could have git run a program, which asks nothing of it.
 GIT = ("git", "-c", "core.fsmonitor=false")
 LIST = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
@@ -22,26 +26,36 @@ def is_within(folder: Path) -> bool:
     return any(begins_at(os.fspath(parent)) for parent in (folder, *folder.parents))
 
 
-def ignored(folder: str) -> frozenset[str] | None:
+def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
     """Ask git for the paths in a folder that it ignores; None if it has no answer.
 
     Of folders that are ignored whole, it names the folder alone.
     """
     # Its own variables may name another repository.
     environment = {name: text for name, text in os.environ.items() if name[:4] != "GIT_"}
+    pipe, null, command = subprocess.PIPE, subprocess.DEVNULL, (*GIT, *LIST)
     try:
-        done = subprocess.run(
-            (*GIT, *LIST),
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=MAX_SECONDS,
-            check=True,
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=null, stdout=pipe, stderr=null
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
-    names = done.stdout.split(b"\0")
-    return frozenset(
-        os.path.normpath(os.path.join(folder, os.fsdecode(name))) for name in names if name
-    )
+    with process:
+        try:
+            output = output_of(process, seconds)
+        finally:
+            process.kill()
+    if output is None or process.returncode:
+        return None
+    names = filter(None, output.split(b"\0"))
+    return frozenset(os.path.normpath(os.path.join(folder, os.fsdecode(name))) for name in names)
+
+
+def output_of(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+    """Wait for the end of a process, which may hang; None if it takes too long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        check_patience()
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=LOOK_SECONDS)[0]
+    return None

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from localspec.corpus.segment import Key, Segment, opened, packed, write
+from localspec.corpus.segment import Key, Segment, Text, opened, packed, write
+from localspec.errors import LocalSpecError
 from localspec.system.folders import make_private
 from localspec.tokens import Tokens
 
 SEGMENT_BYTES, MAX_SEGMENTS = 8 << 20, 32  # of text in one; a change writes one of them anew
 NAME = re.compile(r"[0-9a-f]{32}\.npy")
+MIN_FREE_BYTES = 512 << 20  # that an index leaves on its disk
 STALE_SECONDS = 3600.0  # after which a file that is being written was left by a process that died
 
 Tokenise = Callable[[Key], Tokens]
@@ -37,7 +40,11 @@ def paths(folder: Path) -> list[Path]:
 
 
 def updated(
-    folder: Path, old: Segments, keys: Sequence[Key], tokenise: Tokenise
+    folder: Path,
+    old: Segments,
+    keys: Sequence[Key],
+    tokenise: Tokenise,
+    min_free_bytes: int = MIN_FREE_BYTES,
 ) -> Iterator[Segments]:
     """Index what is not indexed yet; yield all segments after each one that was made.
 
@@ -51,12 +58,9 @@ def updated(
         kept = {key: tokens for segment in old.values() for key, tokens in segment.texts()}
     new: dict[str, Segment] = {}
     for name, group in groups.items():
+        texts = ((key, kept[key] if key in kept else tokenise(key)) for key in group)
         segment = old.get(name) or opened(folder / name)
-        if segment is None:
-            array = packed([(key, kept[key] if key in kept else tokenise(key)) for key in group])
-            write(folder / name, array)
-            segment = opened(folder / name) or Segment(array)
-        new[name] = segment
+        new[name] = segment or stored(folder / name, texts, min_free_bytes)
         yield {**old, **new}
     remove_others(folder, new)
     yield new
@@ -71,6 +75,24 @@ def grouped(keys: Sequence[Key]) -> list[list[Key]]:
     for key in keys:
         groups[zlib.crc32(key[0].encode("utf-8", "surrogatepass")) % count].append(key)
     return [group for group in groups if group]
+
+
+def stored(place: Path, texts: Iterable[Text], min_free_bytes: int) -> Segment:
+    """Index texts in a file."""
+    array = packed(texts)
+    require_room(place.parent, array.nbytes, min_free_bytes)
+    write(place, array)
+    return opened(place) or Segment(array)
+
+
+def require_room(folder: Path, size: int, min_free: int) -> None:
+    """Raise if a file would take what is to stay free."""
+    free = shutil.disk_usage(folder).free
+    if free < size + min_free:
+        raise LocalSpecError(
+            f"{folder} is on a disk with {free >> 20:,} MiB free; {size >> 20:,} MiB more would "
+            f"leave less than {min_free >> 20:,}: make room, or name fewer files"
+        )
 
 
 def name_of(group: Sequence[Key]) -> str:

@@ -13,8 +13,8 @@ import pytest
 from localspec.corpus import replies, segment_files, stored
 from localspec.corpus.corpus import Corpus, Source, open_corpus
 from localspec.corpus.replies import KeptReplies
-from localspec.errors import UsageError
-from localspec.tokens import tokens_of
+from localspec.errors import LocalSpecError, UsageError
+from localspec.tokens import NONE, tokens_of
 from tests.server.scripted import Bytes
 
 TEXT = "the quick brown fox jumps over the lazy dog"
@@ -170,6 +170,15 @@ def test_a_full_disk_is_logged_once_and_changes_nothing_else(root, monkeypatch, 
         f"{root} cannot be indexed: [Errno 28] No space left on device"
     ]
     assert follows(corpus, "quick brown") == ""
+
+
+def test_an_index_leaves_some_of_the_disk_free(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    keys = [(str(tmp_path / "a.txt"), len(TEXT), 1)]
+    made = segment_files.updated(tmp_path / "index", {}, keys, lambda _: NONE, 1 << 60)
+    with pytest.raises(LocalSpecError, match="make room, or name fewer files"):
+        list(made)
+    assert not list((tmp_path / "index").iterdir())
 
 
 def test_closing_waits_for_no_long_work(root):
