@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from localspec.server.faults import refused
 from localspec.server.replies.blocks import SEAL
@@ -13,14 +13,7 @@ from localspec.server.requests.fields import Object
 from localspec.server.requests.files import as_file_text, is_picture
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.media_parts import ImagePart
-from localspec.server.requests.validators import (
-    OTHER,
-    as_object,
-    as_texts,
-    by_type,
-    default_type,
-    readable,
-)
+from localspec.server.requests.validators import ByType, as_object, as_texts
 from localspec.templates.message import Json, Message
 
 BREAK = "\n\n"  # between blocks, each of which is a paragraph or more
@@ -87,24 +80,8 @@ class DocumentBlock(RequestPart):
 
 
 Words = TextBlock | SearchResult | ToolReference | DocumentBlock
-WORDS = ("text", "search_result", "tool_reference", "document")
-TaggedWords = (
-    Annotated[TextBlock, Tag("text")]
-    | Annotated[SearchResult, Tag("search_result")]
-    | Annotated[ToolReference, Tag("tool_reference")]
-    | Annotated[DocumentBlock, Tag("document")]
-    | Annotated[LeftOut, Tag(OTHER)]
-)
 Texts = Annotated[
-    list[
-        Annotated[
-            TaggedWords,
-            by_type(*WORDS),
-            readable(),
-            default_type("text"),
-        ]
-    ],
-    BeforeValidator(as_texts),
+    list[Annotated[Words | LeftOut, ByType("text", refuses=True)]], BeforeValidator(as_texts)
 ]
 
 
@@ -137,14 +114,7 @@ def is_image(block: object) -> bool:
 
 
 Blocks = Annotated[
-    list[
-        Annotated[
-            TaggedWords | Annotated[ImagePart, Tag("image")],
-            by_type(*WORDS, "image"),
-            readable("image"),
-            default_type("text"),
-        ]
-    ],
+    list[Annotated[Words | ImagePart | LeftOut, ByType("text", refuses=True)]],
     BeforeValidator(as_blocks),
 ]
 

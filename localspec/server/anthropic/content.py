@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, Tag
+from pydantic import BeforeValidator, Field
 
 from localspec.server.anthropic.blocks import (
     BREAK,
-    WORDS,
-    TaggedWords,
     TextBlock,
     Texts,
     ThinkingBlock,
@@ -24,13 +22,7 @@ from localspec.server.anthropic.blocks import (
 )
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.media_parts import ImagePart, MediaReference, references_in
-from localspec.server.requests.validators import (
-    OTHER,
-    as_texts,
-    by_type,
-    default_type,
-    readable,
-)
+from localspec.server.requests.validators import ByType, as_texts
 from localspec.templates.message import Json, Message
 
 BILLING = re.compile(r"\s*x-anthropic-billing-header:[^\n]*\n*")
@@ -45,14 +37,7 @@ class UserMessage(RequestPart):
     role: Literal["user"]
     content: Annotated[
         list[
-            Annotated[
-                TaggedWords
-                | Annotated[ImagePart, Tag("image")]
-                | Annotated[ToolResultBlock, Tag("tool_result")],
-                by_type(*WORDS, "image", "tool_result"),
-                readable("image"),
-                default_type("text"),
-            ]
+            Annotated[Words | ImagePart | ToolResultBlock | LeftOut, ByType("text", refuses=True)]
         ],
         BeforeValidator(as_blocks),
     ] = Field(default_factory=list)
@@ -71,16 +56,7 @@ class UserMessage(RequestPart):
 class AssistantMessage(RequestPart):
     role: Literal["assistant"]
     content: Annotated[
-        list[
-            Annotated[
-                Annotated[TextBlock, Tag("text")]
-                | Annotated[ThinkingBlock, Tag("thinking")]
-                | Annotated[ToolUseBlock, Tag("tool_use")]
-                | Annotated[LeftOut, Tag(OTHER)],
-                by_type("text", "thinking", "tool_use"),
-                default_type("text"),
-            ]
-        ],
+        list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock | LeftOut, ByType("text")]],
         BeforeValidator(as_texts),
     ] = Field(default_factory=list)
 

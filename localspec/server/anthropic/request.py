@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.grammar.grammar import Grammar
 from localspec.media import Medium
@@ -26,7 +26,7 @@ from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.server.requests.thinking import Thinking, ThoughtFields
 from localspec.server.requests.tools import Name
-from localspec.server.requests.validators import OTHER, as_type, by_type, default_type
+from localspec.server.requests.validators import ByType, as_type
 from localspec.server.served import Served
 from localspec.templates.message import Json, Message, Tool
 
@@ -49,11 +49,7 @@ class AnthropicTool(RequestPart):
         return {"type": "function", "function": function}
 
 
-ToolField = Annotated[
-    Annotated[AnthropicTool, Tag("custom")] | Annotated[LeftOut, Tag(OTHER)],
-    by_type("custom"),
-    default_type("custom"),
-]
+ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom")]
 
 
 class AnthropicToolChoice(RequestPart):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.media import Medium
@@ -22,7 +22,7 @@ from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.media_parts import ImagePart, MediaReference, references_in
 from localspec.server.requests.prepared import Prepared, prepare_conversation
 from localspec.server.requests.thinking import ThoughtFields, reasoning
-from localspec.server.requests.validators import OTHER, by_type, readable
+from localspec.server.requests.validators import ByType
 from localspec.server.served import Served
 from localspec.templates.message import Json, Message
 
@@ -35,14 +35,7 @@ class TextInput(RequestPart):
     content: str = ""
 
 
-Input = Annotated[
-    Annotated[TextInput, Tag("text")]
-    | Annotated[TextInput, Tag("message")]
-    | Annotated[ImagePart, Tag("image")]
-    | Annotated[LeftOut, Tag(OTHER)],
-    by_type("text", "message", "image"),
-    readable("image"),
-]
+Input = Annotated[TextInput | ImagePart | LeftOut, ByType(refuses=True)]
 
 
 def as_inputs(value: object) -> object:

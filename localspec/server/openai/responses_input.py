@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag
+from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.server.faults import refused
 from localspec.server.openai.responses_tools import ModelTool, Tools, model_tools
@@ -15,7 +15,7 @@ from localspec.server.requests.chat_messages import Parts, Role, message_content
 from localspec.server.requests.fields import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.media_parts import IMAGES, SOUNDS, MediaReference, references_in
-from localspec.server.requests.validators import OTHER, by_type, default_type
+from localspec.server.requests.validators import ByType
 from localspec.templates.message import Json, Message
 
 
@@ -102,27 +102,21 @@ class ReferenceItem(RequestPart):
     id: str
 
 
-ITEMS = ("message", "reasoning", "function_call", "custom_tool_call", "local_shell_call")
-TOOL_ITEMS = ("tool_search_call", "tool_search_output", "additional_tools", "item_reference")
 PARTS = ("text", "input_text", "input_file", *IMAGES, *SOUNDS)
-OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 Item = Annotated[
-    Annotated[MessageItem, Tag("message")]
-    | Annotated[ReasoningItem, Tag("reasoning")]
-    | Annotated[CallItem, Tag("function_call")]
-    | Annotated[CustomCallItem, Tag("custom_tool_call")]
-    | Annotated[ShellCallItem, Tag("local_shell_call")]
-    | Annotated[SearchCallItem, Tag("tool_search_call")]
-    | Annotated[OutputItem, Tag("function_call_output")]
-    | Annotated[OutputItem, Tag("custom_tool_call_output")]
-    | Annotated[OutputItem, Tag("local_shell_call_output")]
-    | Annotated[SearchOutputItem, Tag("tool_search_output")]
-    | Annotated[ToolsItem, Tag("additional_tools")]
-    | Annotated[ReferenceItem, Tag("item_reference")]
-    | Annotated[LeftOut, Tag(OTHER)],
-    by_type(*ITEMS, *TOOL_ITEMS, *OUTPUTS),
-    default_type("message"),
+    MessageItem
+    | ReasoningItem
+    | CallItem
+    | CustomCallItem
+    | ShellCallItem
+    | SearchCallItem
+    | OutputItem
+    | SearchOutputItem
+    | ToolsItem
+    | ReferenceItem
+    | LeftOut,
+    ByType("message"),
 ]
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, Tag
+from pydantic import BeforeValidator, Field
 
 from localspec.dialects.patterns import pattern_of
 from localspec.server.requests.forms import Object
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.tools import Function, Name
-from localspec.server.requests.validators import OTHER, by_type, default_type
+from localspec.server.requests.validators import ByType
 from localspec.templates.message import Json, Tool
 
 Kind = Literal["function", "custom", "local_shell", "tool_search"]
@@ -145,33 +145,20 @@ def as_flat_function(tool: object) -> object:
     return within | {"type": "function"} if isinstance(within, dict) else tool
 
 
-Member = Annotated[
-    Annotated[FunctionDefinition, Tag("function")]
-    | Annotated[CustomTool, Tag("custom")]
-    | Annotated[LeftOut, Tag(OTHER)],
-    by_type("function", "custom"),
-    default_type("function"),
-]
-
-
 class Namespace(RequestPart):
     """Tools that belong together; the model gets each of them."""
 
     type: Literal["namespace"]
     name: str
     description: str | None = None
-    tools: list[Member] = Field(default_factory=list)
+    tools: list[Annotated[FunctionDefinition | CustomTool | LeftOut, ByType("function")]] = Field(
+        default_factory=list
+    )
 
 
 ToolField = Annotated[
-    Annotated[FunctionDefinition, Tag("function")]
-    | Annotated[CustomTool, Tag("custom")]
-    | Annotated[ShellTool, Tag("local_shell")]
-    | Annotated[SearchTool, Tag("tool_search")]
-    | Annotated[Namespace, Tag("namespace")]
-    | Annotated[LeftOut, Tag(OTHER)],
-    by_type("function", "custom", "local_shell", "tool_search", "namespace"),
-    default_type("function"),
+    FunctionDefinition | CustomTool | ShellTool | SearchTool | Namespace | LeftOut,
+    ByType("function"),
     BeforeValidator(as_flat_function),
 ]
 Tools = list[ToolField]

@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, Protocol
 
-from pydantic import BeforeValidator, Field, JsonValue, Tag, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.server.requests.fields import Object, TextPart
 from localspec.server.requests.files import FilePart, as_picture
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
 from localspec.server.requests.media_parts import (
-    IMAGES,
-    SOUNDS,
     ImagePart,
     Images,
     MediaReference,
@@ -23,11 +21,8 @@ from localspec.server.requests.media_parts import (
     references_in,
     with_images,
 )
-from localspec.server.requests.validators import OTHER, as_texts, by_type, default_type, readable
+from localspec.server.requests.validators import ByType, as_texts
 from localspec.templates.message import Json, Message
-
-TEXTS = ("text", "input_text", "output_text")
-FILES = ("file", "input_file")
 
 
 class RefusalPart(RequestPart):
@@ -40,23 +35,9 @@ class RefusalPart(RequestPart):
 
 
 Part = Annotated[
-    Annotated[TextPart, Tag("text")]
-    | Annotated[TextPart, Tag("input_text")]
-    | Annotated[TextPart, Tag("output_text")]
-    | Annotated[RefusalPart, Tag("refusal")]
-    | Annotated[FilePart, Tag("file")]
-    | Annotated[FilePart, Tag("input_file")]
-    | Annotated[ImagePart, Tag("image_url")]
-    | Annotated[ImagePart, Tag("input_image")]
-    | Annotated[ImagePart, Tag("image")]
-    | Annotated[SoundPart, Tag("input_audio")]
-    | Annotated[SoundPart, Tag("audio_url")]
-    | Annotated[SoundPart, Tag("audio")]
-    | Annotated[LeftOut, Tag(OTHER)],
-    by_type(*TEXTS, "refusal", *FILES, *IMAGES, *SOUNDS),
-    readable(*FILES, *IMAGES, *SOUNDS),
+    TextPart | RefusalPart | FilePart | ImagePart | SoundPart | LeftOut,
+    ByType("text", refuses=True),
     BeforeValidator(as_picture),
-    default_type("text"),
 ]
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 

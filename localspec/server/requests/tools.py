@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Tag
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from localspec.runtime.prompting import Choice
 from localspec.server.requests.leniency import LeftOut, RequestPart
-from localspec.server.requests.validators import OTHER, as_object, by_type
+from localspec.server.requests.validators import ByType, as_object
 from localspec.templates.message import Tool
 
 Object = dict[str, JsonValue]
@@ -73,11 +73,7 @@ def as_function_tool(tool: object) -> object:
     return {"type": "function", "function": function | {"parameters": schema}}
 
 
-ToolField = Annotated[
-    Annotated[FunctionTool, Tag("function")] | Annotated[LeftOut, Tag(OTHER)],
-    by_type("function"),
-    BeforeValidator(as_function_tool),
-]
+ToolField = Annotated[FunctionTool | LeftOut, ByType(), BeforeValidator(as_function_tool)]
 
 
 def as_tools(value: object) -> object:

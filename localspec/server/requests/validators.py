@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from typing import get_args
 
-from pydantic import BaseModel, BeforeValidator, Discriminator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from localspec.server.requests.json_size import check_size
 
@@ -15,37 +16,41 @@ UNREAD = ("image", "audio", "video", "file", "media")  # in the types of what is
 HALF = re.compile("[\ud800-\udfff]")  # of a character
 
 
-def default_type(first: str) -> BeforeValidator:
-    """Give an object without a type the first one."""
+class ByType:
+    """Chooses the member of a union by the type of an object: its members' literals name it.
 
-    def check(value: object) -> object:
-        absent = isinstance(value, dict) and value.get("type") is None
-        return {**value, "type": first} if absent and isinstance(value, dict) else value
+    default: the type of an object without one
+    refuses: whether types that name a medium are refused; other types are left out
+    """
 
-    return BeforeValidator(check)
+    def __init__(self, default: str = "", *, refuses: bool = False) -> None:
+        self._default, self._refuses = default, refuses
 
+    def __get_pydantic_core_schema__(
+        self, union: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        choices: dict[str, CoreSchema] = {}
+        for member in get_args(union):
+            types = get_args(member.model_fields["type"].annotation) or (OTHER,)
+            choices |= dict.fromkeys(types, handler.generate_schema(member))
+        first = next(iter(choices))
 
-def readable(*types: str) -> BeforeValidator:
-    """Refuse videos and other parts that are no text, except those of these types."""
+        def tag(value: object) -> str:
+            kind = dict(value).get("type") if isinstance(value, dict | BaseModel) else first
+            return kind if isinstance(kind, str) and kind in choices else OTHER
 
-    def check(part: object) -> object:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(kind, str) and kind not in types and any(word in kind for word in UNREAD):
-            message = "a part of type {kind} cannot be read here: leave it out"
-            raise PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
-        return part
+        def typed(value: object) -> object:
+            kind = value.get("type") if isinstance(value, dict) else OTHER
+            if kind is None and isinstance(value, dict) and self._default:
+                return {**value, "type": self._default}
+            odd = isinstance(kind, str) and kind not in choices
+            if self._refuses and odd and any(word in str(kind) for word in UNREAD):
+                message = "a part of type {kind} cannot be read here: leave it out"
+                raise PydanticCustomError("unread", message, {"kind": repr(kind)[:80]})
+            return value
 
-    return BeforeValidator(check)
-
-
-def by_type(*types: str) -> Discriminator:
-    """Discriminate a union by the types of its members; an object of any other type is `OTHER`."""
-
-    def tag(value: object) -> str:
-        kind = dict(value).get("type") if isinstance(value, dict | BaseModel) else types[0]
-        return kind if isinstance(kind, str) and kind in types else OTHER
-
-    return Discriminator(tag)
+        union_schema = core_schema.tagged_union_schema(choices, tag)
+        return core_schema.no_info_before_validator_function(typed, union_schema)
 
 
 def as_texts(value: object) -> object:
