@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from localspec.server.requests.fields import Object, TextPart
+from localspec.server.requests.fields import Object, TextPart, as_name
 from localspec.server.requests.files import FilePart, as_picture
 from localspec.server.requests.json_size import check_size
 from localspec.server.requests.leniency import LeftOut, RequestPart
@@ -75,12 +75,7 @@ def as_arguments(value: object) -> object:
     return json.dumps(value) if isinstance(value, list | int | float) else value
 
 
-def as_identity(value: object) -> object:
-    """Read an identifier that may be a number."""
-    return str(value) if isinstance(value, int) else value
-
-
-Identity = Annotated[str | None, BeforeValidator(as_identity)]
+Identity = Annotated[str | None, BeforeValidator(as_name)]
 
 
 class CalledFunction(RequestPart):

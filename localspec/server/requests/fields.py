@@ -37,14 +37,14 @@ Copies = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
 Logprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
 
 
+def as_name(value: object) -> object:
+    """Read a name that may be a number."""
+    return str(value) if isinstance(value, int | float) else value
+
+
 def as_value(value: object) -> object:
     """Read a text that is a number, or stands in an object, as assistants of OpenAI wrote it."""
-    value = value.get("value", value) if isinstance(value, dict) else value
-    return str(value) if isinstance(value, int | float) else value
-
-
-def as_name(value: object) -> object:
-    return str(value) if isinstance(value, int | float) else value
+    return as_name(value.get("value", value) if isinstance(value, dict) else value)
 
 
 def as_prediction(value: object) -> object:
