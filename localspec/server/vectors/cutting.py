@@ -1,21 +1,23 @@
-"""Fields by which texts that are too long are cut."""
+"""The fields that all requests for vectors and ranks have: the model, and how texts are cut."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from localspec.server.faults import refused
+from localspec.server.requests.fields import as_name
 from localspec.server.requests.leniency import RequestPart
 
 WORDS = {"none": False, "end": True, "right": True}
 
 
 class CutFields(RequestPart):
-    """How to cut, as Ollama, TEI, Cohere and vLLM call it."""
+    """A model, and how to cut, as Ollama, TEI, Cohere and vLLM call it."""
 
     cut_by_default: ClassVar[bool] = False
+    model: Annotated[str, BeforeValidator(as_name)] = ""
     truncate: bool | str | None = None  # or a word: NONE, END
     truncation: bool | None = None  # as Jina and Voyage call it
     truncate_prompt_tokens: int | None = Field(None, ge=-1)  # -1: as many as the model reads

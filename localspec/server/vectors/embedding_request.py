@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from localspec.runtime.vector_runtime import VectorRuntime
-from localspec.server.requests.fields import as_name
 from localspec.server.requests.leniency import MAX_PROMPT_TOKENS, RequestPart
 from localspec.server.requests.prompts import One, PromptField, is_one
 from localspec.server.vectors.cutting import CutFields
@@ -16,7 +15,6 @@ from localspec.server.vectors.reading import require_few
 from localspec.tokens import Tokens, Vectors
 from localspec.vectors.rows import AS_THEY_ARE, EUCLIDEAN, MAX_NORM, normalised, shortened
 
-Name = Annotated[str, BeforeValidator(as_name)]
 QUERY, DOCUMENT = "query", "document"
 # What a text is, as Cohere, Voyage, Jina, Google and sentence-transformers call it.
 KINDS: Mapping[str, str] = {
@@ -33,7 +31,6 @@ class TextsRequest(CutFields):
         **RequestPart.entries,
         **dict.fromkeys(("input", "content"), MAX_PROMPT_TOKENS),
     }
-    model: Name = ""
     input: PromptField = ""
     dimensions: int | None = Field(None, ge=1)
     input_type: str = ""  # what the texts are; `task` and `prompt_name` elsewhere

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.server.faults import refused
-from localspec.server.requests.fields import as_name
+from localspec.server.requests.validators import as_listed
 from localspec.server.vectors.cutting import CutFields
 from localspec.server.vectors.reading import Rows, require_few
 from localspec.tokens import Tokens
@@ -26,19 +26,14 @@ def as_document(value: object) -> object:
     return value.get("text", value) if isinstance(value, dict) else value
 
 
-def as_texts(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 Document = Annotated[str, BeforeValidator(as_document)]
-Texts = Annotated[Annotated[list[Document], Field(fail_fast=True)], BeforeValidator(as_texts)]
+Texts = Annotated[Annotated[list[Document], Field(fail_fast=True)], BeforeValidator(as_listed)]
 
 
 class RerankRequest(CutFields):
     """A query and documents to rank by it; documents are cut unless it says otherwise."""
 
     cut_by_default: ClassVar[bool] = True
-    model: Annotated[str, BeforeValidator(as_name)] = ""
     query: Document
     documents: Texts = Field(default_factory=list)
     texts: Texts = Field(default_factory=list)  # the documents, as TEI calls them
@@ -83,7 +78,6 @@ class RerankRequest(CutFields):
 class ScoreRequest(CutFields):
     """Pairs of texts to score, as vLLM has them: one with several, or each with its own."""
 
-    model: Annotated[str, BeforeValidator(as_name)] = ""
     text_1: Texts = Field(default_factory=list)
     text_2: Texts = Field(default_factory=list)
     queries: Texts = Field(default_factory=list)  # the same, by newer names
