@@ -152,13 +152,16 @@ class RequestHandler:
                 response.headers[PREFIX] = hint
             return response
 
-    async def count_tokens(self, request: Request, body: PromptBody) -> int:
-        """Count the tokens of a prompt without answering it."""
+    async def prompt_tokens(self, request: Request, body: PromptBody) -> Sequence[int]:
+        """Return the tokens of a prompt without answering it."""
         await self.report_ignored(request, body)
         media = await self.take_media(request, body)
         async with self.host.lease(body.model) as served:
             [prepared] = await self.run(request, partial(body.prepare, served, media))
-            return len(prepared.tokens)
+            return prepared.tokens
+
+    async def count_tokens(self, request: Request, body: PromptBody) -> int:
+        return len(await self.prompt_tokens(request, body))
 
     async def take_media(self, request: Request, body: PromptBody) -> Sequence[Medium]:
         """Return the pictures and sounds of a request, if its model takes them in."""

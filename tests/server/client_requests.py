@@ -429,6 +429,22 @@ CHATS: dict[str, Body] = {
     ),
     "gemini compatible: signatures": called()
     | {"extra_body": {"google": {"thinking_config": {"include_thoughts": True}}}},
+    "cursor: blocks of anthropic": chat(
+        HI,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "x"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "text", **KEPT}],
+        },
+        tools=[{"name": "read_file", "input_schema": OBJECT}],
+        tool_choice={"type": "auto"},
+    ),
     "tools beside their type": chat(tools=[FLAT, {"name": "b", "input_schema": OBJECT}]),
     "tools of others": chat(tools=[TOOL, {"googleSearch": {}}, {"type": "mcp", "server_url": "x"}]),
     "roles of others": chat({"role": "human", "content": "hi"}, {"role": "ai", "content": "a"}, HI),

@@ -128,3 +128,17 @@ def test_a_form_may_have_the_bounds_of_64_bits(server):
     assert answer.headers["x-localspec-ignored"] == "response_format.json_schema.schema"
     assert answer.json()["choices"][0]["message"]["content"] == '{"n": 7}'
     del server.replies["hi"]
+
+
+def test_a_conversation_is_tokenised_as_its_model_reads_it(server):
+    """vLLM's server takes messages there; a client that sent some got no tokens."""
+    body = {"messages": [HI], "tools": [{"name": "read_file", "input_schema": OBJECT}]}
+    found = server.client.post("/tokenize", json=body).json()
+    prompt = server.client.post("/apply-template", json=body).json()["prompt"]
+    assert (
+        found["tokens"]
+        == server.client.post("/tokenize", json={"content": prompt}).json()["tokens"]
+    )
+    assert (found["count"], found["max_model_len"]) == (len(found["tokens"]), 8192)
+    back = server.client.post("/detokenize", json={"tokens": found["tokens"]}).json()
+    assert back == {"content": prompt, "prompt": prompt}

@@ -208,7 +208,7 @@ def test_a_million_tokens_are_told_in_parts(server):
     pieces = server.client.post("/tokenize", json={"content": text, "with_pieces": True}).json()
     assert plain == list(text.encode())
     assert pieces["tokens"] == [{"id": each, "piece": chr(each)} for each in plain]
-    assert server.client.post("/tokenize", json={"content": ""}).json() == {"tokens": []}
+    assert server.client.post("/tokenize", json={"content": ""}).json()["tokens"] == []
 
 
 def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):

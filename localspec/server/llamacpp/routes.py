@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from localspec.decoding.growing_text import sendable
 from localspec.media import Medium
+from localspec.runtime.runtime import Runtime
 from localspec.server.api import Api
 from localspec.server.faults import Fault, Refused, openai_error, overloaded
 from localspec.server.handler import ApiRequest, RequestHandler
@@ -69,19 +70,26 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
 def reading(routes: APIRouter, handler: RequestHandler) -> None:
     """Add the paths that tokenise, render and count texts."""
 
-    async def answered(request: Request, body: TokenizeRequest | DetokenizeRequest) -> Response:
-        await handler.report_ignored(request, body)
-        async with handler.host.lease(body.model) as served:
-            written = await handler.run(request, partial(body.answer, served.runtime))
+    async def answered(
+        request: Request, model: str, answer: Callable[[Runtime], bytes]
+    ) -> Response:
+        async with handler.host.lease(model) as served:
+            written = await handler.run(request, partial(answer, served.runtime))
             return Response(written, media_type="application/json")
 
     @routes.post("/tokenize")
     async def tokenize(request: Request, body: TokenizeRequest) -> Response:
-        return await answered(request, body)
+        """List the tokens of a text, or of a conversation as its model will read it."""
+        if body.chat:
+            tokens = await handler.prompt_tokens(request, body.chat)
+            return await answered(request, body.chat.model, partial(body.answer, prompt=tokens))
+        await handler.report_ignored(request, body)
+        return await answered(request, body.model, body.answer)
 
     @routes.post("/detokenize")
     async def detokenize(request: Request, body: DetokenizeRequest) -> Response:
-        return await answered(request, body)
+        await handler.report_ignored(request, body)
+        return await answered(request, body.model, body.answer)
 
     @routes.post("/apply-template")
     async def apply_template(request: Request, body: ChatRequest) -> Object:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from localspec.interruption import check_patience
 from localspec.runtime.runtime import Runtime
 from localspec.server.faults import refused
+from localspec.server.requests.chat_request import ChatRequest
 from localspec.server.requests.fields import Id
 from localspec.server.requests.leniency import RequestPart
 from localspec.tokenizer import Tokenizer
@@ -26,22 +27,32 @@ class TokenizeRequest(RequestPart):
         str | Annotated[list[str | Id], Field(fail_fast=True)], Field(max_length=MAX_LENGTH)
     ] = ""
     prompt: str = Field("", max_length=MAX_LENGTH)  # as vLLM calls it
+    chat: ChatRequest | None = None  # in place of a text, as vLLM has it
     add_special: bool = False  # the start token, where the model wants one
     parse_special: bool = True  # whether texts of control tokens stand for those
     with_pieces: bool = False
 
-    def answer(self, runtime: Runtime) -> bytes:
-        """Write the answer, a part at a time: in one call no other thread would run."""
-        tokens = self._tokens(runtime)
+    @model_validator(mode="before")
+    @classmethod
+    def of_chat(cls, body: object) -> object:
+        return {"chat": body} if isinstance(body, dict) and body.get("messages") else body
+
+    def answer(self, runtime: Runtime, prompt: Sequence[int] | None = None) -> bytes:
+        """Write the tokens of a prompt, or of the text, a part at a time.
+
+        In one call no other thread would run.
+        """
+        tokens = self._tokens(runtime) if prompt is None else prompt
         parts = []
         for at in range(0, len(tokens), TOKENS_PER_PART):
             check_patience()
-            part = tokens[at : at + TOKENS_PER_PART]
+            part = list(tokens[at : at + TOKENS_PER_PART])
             entries: Sequence[object] = part
             if self.with_pieces:
                 entries = [{"id": token, "piece": piece(runtime, token)} for token in part]
             parts.append(json.dumps(entries)[1:-1])
-        return f'{{"tokens": [{", ".join(parts)}]}}'.encode()
+        size = f'"count": {len(tokens)}, "max_model_len": {runtime.context}'  # vLLM's
+        return f'{{"tokens": [{", ".join(parts)}], {size}}}'.encode()
 
     def _tokens(self, runtime: Runtime) -> list[int]:
         content = self.content or self.prompt
@@ -67,7 +78,8 @@ class DetokenizeRequest(RequestPart):
     def answer(self, runtime: Runtime) -> bytes:
         checked(runtime, self.tokens)
         text = b"".join(spelled(runtime.tokenizer, token) for token in self.tokens)
-        return json.dumps({"content": text.decode("utf-8", "replace")}).encode()
+        content = text.decode("utf-8", "replace")
+        return json.dumps({"content": content, "prompt": content}).encode()  # the latter is vLLM's
 
 
 def checked(runtime: Runtime, tokens: list[int]) -> list[int]:
