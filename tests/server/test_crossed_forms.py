@@ -142,3 +142,18 @@ def test_a_conversation_is_tokenised_as_its_model_reads_it(server):
     assert (found["count"], found["max_model_len"]) == (len(found["tokens"]), 8192)
     back = server.client.post("/detokenize", json={"tokens": found["tokens"]}).json()
     assert back == {"content": prompt, "prompt": prompt}
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_message_may_have_tools_of_a_chat(server, flat):
+    server.replies["hi"] = (
+        '<tool_call>\n{"name": "read_file", "arguments": {"path": "x"}}\n</tool_call>'
+    )
+    function = {"name": "read_file", "description": "Read.", "parameters": OBJECT}
+    tool = {"type": "function", **(function if flat else {"function": function})}
+    body = {"max_tokens": 90, "messages": [HI], "tools": [tool], "temperature": 0}
+    answer = server.client.post("/v1/messages", json=body)
+    assert "x-localspec-ignored" not in answer.headers
+    [use] = answer.json()["content"]
+    assert (use["name"], use["input"]) == ("read_file", {"path": "x"})
+    del server.replies["hi"]

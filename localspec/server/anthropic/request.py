@@ -49,7 +49,16 @@ class AnthropicTool(RequestPart):
         return {"type": "function", "function": function}
 
 
-ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom")]
+def of_function(tool: object) -> object:
+    """Read a function as chats of OpenAI have it."""
+    if not isinstance(tool, dict) or tool.get("type") != "function":
+        return tool
+    function = tool["function"] if isinstance(tool.get("function"), dict) else tool
+    fields = {name: value for name, value in function.items() if name != "parameters"}
+    return {**fields, "type": "custom", "input_schema": function.get("parameters")}
+
+
+ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom"), BeforeValidator(of_function)]
 
 
 class AnthropicToolChoice(RequestPart):
