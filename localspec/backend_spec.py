@@ -112,10 +112,10 @@ class Finding:
 
 
 def files_of(path: Path) -> Sequence[Path]:
-    """List a file, or all files of a folder."""
+    """List a file, or the files of a folder; those in folders below are none of a model."""
     if not path.is_dir():
         return [path]
-    return sorted(file for file in path.rglob("*") if file.is_file())
+    return sorted(file for file in path.glob("*") if file.is_file())
 
 
 def nothing(_: Sequence[str]) -> Iterable[Finding]:

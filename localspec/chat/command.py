@@ -25,7 +25,7 @@ from localspec.commands.options.loading import LOADING
 from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.models.sources import place
+from localspec.models.sources import is_there, place
 from localspec.runtime.loading import Loading
 from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
@@ -174,13 +174,13 @@ def sampled(chosen: frozenset[str]) -> frozenset[str]:
 
 def is_question(text: str) -> bool:
     """Return whether a lone argument cannot be a model, and so is a question."""
-    return any(character.isspace() for character in text) and not place(text).exists()
+    return any(character.isspace() for character in text) and not is_there(place(text))
 
 
 def resolve_path(name: str) -> str:
     """Resolve a path, so that it means the same from other directories; return a name as it is."""
     path = place(name)
-    return str(path.absolute()) if name and path.exists() else name
+    return str(path.absolute()) if name and is_there(path) else name
 
 
 def model_to_open(

@@ -20,6 +20,7 @@ from localspec.system.rebirth import Lives, lives, one_life
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, and within quotas and limits
+REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)  # a file, by the system
 
 
 def main() -> None:
@@ -65,12 +66,15 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         standard_streams.discard_output()
         return FAILED
     except OSError as error:
-        if error.errno not in NO_ROOM:
-            keep_defect(error)
+        keep_defect(error)
+        if error.errno in NO_ROOM:
+            standard_streams.discard_output()
+            place = error.filename or "a file, or the output,"
+            click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
+        elif error.errno in REFUSED and error.filename:
+            click.echo(f"localspec: {error.strerror}: {error.filename}", err=True)
+        else:
             raise
-        standard_streams.discard_output()
-        place = error.filename or "the output"
-        click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
         return FAILED
     except Exception as error:
         keep_defect(error)

@@ -10,7 +10,7 @@ from localspec.models import store, trained
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
 from localspec.models.entry import Entry, Offer
-from localspec.models.sources import LocalFiles, Package, as_hub_source, place, source
+from localspec.models.sources import LocalFiles, Package, as_hub_source, is_there, place, source
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
 
 def _located(name_or_path: str, backend: str) -> ModelFiles:
     path = place(name_or_path)
-    if path.exists():
+    if is_there(path):
         return ModelFiles(taker(path, backend), path)
     engines = tuple(specs()) if backend == AUTO else (backend,)
     if pulled := _preferred(name_or_path, engines):

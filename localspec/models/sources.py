@@ -112,6 +112,14 @@ def place(text: str | Path) -> Path:
         raise UsageError(f"{str(text)!r} names a home that is not here") from None
 
 
+def is_there(path: Path) -> bool:
+    """Whether something has this path; a text may be too long for one, as a question is."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def inside(file: str, text: str) -> None:
     """Refuse a file outside of its repository or package."""
     path = PurePosixPath(file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
     """Compute a key of weights and circumstances."""
     digest = hashlib.sha256("\n".join(circumstances).encode())
     for model in models:
-        for file in sorted(model.rglob("*")) if model.is_dir() else [model]:
+        for file in sorted(model.glob("*")) if model.is_dir() else [model]:
             if file.is_file():
                 _add(digest, file)
     return digest.hexdigest()[:32]
@@ -45,7 +46,7 @@ def changed(before: Iterable[str], now: Iterable[str]) -> str:
 
 
 def _add(digest: hashlib._Hash, file: Path) -> None:
-    with file.open("rb") as data:
+    with suppress(OSError), file.open("rb") as data:  # the engine says why it cannot be read
         size = data.seek(0, os.SEEK_END)
         digest.update(os.fsencode(f"{file.name} {size}\n"))
         for start in {0, max(size - END_BYTES, 0)}:

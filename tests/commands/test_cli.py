@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from localspec.chat.command import is_question
 from localspec.cli import commands, run
 from tests import engines
 from tests.tiny_vision import picture
@@ -218,6 +219,32 @@ def test_a_files_name_need_not_be_utf_8(model, capsys, tmp_path):
     shutil.copy(model, place)
     assert ask([str(place), WORDS, "--max-tokens", "2"]) == 0
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["generate", "x" * 300, "hi"], ["rm", "x" * 300]])
+def test_a_text_that_is_too_long_for_a_path_is_an_unknown_name(capsys, command):
+    assert run(command) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_long_question_is_no_path_either():
+    assert is_question("What is this? " * 40)
+
+
+def test_a_folder_that_is_no_model_is_not_searched(model, capsys, tmp_path):
+    """`generate /` read the ends of every file of the disk before it said so."""
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    (deep / "loop.safetensors").symlink_to(f"{'x' * 300}")  # which no stat can follow
+    (tmp_path / "mounts").symlink_to("/proc/self/mounts")  # where there is one, it cannot seek
+    assert run(["generate", str(tmp_path), "hi"]) == 1
+    assert "has no config.json" in capsys.readouterr().err
+
+
+def test_a_place_that_the_system_refuses_is_told_in_a_line(model, capsys):
+    assert run(["make-draft", model, "--skip-layers", "1", "--out", "x" * 252]) == 1
+    assert capsys.readouterr().err == f"localspec: File name too long: {'x' * 252}.part\n"
 
 
 def test_what_comes_through_a_pipe_is_one_question_and_only_its_answer_comes_out(model):

@@ -38,7 +38,7 @@ def test_no_file_gets_the_number_of_a_closed_stream():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
 def test_a_full_disk_under_the_output_is_told_in_a_line():
     done = in_shell("> /dev/full", "config")
-    line = b"localspec: the output cannot be written: No space left on device\n"
+    line = b"localspec: a file, or the output, cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, line)
 
 
