@@ -59,7 +59,7 @@ before = process.memory_info().rss
 model = engine.load(path, options)
 width = options.batch
 for slot in range(options.slots):
-    tokens = np.arange(width, dtype=np.int32) + 300
+    tokens = (np.arange(width, dtype=np.int32) + 300) % model.vocabulary
     model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
     if model.sight:
         for piece in model.sight.pieces(Medium("image", picture(slot, 448, 448))):
@@ -114,7 +114,9 @@ def measured(case: MemoryCase) -> dict[str, int]:
     changed = {name: value for name, value in asdict(case.options).items() if value}
     options = json.dumps(changed, default=str)
     command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{case} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     figures: dict[str, int] = json.loads(done.stdout)
     return figures
 
