@@ -44,8 +44,10 @@ def tune(context: click.Context, model: str) -> None:
         engine_options = with_long_drafts(request, examined.target)
         resolved = resolve_pair(examined, engine_options, request.limits, insists=True)
     with load_models(resolved, insists=True) as loaded:
-        if (room := loaded.pair.target.context) < MIN_CONTEXT:
-            raise UsageError(f"--context is {room}; to measure takes at least {MIN_CONTEXT} tokens")
+        if (tokens := loaded.pair.target.context) < MIN_CONTEXT:
+            raise UsageError(
+                f"--context is {tokens}; to measure takes at least {MIN_CONTEXT} tokens"
+            )
         key = kept_calibrations.key_of(loaded)
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
     for line in lines(calibration):
