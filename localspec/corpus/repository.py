@@ -23,7 +23,8 @@ def begins_at(folder: str) -> bool:
 
 def is_within(folder: Path) -> bool:
     """Return whether a folder lies in a repository."""
-    return any(begins_at(os.fspath(parent)) for parent in (folder, *folder.parents))
+    whole = folder.absolute()
+    return any(begins_at(os.fspath(parent)) for parent in (whole, *whole.parents))
 
 
 def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
@@ -47,8 +48,9 @@ def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
             process.kill()
     if output is None or process.returncode:
         return None
-    names = filter(None, output.split(b"\0"))
-    return frozenset(os.path.normpath(os.path.join(folder, os.fsdecode(name))) for name in names)
+    names = [os.fsdecode(name).split("/") for name in output.split(b"\0")[:-1]]
+    here = ("", ".")  # behind the name of a folder, and the folder itself
+    return frozenset(os.path.join(folder, *(p for p in name if p not in here)) for name in names)
 
 
 def output_of(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:

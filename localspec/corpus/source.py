@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,8 +25,7 @@ class SourceFacts:
     tokens: int
     index_bytes: int
     is_current: bool
-    left_out: Mapping[str, int]
-    fault: str
+    fault: str  # what is amiss, or was left out
 
     def __str__(self) -> str:
         going_on = "" if self.is_current else ", being brought up to date"
@@ -77,6 +75,5 @@ class Source:
             tokens=sum(segment.size for segment in segments),
             index_bytes=sum(segment.bytes for segment in segments),
             is_current=self.is_current,
-            left_out=dict(self.listing.left_out),
             fault=self.fault,
         )

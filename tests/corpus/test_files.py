@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,16 @@ def test_a_folder_that_is_named_is_read_though_its_repository_ignores_it(tmp_pat
     written(tmp_path, ".gitignore", text="made\n")
     git(tmp_path, "init")
     assert named(tmp_path / "made") == (["a.py"], {})
+
+
+def test_a_folder_may_be_named_from_where_one_is(tmp_path, monkeypatch):
+    written(tmp_path, "own/a.py", "own/b.log", "own/made/c")
+    written(tmp_path, ".gitignore", text="*.log\nmade\n")
+    git(tmp_path, "init")
+    monkeypatch.chdir(tmp_path)
+    assert named(Path("own")) == (["a.py"], {})
+    monkeypatch.chdir(tmp_path / "own")
+    assert named(Path()) == (["a.py"], {})
 
 
 def test_where_git_has_no_answer_needless_folders_are_left_out_and_that_is_told(tmp_path):
