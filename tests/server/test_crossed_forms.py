@@ -49,15 +49,13 @@ def test_a_message_of_a_result_alone_leaves_no_empty_message(server):
 
 
 def test_a_chat_of_items_has_their_limit_and_their_form(server):
-    server.replies["hi"] = '{"path": "x"}'
-    form = {"type": "json_schema", "name": "it", "schema": OBJECT}
-    body = {"input": [ASKED], "text": {"format": form}, "temperature": 0}
-    answer = server.client.post(CHAT, json=body)
+    schema = {"type": "object", "properties": {"n": {"const": 7}}, "required": ["n"]}
+    form = {"type": "json_schema", "name": "it", "schema": schema | {"additionalProperties": False}}
+    answer = server.client.post(CHAT, json={"input": [ASKED], "text": {"format": form}})
     assert "x-localspec-ignored" not in answer.headers
-    assert answer.json()["choices"][0]["message"]["content"] == '{"path": "x"}'
+    assert answer.json()["choices"][0]["message"]["content"] == '{"n": 7}'
     short = server.client.post(CHAT, json={"input": "hi", "max_output_tokens": 3}).json()
     assert short["usage"]["completion_tokens"] == 3
-    del server.replies["hi"]
 
 
 @pytest.mark.parametrize("limit", ["max_output_tokens", "max_completion_tokens", "max_tokens"])
