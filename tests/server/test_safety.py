@@ -180,6 +180,7 @@ def test_a_body_that_is_no_request_is_refused(server, body):
         (["--host", "0.0.0.0"], "any client that reaches 0.0.0.0 could use this server"),
         (["--host", "::"], "any client that reaches :: could use this server"),
         (["--api-key", "two words\n"], "an API key is of visible ASCII letters"),
+        (["--api-key", ""], "an API key is empty"),
         (["--host", "203.0.113.7", "--insecure"], "cannot be had"),
     ],
 )
