@@ -73,7 +73,7 @@ def files(root: Path, left_out: Counter[str]) -> Iterator[tuple[str, os.stat_res
             paths = repository.ignored(folder)
             if paths is None:
                 left_out["repositories of which git does not tell what it ignores"] += 1
-            elif folder not in paths:
+            elif os.path.join(folder, os.curdir) not in paths:
                 needless = frozenset()
                 ignored |= paths
         for entry in entries(folder, left_out):

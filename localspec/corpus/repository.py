@@ -30,7 +30,7 @@ def is_within(folder: Path) -> bool:
 def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
     """Ask git for the paths in a folder that it ignores; None if it has no answer.
 
-    Of folders that are ignored whole, it names the folder alone.
+    Of a folder that is ignored whole it names the folder alone, which is "." if it is this one.
     """
     # Its own variables may name another repository.
     environment = {name: text for name, text in os.environ.items() if name[:4] != "GIT_"}
@@ -48,9 +48,8 @@ def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
             process.kill()
     if output is None or process.returncode:
         return None
-    names = [os.fsdecode(name).split("/") for name in output.split(b"\0")[:-1]]
-    here = ("", ".")  # behind the name of a folder, and the folder itself
-    return frozenset(os.path.join(folder, *(p for p in name if p not in here)) for name in names)
+    names = map(os.fsdecode, output.split(b"\0")[:-1])
+    return frozenset(os.path.join(folder, os.path.normpath(name)) for name in names)
 
 
 def output_of(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:

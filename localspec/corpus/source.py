@@ -59,7 +59,7 @@ class Source:
         """End a look, and log what is amiss if that is new."""
         self.is_current = True
         if not fault and self.listing.left_out:
-            counts = (f"{what}: {count:,}" for what, count in self.listing.left_out.items())
+            counts = (f"{kind}: {count:,}" for kind, count in self.listing.left_out.items())
             fault = f"is not read whole ({', '.join(counts)})"
         if fault and fault != self.fault:
             LOG.warning("%s %s", self.root, fault)
