@@ -16,6 +16,7 @@ from localspec.runtime.message_media import file_data
 
 LARGEST = 4 << 20  # bytes of a text
 MENTION = re.compile(r"(?<!\S)@(\"[^\"]+\"|\S+)")
+PATHLIKE = re.compile(r"^(\.{0,2}|~)[/\\]|\.\w{1,4}$")  # begins or ends as one, unlike @somebody
 MARKS = ".,;:!?)'\""  # that may follow a path in a sentence
 # A path as terminals paste it where a file is dropped: in quotes, with backslashes, as an address.
 START = r"(?:file://|~?[/\\]|[A-Za-z]:[/\\])"
@@ -82,6 +83,13 @@ def quoted(path: str, text: str) -> str:
 def mentioned(question: str) -> list[str]:
     """List the paths of existing files that a question names as @path."""
     return list(dict.fromkeys(_named(question)))
+
+
+def missing(question: str) -> list[str]:
+    """List what a question names as @path and looks like one, and where no file is."""
+    mentions = (mention.rstrip(MARKS).strip('"') for mention in MENTION.findall(question))
+    alike = (path for path in mentions if PATHLIKE.search(path) and not _is_there(path))
+    return [path for path in dict.fromkeys(alike) if path not in mentioned(question)]
 
 
 def pasted_pictures(question: str) -> list[str]:

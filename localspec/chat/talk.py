@@ -94,6 +94,8 @@ class Talk:
         for path in self._named(question):
             self.attach(path, asked)
             self.screen.faint(f"with {path}")
+        for path in files.missing(question):
+            self.screen.faint(f"there is no file {path}: the question has only its name")
         before = self.session.before() if self.editing else self.session
         heard = self._answer(asked, before)
         if heard.anything:

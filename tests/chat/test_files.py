@@ -33,6 +33,18 @@ def test_a_question_names_files_that_are_there(here, question, paths):
 
 
 @pytest.mark.parametrize(
+    ("question", "paths"),
+    [
+        ("@note.txt and @notes.txt?", ["note.txt"]),
+        ('(in @"two word.txt"), @./src, @/none/x!', ["two word.txt", "./src", "/none/x"]),
+        ("@somebody. @angular/core me@note.txt @" + "long" * 2000, []),
+    ],
+)
+def test_a_question_that_names_a_file_wrongly_is_told(here, question, paths):
+    assert files.missing(question) == paths
+
+
+@pytest.mark.parametrize(
     ("path", "why"),
     [
         ("none.txt", "is not there"),

@@ -192,6 +192,13 @@ def test_the_first_answer_stays_if_there_is_no_other(how, end):
     assert talk.speaker.heard == [["hi"]] * 3
 
 
+def test_a_file_that_is_not_there_is_told_beside_those_that_are(home):
+    (home / "a.txt").write_text("a")
+    talk = talk_with([Piece("ho"), STOP])
+    heed(talk, "see @a.txt and @b.txt")
+    assert "with a.txt\nthere is no file b.txt: the question has only its name\n" in shown(talk)
+
+
 def test_an_edited_question_takes_the_place_of_the_last_with_its_files(home):
     (home / "a.txt").write_text("a")
     (home / "b.txt").write_text("b")
