@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
+from filelock import FileLock
 
 from localspec.commands.options.declare import TEXT, option, options, read, required
 from localspec.errors import UsageError
@@ -46,13 +48,19 @@ def add(context: click.Context, name: str) -> None:
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
     place = catalogue.own()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_suffix(".lock")):  # or one of two at once would be lost
+        append(place, name, toml_entry(name, options))
+    click.echo(f"{name} is in {place}")
+
+
+def append(place: Path, name: str, entry: str) -> None:
+    """Add an entry to a catalogue; refuse one by which the catalogue could not be read."""
     before = place.read_text(encoding="utf-8") if place.exists() else ""
     if name in (catalogue_file.parse(place, before) if before else {}):
         raise UsageError(f"{place} has {name} already: edit it there")
-    text = before + toml_entry(name, options)
-    catalogue.with_builtin(catalogue_file.parse(place, text))
-    write(place, text)
-    click.echo(f"{name} is in {place}")
+    catalogue.with_builtin(catalogue_file.parse(place, before + entry))
+    write(place, before + entry)
 
 
 def toml_entry(name: str, options: AddOptions) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from localspec.cli import run
 from localspec.commands import models
 from localspec.commands.model_names import name_or_path
 from localspec.errors import HubUnreachable
-from localspec.models import catalogue, store
+from localspec.models import catalogue, catalogue_file, store
 from localspec.models import engines as engines_by_name
 from localspec.models.locate import locate
 from localspec.models.store import File, PulledPair, StoredModel
@@ -282,6 +284,19 @@ def test_nothing_is_added_that_would_stop_later_commands(capsys, arguments, faul
     assert run(["add", "own", "--target", str(engines.tiny("llama")), *arguments]) == 2
     assert fault in capsys.readouterr().err
     assert catalogue.own().read_text() == before
+
+
+def test_two_that_add_at_once_wait_for_each_other(tmp_path):
+    arguments = ["add", "own", "--target", str(engines.tiny("llama"))]
+    adding = threading.Thread(target=run, args=[arguments])
+    with FileLock(catalogue.own().with_suffix(".lock")):
+        adding.start()
+        adding.join(0.5)
+        assert adding.is_alive()
+        before = catalogue.own().read_text()
+        catalogue.own().write_text(before.replace("[large", "[other"))
+    adding.join()
+    assert {"own", "other"} <= set(catalogue_file.names(catalogue.own()))
 
 
 def test_an_entry_is_described_in_several_lines(capsys):
