@@ -112,10 +112,11 @@ class Finding:
 
 
 def files_of(path: Path) -> Sequence[Path]:
-    """List a file, or the files of a folder; those in folders below are none of a model."""
+    """List a file, or the files of a folder: of a model's, those in folders below it, too."""
     if not path.is_dir():
         return [path]
-    return sorted(file for file in path.glob("*") if file.is_file())
+    files = path.rglob("*") if (path / "config.json").exists() else path.glob("*")
+    return sorted(file for file in files if file.is_file())
 
 
 def nothing(_: Sequence[str]) -> Iterable[Finding]:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from localspec.backend_spec import files_of
+
 END_BYTES = 1 << 20  # bytes from either end of a file by which it is recognised
 
 
@@ -23,9 +25,8 @@ def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
     """Compute a key of weights and circumstances."""
     digest = hashlib.sha256("\n".join(circumstances).encode())
     for model in models:
-        for file in sorted(model.glob("*")) if model.is_dir() else [model]:
-            if file.is_file():
-                _add(digest, file)
+        for file in files_of(model):
+            _add(digest, file)
     return digest.hexdigest()[:32]
 
 

@@ -158,7 +158,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     assert next(told)[0] == 0
     code, out, _ = next(told)
     [row] = [row for row in rows(out) if row.startswith("polly ")]
-    assert row.startswith("polly as-given 954 MiB toy none fits, about ")
+    assert row == "polly as-given 0 MiB toy none your own file"
     code, out, err = next(told)
     assert (code, "polly is here: localspec chat polly" in out) == (0, True), err
     assert "polly as-given 1 MiB toy none here" in rows(next(told)[1])

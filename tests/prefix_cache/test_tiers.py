@@ -434,7 +434,7 @@ def test_the_projector_counts_wherever_it_lies(tmp_path, loaded):
 def test_every_part_of_the_weights_counts(tmp_path, loaded):
     parts = [tmp_path / f"model-0000{part}-of-00003.gguf" for part in (1, 2, 3)]
     (tmp_path / "sub").mkdir()
-    for path in (*parts, tmp_path / "sub" / "model.safetensors"):
+    for path in (*parts, tmp_path / "config.json", tmp_path / "sub" / "model.safetensors"):
         path.write_bytes(b"0")
     for first, last in ((parts[0], parts[2]), (tmp_path, tmp_path / "sub" / "model.safetensors")):
         before = at(loaded, first)

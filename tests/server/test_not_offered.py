@@ -37,9 +37,9 @@ def test_what_nobody_answers_here_says_what_to_do_instead(server, path):
     ],
 )
 def test_texts_and_tokens_become_tokens(server, body, tokens):
-    assert server.client.post("/tokenize", json=body).json() == {"tokens": tokens}
+    assert server.client.post("/tokenize", json=body).json()["tokens"] == tokens
     back = server.client.post("/detokenize", json={"tokens": tokens} if tokens else {})
-    assert back.json() == {"content": bytes(tokens).decode()}
+    assert back.json()["content"] == bytes(tokens).decode()
 
 
 def test_a_token_that_is_none_is_refused(server):
