@@ -165,6 +165,14 @@ WAYS = {
         },
         "You said: [red]",
     ),
+    "messages: parts of OpenAI": Way(
+        BLOCKS,
+        {
+            "max_tokens": 99,
+            "messages": [user({"type": "image_url", "image_url": URLS["red"]}, item("blue"))],
+        },
+        "You said: [red][blue]",
+    ),
     "messages: a document": Way(
         BLOCKS,
         {
