@@ -103,6 +103,35 @@ def test_plain_forwards_are_timed_in_a_row_and_wider_ones_in_turns():
     assert times == pytest.approx({**in_turns, 1: 0.01})
 
 
+class Calmer(Timed):
+    """A model whose machine does other work until its draft model runs."""
+
+    busy = True
+
+    def forward(self, rows):
+        self._clock.now += 3.0 if self.busy else 0.0
+        return super().forward(rows)
+
+
+class Later(Timed):
+    def __init__(self, clock, target):
+        super().__init__(clock, 0.001, 0.0001)
+        self._target = target
+
+    def forward(self, rows):
+        self._target.busy = False
+        return super().forward(rows)
+
+
+def test_a_machine_that_is_calmer_in_the_end_is_measured_once_more():
+    clock = Clock()
+    target = Calmer(clock, 0.01, 0.002)
+    draft = Later(clock, target)
+    found = calibrate(target, draft, 1.0, clock=clock)
+    assert found.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
+    assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
+
+
 class LateHead:
     """A head that has read the first tokens of its model, and reads the others each time."""
 
