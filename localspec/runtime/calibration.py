@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from localspec.backend import Head, Model, Roll, Row
-from localspec.costs import NO_ATTENTION, UNMEASURED, Attention, Costs
+from localspec.costs import NO_ATTENTION, UNMEASURED, Attention, Batch, Costs
 from localspec.decoding.scheduler import BLOCK
 from localspec.sampling.filters import best_of_rows
 from localspec.sampling.parameters import GREEDY
@@ -43,6 +43,8 @@ STEADY = 0.9  # of the time of fewer tokens, at least; less, and the machine was
 
 TEXT = """The mill stands where the two streams meet. In spring the wheel turns day and night, and
 def grind(sacks, hours): return [sack.weight / hours for sack in sacks if not sack.is_empty]"""
+
+ONE = Batch(1)
 
 Clock = Callable[[], float]
 Points = Mapping[int, float]
@@ -109,7 +111,7 @@ def calibrate(
     calibration = _calibrated(target, draft_model, seconds, sizes, clock)
     plain = CostProbe(target, clock).plain()
     target.truncate(0, 0)
-    if plain < CALMER * calibration.target[min(calibration.target)]:
+    if plain < CALMER * calibration.costs().at(ONE, 1):  # behind nothing, too
         return _calibrated(target, draft_model, seconds, sizes, clock)
     return calibration
 
