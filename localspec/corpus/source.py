@@ -17,7 +17,7 @@ LOG = logging.getLogger("localspec")
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What of a source is indexed, and what is not."""
+    """Describe what of a source is indexed, and what is not."""
 
     name: str
     files: int  # that the last look listed

@@ -110,23 +110,9 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         terms.page,
     )
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(host.tidy())
-        log.addHandler(lines)
-        try:
-            yield
-        finally:
-            log.removeHandler(lines)
-            tidying.cancel()
-            with suppress(asyncio.CancelledError):
-                await tidying
-            await host.close()
-            preparing.close()
-
     app = FastAPI(
         title="LocalSpec",
-        lifespan=lifespan,
+        lifespan=lambda _: lifespan(host, preparing, lines),
         docs_url="/docs" if terms.docs else None,
         redoc_url=None,
         openapi_url="/openapi.json" if terms.docs else None,
@@ -140,6 +126,24 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
     translate_errors(app)
     surround(app, terms)
     return app
+
+
+@asynccontextmanager
+async def lifespan(
+    host: ModelHost, preparing: Preparing, lines: RecentLines
+) -> AsyncIterator[None]:
+    """Keep models tidy and the newest lines of the log while the server runs; close all then."""
+    tidying = asyncio.create_task(host.tidy())
+    log.addHandler(lines)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        tidying.cancel()
+        with suppress(asyncio.CancelledError):
+            await tidying
+        await host.close()
+        preparing.close()
 
 
 def api_routers(handler: RequestHandler, store: ResponseStore) -> Iterator[APIRouter]:
