@@ -73,8 +73,20 @@ def answered(page, answers: int = 1) -> object:
     return page.locator(".message.assistant").last
 
 
+def expect(locator) -> object:
+    """Wait for what is said of an element: the page draws a moment after a click."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE_MS)
+    return expect(locator)
+
+
 def text_of(answer) -> str:
     return answer.locator(".text").inner_text()
+
+
+def expect_text(answer, text: str) -> None:
+    expect(answer.locator(".text")).to_have_text(text, use_inner_text=True)
 
 
 def setting(page, label: str, value: str) -> None:

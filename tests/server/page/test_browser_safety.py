@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from localspec.server.app import Terms
 from localspec.server.safety import Rules
-from tests.server.page.browser import ask, opened, text_of, wait_for
+from tests.server.page.browser import ask, expect, expect_text, opened, text_of, wait_for
 from tests.server.scripted import Server
 
 pytestmark = pytest.mark.long
@@ -42,10 +44,8 @@ def test_a_hostile_answer_is_text(browser, server, name, lens):
             page.click("#lens")
         answer = ask(page, name)
         assert page.evaluate("window.broken") is None
-        assert (
-            answer.locator("script, style, img, svg:not(.chart), iframe, [style*=fixed]").count()
-            == 0
-        )
+        dangerous = answer.locator("script, style, img, svg:not(.chart), iframe, [style*=fixed]")
+        expect(dangerous).to_have_count(0)
         links = answer.locator(".text a").evaluate_all("links => links.map(link => link.protocol)")
         assert set(links) <= {"https:"}
         assert all(url.startswith((server.address, "data:")) for url in asked), asked
@@ -72,7 +72,7 @@ def test_a_key_is_asked_for_and_goes_with_the_tab(browser):
             page.fill("#key-field", "a-key")
             page.press("#key-field", "Enter")
             wait_for(page, "document.querySelector('#model').value === 'scripted'")
-            assert text_of(ask(page, "here")) == "You said: here"
+            expect_text(ask(page, "here"), "You said: here")
             assert page.evaluate("JSON.stringify(localStorage)").find("a-key") < 0
             assert page.evaluate("sessionStorage.getItem('localspec.key')") == "a-key"
             other = page.context.new_page()
@@ -112,7 +112,6 @@ def test_an_answer_that_the_end_of_the_server_cuts_stays_and_is_asked_for_anew(b
         wait_for(page, "document.querySelector('#stop').hidden")
         answer = page.locator(".message.assistant").last
         assert text_of(answer).startswith("word")
-        told = answer.locator(".problem").inner_text()
-        assert "shutting down" in told or "connection" in told
+        expect(answer.locator(".problem")).to_have_text(re.compile("shutting down|connection"))
         answer.get_by_role("button", name="Retry").click()
         wait_for(page, "document.querySelector('#messages').innerText.includes('does not answer')")

@@ -17,7 +17,7 @@ from localspec.server.app import Terms
 from localspec.server.offers import ServedOffer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
 from tests.server.library import ScriptedLibrary
-from tests.server.page.browser import ask, opened, wait_for
+from tests.server.page.browser import ask, expect, opened, wait_for
 from tests.server.scripted import Server
 from tests.server.test_load import until
 
@@ -49,11 +49,11 @@ def test_the_machine_shows_acceptance_slots_and_the_log(page):
     ask(page, "lens")
     page.keyboard.press("Alt+.")
     page.wait_for_selector("#positions:not([hidden])")
-    assert "suffix" in page.locator("#positions").inner_text()
-    assert page.locator("#slots tbody tr").count() == 8
-    assert "drafted" in page.locator("#figure-drafted").inner_text()
-    assert "is not loaded, or was loaded without a plan" in page.locator("#plan").inner_text()
-    assert page.locator("#bench-start").is_disabled()
+    expect(page.locator("#positions")).to_contain_text("suffix")
+    expect(page.locator("#slots tbody tr")).to_have_count(8)
+    expect(page.locator("#figure-drafted")).to_contain_text("drafted")
+    expect(page.locator("#plan")).to_contain_text("is not loaded, or was loaded without a plan")
+    expect(page.locator("#bench-start")).to_be_disabled()
     wait_for(page, "document.querySelector('#resident').textContent.includes('iB')")
 
 
@@ -123,8 +123,8 @@ def test_who_may_not_manage_sees_why(browser):
     try:
         with opened(browser, made.address) as page:
             page.click("nav a[href='#/models']")
-            assert "--manage yes" in page.locator("#library-note").inner_text()
-            assert page.locator("#pull").is_hidden()
+            expect(page.locator("#library-note")).to_contain_text("--manage yes")
+            expect(page.locator("#pull")).to_be_hidden()
             page.click("nav a[href='#/machine']")
             wait_for(page, "document.querySelector('#log').textContent.includes('--manage yes')")
             assert page.problems == []
