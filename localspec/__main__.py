@@ -1,5 +1,19 @@
-"""`python -m localspec` is the command."""
+"""The command, also as `python -m localspec`."""
 
-from localspec.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it without a traceback, also while modules are imported."""
+    try:
+        from localspec import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ from localspec.cli.table import SECTIONS, ListedCommand
 LISTED: dict[str, ListedCommand] = {
     command.name: command for row in SECTIONS.values() for command in row
 }
+HIDDEN = frozenset(command.name for command in LISTED.values() if not command.about)
 ALIASES = {alias: command.name for command in LISTED.values() for alias in command.aliases}
 
 
@@ -35,10 +36,11 @@ class LazyCommands(MutableMapping[str, click.Command]):
         return name in LISTED or name in self._imported
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**LISTED, **self._imported})
+        """Leave out what other commands run."""
+        return (name for name in LISTED | self._imported if name not in HIDDEN)
 
     def __len__(self) -> int:
-        return len({**LISTED, **self._imported})
+        return sum(1 for _ in self)
 
     def __setitem__(self, name: str, command: click.Command) -> None:
         self._imported[name] = command

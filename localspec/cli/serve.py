@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import click
 
 from localspec.commands.model_names import name_or_path
-from localspec.commands.options.declare import arguments, options, read
+from localspec.commands.options.declare import arguments, options, read, typed_names
 from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.sections import SectionedCommand
+from localspec.errors import UsageError
 from localspec.server.options import ServingOptions
 
 
@@ -26,6 +27,9 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
     """
     from localspec.server.command import serve as answer  # a web server takes its time to import
 
+    serving, aside = read(context, ServingOptions), {"host", "port"} & typed_names(context)
+    if serving.unix is not None and aside:
+        raise UsageError(f"a unix socket has no --{min(aside)}: leave it, or --unix, away")
     loading, options = read_loading(context), read(context, LoadingOptions)
     as_typed = arguments(context, LoadingOptions)
-    answer(read(context, ServingOptions), loading, options.draft, names, as_typed)
+    answer(serving, loading, options.draft, names, as_typed)

@@ -18,13 +18,11 @@ from localspec.commands.configuration import (
     Configuration,
     by_name,
     read,
-    unknown,
     variable,
     variables,
 )
 from localspec.commands.options.declare import flag, options
 from localspec.commands.options.declare import read as read_options
-from localspec.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,8 @@ def config(context: click.Context, command: str) -> None:
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     commands = root.command.commands
-    if command and command not in commands:
-        raise UsageError(unknown("command", command, commands))
+    if command:  # also by another name
+        command = root.command.resolve_command(root, [command])[0] or ""
     file = read(root.params["config"])
     tables = {
         name: list(shown_options(name, file, root, whole=bool(command)))

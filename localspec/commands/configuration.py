@@ -62,11 +62,14 @@ class Configuration:
     def _table(
         self, name: str, table: Mapping[str, object], command: click.Command
     ) -> dict[str, Value]:
-        options = by_name(command)
-        return {
-            self._parameter(name, key, options): self._value(name, key, value, options)
-            for key, value in table.items()
-        }
+        options, values = by_name(command), dict[str, Value]()
+        for key, value in table.items():
+            parameter = self._parameter(name, key, options)
+            if parameter in values:
+                option = key.replace("_", "-")
+                raise UsageError(f"{self.where(name, key)}: {option} is there twice: keep one")
+            values[parameter] = self._value(name, key, value, options)
+        return values
 
     def _parameter(self, table: str, key: str, options: Mapping[str, click.Option]) -> str:
         option = options.get(key.replace("_", "-"))

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from localspec.adapter import AdaptedModel
+from localspec.adapter import AdaptedModel, adapters_of
 from localspec.backend import Model, RestingModel
 from localspec.costs import Costs
 from localspec.decoding.adapter_turns import AdapterTurns
@@ -93,7 +93,8 @@ class Engine:
         parts: EngineParts = NO_PARTS,
     ) -> None:
         self.target = target
-        self._adapted = target if isinstance(target, AdaptedModel) and target.adapters else None
+        self._adapters = adapters_of(target)
+        self._adapted = target if isinstance(target, AdaptedModel) and self._adapters else None
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
@@ -114,10 +115,12 @@ class Engine:
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; return the job to `add`."""
         request.check(self.target, prompt, settings)
+        scales = request.scales(self._adapters, settings)
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
         text, parts = request.text_of(prompt, settings), self._sampler_parts(settings)
         sampler = Sampler(settings.sampling, seed, text, parts)
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
+        generation.adapters = scales
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
     def _sampler_parts(self, settings: Settings) -> SamplerParts:

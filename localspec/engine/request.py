@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from localspec.adapter import Scales, adapters_of, require_adapters, scales_of, usual_scales
+from localspec.adapter import Adapter, Scales, require_adapters, scales_of, usual_scales
 from localspec.backend import Model
 from localspec.decoding.generation import Ending, Generation
 from localspec.engine.settings import Settings
@@ -33,7 +33,6 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
         )
     if settings.depth is not None and settings.depth > model.tentative:
         raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
-    require_adapters(adapters_of(model), scales(model, settings))
 
 
 def places(prompt: Tokens, settings: Settings) -> tuple[Stretch, ...]:
@@ -46,11 +45,13 @@ def text_of(prompt: Tokens, settings: Settings) -> Tokens:
     return without_media(prompt) if settings.media else prompt
 
 
-def scales(model: Model, settings: Settings) -> Scales:
-    """Return the scales of the model's adapters for a reply."""
+def scales(adapters: Sequence[Adapter], settings: Settings) -> Scales:
+    """Return the scales of the model's adapters for a reply; refuse those of others."""
     if settings.adapters is None:
-        return usual_scales(adapters_of(model))
-    return scales_of(settings.adapters)
+        return usual_scales(adapters)
+    chosen = scales_of(settings.adapters)
+    require_adapters(adapters, chosen)
+    return chosen
 
 
 def ends(model: Model, settings: Settings) -> frozenset[int]:
@@ -88,7 +89,6 @@ def generation(
         depth=depth if settings.depth is None else settings.depth,
         hints=Hints(prediction, forced, settings.proposers, seen),
         reports=settings.logprobs is not None and settings.sampled_logprobs,
-        adapters=scales(model, settings),
         media=media,
     )
 

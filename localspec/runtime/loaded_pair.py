@@ -138,7 +138,8 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
         if own >= others:
             yield (
                 f"the draft model reads {own // MEGABYTE:,} MB for a token, and the model "
-                f"{others // MEGABYTE:,} MB: such drafts cannot pay here; leave --draft away"
+                f"{others // MEGABYTE:,} MB: such drafts cannot pay here; "
+                "--proposer suffix does without"
             )
 
 

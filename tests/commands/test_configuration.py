@@ -86,6 +86,23 @@ def test_what_is_shown_can_be_put_into_the_file(file, capsys):
     ]
 
 
+def test_a_command_goes_by_all_of_its_names_and_none_is_named_that_is_hidden(file, capsys):
+    file.write_text("")
+    assert run(["config", "run"]) == 0
+    assert "\n[chat]\n" in capsys.readouterr().out
+    file.write_text("[xyzzy]\n")
+    assert run(["list"]) == 2
+    said = capsys.readouterr().err
+    assert "there are add" in said
+    assert "join-group" not in said
+
+
+def test_an_option_that_the_file_writes_in_two_ways_is_refused(file, capsys):
+    file.write_text("[chat]\nmax-tokens = 3\nmax_tokens = 4\n")
+    assert run(["chat"]) == 2
+    assert "[chat]: max-tokens is there twice: keep one" in capsys.readouterr().err
+
+
 def test_keys_are_not_shown(file, capsys, monkeypatch):
     file.write_text('[serve]\napi-key = ["from-file"]\n')
     monkeypatch.setenv("LOCALSPEC_CHAT_KEY", "from-environment")

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +15,19 @@ import pytest
 from localspec.cli import commands, run
 from localspec.cli.lazy_group import ALIASES, LISTED
 from localspec.commands.options import sections
+
+# A second finder of modules, which Ctrl-C meets as the command imports its own.
+INTERRUPTED = """
+import sys
+class Interrupt:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "localspec.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt)
+from localspec.__main__ import main
+main()
+"""
 
 # Packages that take long to import, and a part of LocalSpec that does.
 SLOW = {"numpy", "httpx", "fastapi", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
@@ -195,3 +210,12 @@ def test_defaults_are_shown_as_they_are_typed(capsys):
         assert f"[default: {shown}]" in out
     assert '""' not in out
     assert "[x>=1]" not in out
+
+
+def test_an_interrupt_while_modules_are_imported_ends_without_a_traceback():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["project"]["scripts"]["localspec"] == "localspec.__main__:main"

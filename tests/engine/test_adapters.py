@@ -160,6 +160,23 @@ def test_scales_that_cannot_be_are_refused_by_number(adapters, message):
         converse(Engine(Adapted(), Silent()), [Want([1], Settings(adapters=adapters))])
 
 
+def test_a_model_is_asked_once_for_its_adapters():
+    class Counted(Adapted):
+        looks = 0
+
+        @property
+        def adapters(self):
+            self.looks += 1
+            return Adapted.adapters
+
+    model = Counted()
+    engine = Engine(model, Silent())
+    looks = model.looks
+    for _ in range(3):
+        engine.prepare(tokens_of([1]), settings({0: 0.5}), lambda _: None)
+    assert model.looks == looks
+
+
 def test_a_model_without_adapters_refuses_scales_but_those_of_zero():
     plain = ScriptedModel(hashed_logits(1), LETTERS)
     replies(plain, Silent(), [Want([1], settings({3: 0.0}))])

@@ -53,7 +53,7 @@ def test_embeddings_count_where_they_are_the_output_as_well():
 def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():
     [found] = advice(draft=engines.tiny("llama", seed=3))
     assert "for a token, and the model" in found
-    assert found.endswith("such drafts cannot pay here; leave --draft away")
+    assert found.endswith("such drafts cannot pay here; --proposer suffix does without")
 
 
 def test_of_experts_only_the_active_ones_are_read_for_a_token():
