@@ -170,8 +170,9 @@ class Engine:
         generations = self._turns.choose(readable) if self._adapted else readable
         alone = len(generations) == len(readable)
         reading = [g for g in generations if g.reads]
-        longest = self._longest_draft(active, generations) if self._costs else None
-        turns = self._scheduler.plan(generations, self._allowance(reading), longest, alone=alone)
+        allowance = self._allowance(reading)
+        longest = self._longest_draft(active, generations, allowance) if self._costs else None
+        turns = self._scheduler.plan(generations, allowance, longest, alone=alone)
         if len(active) > 1:
             note_waiting(active, turns)
         read, before = prompts_read(turns) if reading else (0, 0.0)
@@ -214,20 +215,23 @@ class Engine:
         return self._pace.allowance(min(reading, key=left_to_read).cached)
 
     def _longest_draft(
-        self, active: Sequence[Generation], generations: Sequence[Generation]
+        self, active: Sequence[Generation], generations: Sequence[Generation], reading: int | None
     ) -> int:
         """Return how many tokens each reply may draft, where depths are open.
 
         All drafts together take no room that other texts have in a pool, and hold the round up no
-        longer than a piece of a prompt may.
+        longer than a piece of a prompt may. They fit into one batch, beside the tokens of prompts
+        that it may read or three quarters of it, so that no reply waits for the draft of another.
         """
         room = self.slots.room(sum(g.history.size for g in active))
         if len(active) == 1:
             return max(SHORT_DRAFT, room)
         replies = [g for g in generations if not g.reads]
         held = max((g.cached for g in replies), default=0)
-        most = min(room, self._pace.allowance(held))
-        return max(SHORT_DRAFT, most // max(len(replies), 1))
+        most, rows = min(room, self._pace.allowance(held)), max(len(replies), 1)
+        batch = self.target.batch
+        fits = max(batch - (reading or 0), batch // 4) // rows - 1
+        return max(min(max(SHORT_DRAFT, most // rows), fits), 0)
 
     @property
     def waits(self) -> bool:

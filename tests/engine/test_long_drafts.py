@@ -58,6 +58,26 @@ def test_where_depths_are_open_no_reply_waits_for_the_long_draft_of_another():
     assert max(max(of_round) for of_round in fast) > 100
 
 
+def test_long_drafts_fit_into_a_batch_together_and_leave_most_of_it_to_a_prompt():
+    """Drafts of 128 tokens for each of eight replies left room for three of them in a batch."""
+    model, proposer, length = ScriptedModel(hashed_logits(1)), Wordy(), 2000
+    model.batch, model.tentative = 514, 512
+    ticks = count(step=0.001)
+    engine = Engine(model, proposer, LONG, lambda: next(ticks), EngineParts(Costs()))
+    for at in [*range(7), length]:
+        prompt = tokens_of([at % 7] * (at + 9))
+        job = engine.prepare(prompt, Settings(ignore_end=True), lambda _: None)
+        engine.add(job)
+        while job.generation.reads:
+            engine.step()
+    for _ in range(20):
+        engine.step()
+    reading = [of_round for of_round in proposer.limits if of_round[1:] and min(of_round) == 0]
+    assert len(reading) <= length / (3 / 4 * model.batch - 7) + 1
+    assert {len(of_round) for of_round in (*reading, *proposer.limits[-20:])} == {8}
+    assert min(map(min, proposer.limits[-20:])) > 2 * SHORT_DRAFT
+
+
 def test_at_a_fixed_depth_drafts_are_as_long_as_alone():
     assert {max(of_round) for of_round in limits(3, 1.0, None)[:100]} == {LONG}
 
