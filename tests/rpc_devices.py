@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from localspec.errors import DeviceError
 from localspec_llamacpp.remote import require_answer
@@ -19,9 +20,19 @@ GB = 1 << 30
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """Find a free port below those that systems hand out, so that no other process gets it."""
+    while True:
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
+            return int(listener.getsockname()[1])
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """Hold a port at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 class RpcDevice:

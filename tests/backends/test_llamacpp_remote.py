@@ -12,7 +12,7 @@ from localspec.backend_spec import WORKERS
 from localspec.errors import DeviceError
 from localspec_llamacpp import remote
 from localspec_llamacpp.devices import places
-from tests.rpc_devices import free_port
+from tests.rpc_devices import closed_port
 
 SILENCE = None
 
@@ -44,8 +44,8 @@ def listening(answer: bytes | None):
 
 
 @pytest.fixture(autouse=True)
-def _little_patience(monkeypatch):
-    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.3)
+def _time_to_answer_on_a_busy_machine(monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 60.0)
 
 
 def refused(endpoint, monkeypatch) -> str:
@@ -61,7 +61,9 @@ def hello(major: int) -> bytes:
 
 
 def test_a_worker_that_is_not_there_is_an_error(monkeypatch):
-    told = refused(f"127.0.0.1:{free_port()}", monkeypatch)
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.3)
+    with closed_port() as port:
+        told = refused(f"127.0.0.1:{port}", monkeypatch)
     assert "start `localspec worker` there" in told
     assert "--workers" in told
 
@@ -78,6 +80,7 @@ def test_what_is_no_worker_is_refused(answer, monkeypatch):
 
 
 def test_a_worker_with_another_client_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.3)
     with listening(SILENCE) as endpoint:
         assert "serves another client" in refused(endpoint, monkeypatch)
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,9 +21,11 @@ from benchmarks.comparison.questions import body
 from benchmarks.comparison.sides import Side
 from benchmarks.comparison.task_sets import PeerPrompt
 from benchmarks.comparison.ties import gap, near_ties
-from benchmarks.serving.process import free_port, running
+from benchmarks.serving.process import running
 from tests import tiny
 from tests.bench.scripted_server import LEAD
+from tests.rpc_devices import free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = Path(__file__).with_name("scripted_server.py")
@@ -230,21 +231,14 @@ def listening(processes):
 @pytest.mark.skipif(os.name != "posix", reason="a script is no program there")
 def test_an_interrupt_ends_the_servers_that_were_started(peer):
     with peers(peer, "--per-category", "50", "--rounds", "50") as process:
-        children = waited_for(lambda: listening(psutil.Process(process.pid).children()), 2)
+        bench = psutil.Process(process.pid)
+        until(lambda: len(listening(bench.children())) == 2)
+        children = bench.children()
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "stopped; the servers have ended" in said
     assert not any(child.is_running() for child in children)
-
-
-def waited_for(look, count):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if len(found := look()) >= count:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"there are not {count}")
 
 
 def parted(stage, *sections):

@@ -20,10 +20,11 @@ from pathlib import Path
 from tests.chat.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 20.0  # seconds until something that has to come is taken for missing
+PATIENCE = 60.0  # seconds until something that has to come is taken for missing
 ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
 CTRL_C, CTRL_D = "\x03", "\x04"
 PROMPTED = "\x1b[6n"  # a terminal is asked for its cursor when somebody may type
+DRAWN = "\x1b[?25h"  # and its cursor is shown once the line is drawn
 BARE = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": "/nowhere"}
 
 
@@ -117,7 +118,11 @@ class Person:
 
     def prompted(self, since: int = 0) -> None:
         """Wait until one may type."""
-        self.wait("> " if self.dumb else PROMPTED, since=since)
+        if self.dumb:
+            self.wait("> ", since=since)
+        else:
+            self.wait(PROMPTED, since=since)
+            self.wait(DRAWN, since=self.raw.index(PROMPTED, since))
         self.settle()
 
     def _look(self, seconds: float) -> bool:
@@ -137,6 +142,13 @@ class Person:
         end = time.monotonic() + PATIENCE
         while text not in self.raw[since:]:
             assert time.monotonic() < end, f"no {text!r} in {self.raw[since:][-2000:]!r}"
+            self._look(0.05)
+
+    def shows(self, *endings: str) -> None:
+        """Wait until the last thing on the terminal is one of these."""
+        end = time.monotonic() + PATIENCE
+        while not self.text.endswith(endings):
+            assert time.monotonic() < end, f"not {endings!r} at the end of\n{self.text[-2000:]}"
             self._look(0.05)
 
     def settle(self, seconds: float = 0.02) -> None:

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import threading
-import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
@@ -32,6 +31,7 @@ from localspec.server.safety import Rules
 from localspec.testing import ScriptedModel
 from tests.server.scripted import TEMPLATE, Bytes, Server, script
 from tests.server.seeing import seeing, texts_and_pictures
+from tests.waiting import until
 
 THINKING = "{# <think> </think> #}" + TEMPLATE
 SAID = "Größe 😀 in the line of the line of the line\u2028and \x85 the \x0c line of it. "
@@ -243,16 +243,12 @@ def listeners() -> int:
     return sum(each.name == "localspec-attached" for each in threading.enumerate())
 
 
-def wait_for(claim) -> None:
-    end = time.monotonic() + 5
-    while not claim():
-        assert time.monotonic() < end, "it did not happen within five seconds"
-        time.sleep(0.005)
+ON_AND_ON = "on and on " * 500
 
 
 @pytest.fixture(scope="module")
 def slow():
-    made = Server({"go on": "on and on " * 500}, pause=0.01, slots=2)
+    made = Server({"go on": ON_AND_ON}, pause=0.01, slots=2)
     yield made
     made.close()
 
@@ -264,13 +260,13 @@ def test_who_stops_gets_what_was_said_and_frees_the_slot(slow):
     while len(pieces) < 5:
         pieces.append(answer.next(5.0))
     answer.cancel()
-    begun = time.monotonic()
     rest, ended = answered(answer)
-    assert time.monotonic() - begun < 0.5
     assert ended.finish == "cancelled"
     assert ended.figures.rounds == sum(each.round is not None for each in [*pieces, *rest])
-    assert text_of([*pieces, *rest]) in "on and on " * 500
-    wait_for(lambda: slow.idle and not listeners())
+    text = text_of([*pieces, *rest])
+    assert ON_AND_ON.startswith(text)
+    assert len(text) < len(ON_AND_ON)
+    until(lambda: slow.idle and not listeners())
 
 
 def test_fifty_answers_can_be_stopped_at_any_time_and_two_chats_go_on(slow):
@@ -282,14 +278,20 @@ def test_fifty_answers_can_be_stopped_at_any_time_and_two_chats_go_on(slow):
         answer.cancel()
         answer.cancel()
     assert text_of(answered(other)[0]) == "You said: Hello"
-    wait_for(lambda: slow.idle and not listeners())
+    until(lambda: slow.idle and not listeners())
     assert text_of(answered(here.ask([said("Hello")], PLAIN))[0]) == "You said: Hello"
 
 
 class Unseen:
-    """Shows nothing."""
+    """Shows nothing, and is interrupted when something comes."""
 
-    def add(self, piece) -> None: ...
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def add(self, piece) -> None:
+        self.pieces += 1
+        if self.pieces == 1:
+            signal.raise_signal(signal.SIGINT)
 
     def close(self) -> None: ...
 
@@ -299,12 +301,10 @@ class Unseen:
 
 def test_ctrl_c_stops_an_answer_of_a_server_in_the_middle(slow):
     speaker = AttachedServer(slow.address, "", usual).open("scripted")
-    main = threading.main_thread().ident
-    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
     heard = hear(speaker.ask([said("go on")], Settings()), Unseen())
     assert heard.ended.finish == "cancelled"
-    assert ("on and on " * 500).startswith(heard.text)
-    wait_for(lambda: slow.idle and not listeners())
+    assert ON_AND_ON.startswith(heard.text)
+    until(lambda: slow.idle and not listeners())
 
 
 # Servers that are not ours, or are broken.
@@ -351,7 +351,7 @@ class Raw:
 
     def _answer(self, line: socket.socket) -> None:
         with line, suppress(OSError):
-            line.settimeout(5)
+            line.settimeout(60)
             asked = b""
             while b"\r\n\r\n" not in asked and asked[:1] != TLS and (more := line.recv(1 << 16)):
                 asked += more
@@ -583,17 +583,20 @@ def test_a_server_that_never_answers_is_left_at_once():
     with raw(MODELS, None) as server:
         answer = AttachedServer(server.address, "", usual).open("other").ask([said("Hi")], PLAIN)
         assert answer.next(0.05) is None
-        wait_for(lambda: server.asked[-1].startswith(b"POST"))
+        until(lambda: server.asked[-1].startswith(b"POST"))
         answer.cancel()
         assert answer.next(5.0).finish == "cancelled"
-        wait_for(lambda: server.asked[-1] == b"left" and not listeners())
+        until(lambda: server.asked[-1] == b"left" and not listeners())
     with raw(None) as server:
         main = threading.main_thread().ident
-        threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
-        begun = time.monotonic()
+
+        def interrupt() -> None:
+            until(lambda: server.asked)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
             AttachedServer(server.address, "", usual)
-        assert time.monotonic() - begun < 2
 
 
 class Props:

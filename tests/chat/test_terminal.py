@@ -146,7 +146,7 @@ def test_whatever_is_interrupted_nothing_is_lost(someone, tmp_path):
     assert shown.endswith("question"), "what was not answered is on the line again"
     assert person.kept == []
     person.type(CTRL_C)  # empties the line, and does not leave
-    person.settle(0.1)
+    person.shows("\n>")
 
     shown = person.say("numbers", until="line 2", then=CTRL_C)
     assert " · stopped · /why" in shown
@@ -167,10 +167,9 @@ def test_whatever_is_interrupted_nothing_is_lost(someone, tmp_path):
         person.resize(columns, 30)
     person.type("typed ahead")
     person.prompted(since=before)
-    person.settle(0.1)
+    person.shows("> typed ahead")
     assert "typed ahead" not in person.raw[before:].partition(PROMPTED)[0]
     shown = person.text
-    assert shown.endswith("> typed ahead")
     person.type(CTRL_C)
     assert [shown.count(f"\nline {at}\n") >= 1 for at in range(1, 31)] == [True] * 30
     assert words(person.said) == [*words(person.said)[:3], "\n".join(LINES)]
@@ -192,6 +191,7 @@ def test_whatever_is_interrupted_nothing_is_lost(someone, tmp_path):
 
 
 LINES = [f"line {at}" for at in range(1, 31)]
+UNDO = "/undo  take back the last question and its answer"
 
 
 def test_what_is_typed_and_pasted_is_one_message_and_is_remembered(someone, tmp_path):
@@ -204,35 +204,32 @@ def test_what_is_typed_and_pasted_is_one_message_and_is_remembered(someone, tmp_
     assert "\n5000 lines, 43889 characters, the last: row 4999\n" in person.say("")
 
     person.type("/und")
-    person.settle(0.2)
-    assert person.text.endswith("/undo  take back the last question and its answer")
+    person.shows(UNDO)
     assert "taken back: row 0\n" in person.say(TAB)
     person.type(f"read @no{TAB}")
-    person.settle(0.1)
+    person.shows("> read @notes.txt")
     assert "with notes.txt\n" in person.say("")
     assert "/etc/passwd is not a command" in person.say("/etc/passwd is not a command")
 
     person.type("half a li")
-    person.settle(0.1)
+    person.shows("> half a li")
     person.type(CTRL_C + "/und")
-    person.settle(0.1)
+    person.shows(UNDO)
     assert person.kill(signal.SIGTERM) == 128 + signal.SIGTERM
     assert "Traceback" not in person.raw
     assert person.raw.endswith(GIVEN), "the terminal is as it was"
 
     person = someone()
     person.type(UP)
-    person.settle(0.1)
-    assert person.text.endswith("> half a li")
+    person.shows("> half a li")
     person.type(CTRL_C)
-    person.settle(0.1)
+    person.shows("\n>")
     assert "You said: /etc/passwd is not a command" in person.say(UP * 2)
     history = tmp_path / "data" / "localspec" / "history"
     assert "\n+one\n+two\n+three\n" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
     person.type(CTRL_C)
-    person.prompted(since=len(person.raw))
-    assert person.text.endswith("\nCtrl-C again, or Ctrl-D, leaves\n>")
+    person.shows("\nCtrl-C again, or Ctrl-D, leaves\n>")
     assert person.leave(CTRL_C) == 0
 
 

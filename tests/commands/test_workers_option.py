@@ -9,8 +9,9 @@ from localspec.cli import run
 from localspec.commands.doctor import DoctorOptions
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.worker import is_loopback
+from localspec_llamacpp import remote
 from tests import engines
-from tests.rpc_devices import free_port
+from tests.rpc_devices import closed_port
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +39,10 @@ def test_doctor_and_loading_have_the_same_option():
     assert both[0].metadata["envvar"] == both[1].metadata["envvar"] == WORKERS
 
 
-def test_a_worker_that_does_not_answer_is_one_line_of_the_doctor(capsys):
-    assert run(["doctor", "--workers", f"127.0.0.1:{free_port()}"]) == 0
+def test_a_worker_that_does_not_answer_is_one_line_of_the_doctor(capsys, monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.1)
+    with closed_port() as port:
+        assert run(["doctor", "--workers", f"127.0.0.1:{port}"]) == 0
     out, err = capsys.readouterr()
     assert "a worker cannot be used" in out
     assert "start `localspec worker` there" in out

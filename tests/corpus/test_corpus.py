@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import threading
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from localspec.corpus.replies import KeptReplies
 from localspec.errors import LocalSpecError, UsageError
 from localspec.tokens import NONE, tokens_of
 from tests.server.scripted import Bytes
+from tests.waiting import until
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 
@@ -43,14 +43,6 @@ class Counting(Bytes):
         return super().encode(text, special=special)
 
 
-def eventually(holds):
-    """Wait until something holds."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def follows(corpus, text):
     """Return what is found behind a text."""
     match = corpus.longest_match(tokens_of(list(text.encode())))
@@ -66,7 +58,7 @@ def test_a_text_is_found_and_indexed_once(root):
     tokenizer = Counting()
     for _ in range(2):
         corpus = Corpus([source(root)], tokenizer)
-        eventually(lambda corpus=corpus: follows(corpus, "quick brown") == TEXT[15:])
+        until(lambda corpus=corpus: follows(corpus, "quick brown") == TEXT[15:])
         corpus.close()
     assert tokenizer.texts == [TEXT]
     [folder] = stored.index_folders()
@@ -78,7 +70,7 @@ def test_what_is_on_disk_is_there_at_once(root):
     (root / "a.txt").write_text(TEXT)
     tokenizer = Counting()
     corpus = Corpus([source(root)], tokenizer)
-    eventually(lambda: follows(corpus, "quick brown"))
+    until(lambda: follows(corpus, "quick brown"))
     corpus.close()
     tokenizer.gate.clear()
     (root / "b.txt").write_text("another text, which takes its time")
@@ -93,16 +85,16 @@ def test_changes_are_noticed_when_a_request_comes_and_only_they_are_read(root):
         (root / f"{at}.txt").write_text(f"{at} {TEXT}")
     tokenizer = Counting()
     corpus = Corpus([source(root)], tokenizer)
-    eventually(lambda: len(tokenizer.texts) == 3 and follows(corpus, "quick brown"))
+    until(lambda: len(tokenizer.texts) == 3 and follows(corpus, "quick brown"))
     (root / "1.txt").write_text("a quick brown cat, and nothing else")
     (root / "2.txt").unlink()
     corpus.look_for_changes()
-    eventually(lambda: follows(corpus, "a quick brown") == " cat, and nothing else")
+    until(lambda: follows(corpus, "a quick brown") == " cat, and nothing else")
     assert len(tokenizer.texts) == 4
     (root / "0.txt").unlink()
     (root / "1.txt").unlink()
     corpus.look_for_changes()
-    eventually(lambda: not corpus.segments)
+    until(lambda: not corpus.segments)
     corpus.close()
     assert stored.stored().index_bytes == 0
 
@@ -113,14 +105,14 @@ def test_a_corpus_of_many_bytes_has_several_segments(root, monkeypatch):
         (root / f"{at}.txt").write_text(f"file {at}: {TEXT} and {at}")
     tokenizer = Counting()
     corpus = Corpus([source(root)], tokenizer)
-    eventually(lambda: len(tokenizer.texts) == 40 and len(corpus.segments) > 8)
-    eventually(lambda: all(follows(corpus, f"file {n}: the").endswith(f"{n}") for n in range(40)))
+    until(lambda: len(tokenizer.texts) == 40 and len(corpus.segments) > 8)
+    until(lambda: all(follows(corpus, f"file {n}: the").endswith(f"{n}") for n in range(40)))
     [folder] = stored.index_folders()
     before = {file.name for file in folder.iterdir()}
     corpus.close()
     (root / "7.txt").write_text("a text that is new")
     corpus = Corpus([source(root)], tokenizer)
-    eventually(lambda: follows(corpus, "a text that") == " is new")
+    until(lambda: follows(corpus, "a text that") == " is new")
     corpus.close()
     assert len(before - {file.name for file in folder.iterdir()}) == 1
     assert len(tokenizer.texts) == 41
@@ -131,7 +123,7 @@ def test_two_at_once_share_what_they_make(root):
         (root / f"{at}.txt").write_text(f"{at} {TEXT}")
     both = [Corpus([source(root)], Counting()) for _ in range(2)]
     for corpus in both:
-        eventually(lambda corpus=corpus: follows(corpus, "19 the quick") == TEXT[9:])
+        until(lambda corpus=corpus: follows(corpus, "19 the quick") == TEXT[9:])
         corpus.close()
     [folder] = stored.index_folders()
     assert len(list(folder.iterdir())) == 1
@@ -140,7 +132,7 @@ def test_two_at_once_share_what_they_make(root):
 def test_what_a_process_that_was_killed_left_is_removed_and_damage_is_mended(root):
     (root / "a.txt").write_text(TEXT)
     corpus = Corpus([source(root)], Counting())
-    eventually(lambda: follows(corpus, "quick brown"))
+    until(lambda: follows(corpus, "quick brown"))
     corpus.close()
     [folder] = stored.index_folders()
     [file] = folder.iterdir()
@@ -148,8 +140,8 @@ def test_what_a_process_that_was_killed_left_is_removed_and_damage_is_mended(roo
     (folder / "x.part").touch()
     os.utime(folder / "x.part", (1, 1))
     corpus = Corpus([source(root)], Counting())
-    eventually(lambda: follows(corpus, "quick brown"))
-    eventually(lambda: len(list(folder.iterdir())) == 1)
+    until(lambda: follows(corpus, "quick brown"))
+    until(lambda: len(list(folder.iterdir())) == 1)
     corpus.close()
 
 
@@ -163,7 +155,7 @@ def test_a_full_disk_is_logged_once_and_changes_nothing_else(root, monkeypatch, 
     with caplog.at_level(logging.WARNING, "localspec"):
         corpus = Corpus([source(root)], tokenizer)
         for count in (1, 2, 3):
-            eventually(lambda count=count: len(tokenizer.texts) >= count)
+            until(lambda count=count: len(tokenizer.texts) >= count)
             corpus.look_for_changes()
         corpus.close()
     assert [record.message for record in caplog.records] == [
@@ -189,7 +181,7 @@ def test_closing_waits_for_no_long_work(root):
     corpus = Corpus([source(root)], tokenizer)
     closing = threading.Thread(target=corpus.close)
     closing.start()
-    eventually(lambda: corpus._patience.over)
+    until(lambda: corpus._patience.over)
     tokenizer.gate.set()
     closing.join(30)
     assert not closing.is_alive()
@@ -208,7 +200,7 @@ def test_replies_are_kept_privately_and_found_by_the_end_of_their_prompt(root):
     assert file.read_text() == asked + said
     assert {place.stat().st_mode & 0o77 for place in (file, *list(file.parents)[:2])} == {0}
     corpus = open_corpus([], tokenizer, learns=True)
-    eventually(lambda: corpus.longest_match(tokens_of(prompt)))
+    until(lambda: corpus.longest_match(tokens_of(prompt)))
     assert next(corpus.longest_match(tokens_of(prompt)).steps(1, 300))[0] == ord(said[0])
     corpus.close()
 
@@ -270,7 +262,7 @@ def test_all_of_it_can_be_forgotten(root):
     (root / "a.txt").write_text(TEXT)
     corpus = open_corpus([root], Bytes(None), learns=True)
     corpus.learn([1], list(TEXT.encode()))
-    eventually(lambda: follows(corpus, "quick brown"))
+    until(lambda: follows(corpus, "quick brown"))
     corpus.close()
     gone = stored.forget()
     assert gone.replies == gone.indexes == 1 or gone.indexes == 2

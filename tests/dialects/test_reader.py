@@ -412,7 +412,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_are_read_in_linear_time(name):
-    began = time.perf_counter()
+    began = time.thread_time()
     for family in FAMILIES.values():
         reader = dialect_of(family.template + "<think></think>").reader(TOOLS, "")
         parts = [
@@ -422,6 +422,4 @@ def test_hostile_texts_are_read_in_linear_time(name):
         ]
         parts += reader.close()
         assert parts
-    assert (
-        time.perf_counter() - began < 20
-    )  # 0.01 to 0.3 s measured; what is quadratic takes minutes
+    assert time.thread_time() - began < 20  # 0.01 to 0.3 s; what is quadratic takes minutes

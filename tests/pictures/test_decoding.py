@@ -114,11 +114,11 @@ def test_a_text_that_begins_like_a_bitmap_is_none():
 
 @pytest.mark.parametrize("words", hostile())
 def test_a_hostile_file_is_refused_at_once_and_by_name(words):
-    file, begun = hostile()[words], time.perf_counter()
+    file, begun = hostile()[words], time.thread_time()
     with pytest.raises(UsageError) as refusal:
         rgb_pixels(file)
     assert words in str(refusal.value)
-    assert time.perf_counter() - begun < SECONDS
+    assert time.thread_time() - begun < SECONDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,9 +130,9 @@ def test_a_file_that_is_cut_off_is_refused(kind):
 
 
 def test_ten_thousand_frames_take_no_longer_than_one():
-    file, begun = many_frames(10_000), time.perf_counter()
+    file, begun = many_frames(10_000), time.thread_time()
     assert rgb_pixels(file).shape == (8, 8, 3)
-    assert time.perf_counter() - begun < SECONDS
+    assert time.thread_time() - begun < SECONDS
 
 
 def test_metadata_that_loop_turn_nothing():
@@ -142,9 +142,9 @@ def test_metadata_that_loop_turn_nothing():
 
 def test_a_bomb_of_zeros_is_no_more_than_its_pixels():
     """A header of few pixels in front of 64 MiB of packed zeros."""
-    packed, begun = zlib.compress(bytes(64 << 20), 1), time.perf_counter()
+    packed, begun = zlib.compress(bytes(64 << 20), 1), time.thread_time()
     assert rgb_pixels(png(8, 8, packed)).shape == (8, 8, 3)
-    assert time.perf_counter() - begun < SECONDS
+    assert time.thread_time() - begun < SECONDS
 
 
 def test_a_frame_that_is_larger_than_its_screen_is_refused():

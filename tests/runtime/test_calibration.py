@@ -334,18 +334,35 @@ def test_other_weights_or_circumstances_are_measured_apart(tmp_path):
     assert len(keys) == 5
 
 
-def test_a_pair_is_measured_once_and_then_remembered():
-    path, wish = engines.tiny("llama"), Loading(engines.OPTIONS)
-    for _ in range(5):  # nothing is kept while the machine is too busy to tell
-        with load(path, loading=wish):
-            pass
-        if kept_calibrations.folder().exists():
-            break
+@pytest.fixture
+def measured(monkeypatch):
+    """Load a model after measurements in which each forward seems to take so many seconds."""
+
+    def load_with(seconds):
+        ticks = itertools.count(step=seconds)
+        draft, _, sizes, _ = calibrate.__defaults__
+        defaults = (draft, 100 * seconds, sizes, lambda: next(ticks))
+        monkeypatch.setattr(calibrate, "__defaults__", defaults)
+        return load(engines.tiny("llama"), loading=Loading(engines.OPTIONS))
+
+    return load_with
+
+
+def test_a_pair_is_measured_once_and_then_remembered(measured):
+    with measured(1e-6):
+        pass
     [file] = kept_calibrations.folder().iterdir()
     before = file.stat().st_mtime_ns
-    with load(path, loading=wish) as model:
+    with measured(1e-6) as model:
         assert model.generate("the code", Settings(max_tokens=5)).tokens
     assert file.stat().st_mtime_ns == before
+
+
+def test_what_was_measured_on_a_busy_machine_is_forgotten_once_rounds_are_much_faster(measured):
+    with measured(1.0) as model:
+        assert list(kept_calibrations.folder().iterdir())
+        assert model.generate("the code", Settings(max_tokens=50, ignore_end=True)).tokens
+    assert not list(kept_calibrations.folder().iterdir())
 
 
 def test_tune_prints_the_curves_and_keeps_them(capsys):

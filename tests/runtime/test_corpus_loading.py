@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -17,6 +16,7 @@ from localspec.proposers import registry
 from localspec.runtime.loading import Loading, load
 from localspec.server.command import keeping_replies_apart
 from tests import engines
+from tests.waiting import until
 
 LONG = Settings(max_tokens=120, ignore_end=True)
 WORDS = "the code is"
@@ -34,13 +34,6 @@ def model():
     return engines.tiny("llama")
 
 
-def eventually(holds):
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def by_corpus(result):
     return result.speculation.tokens_by_source.get("corpus", 0)
 
@@ -55,7 +48,7 @@ def test_a_reply_is_drafted_from_files_and_stays_the_same(model, plain, tmp_path
     (tmp_path / "notes.txt").write_text(WORDS + plain.text)
     loading = replace(LOADING, proposer="corpus", corpus=(tmp_path / "notes.txt",))
     with load(model, loading=loading) as runtime:
-        eventually(lambda: runtime.known.corpus.segments)
+        until(lambda: runtime.known.corpus.segments)
         assert runtime.known.proposers == ("corpus",)
         results = runtime.batch([WORDS] * 3, LONG, raw=True)
         sampled = runtime.generate(WORDS, LONG, temperature=1.0, seed=3)
@@ -72,7 +65,7 @@ def test_a_model_that_was_loaded_again_drafts_from_its_earlier_replies(model, pl
     assert len(replies.replies(replies.kept_folder())) == 1
     with load(model, loading=loading) as runtime:
         assert runtime.known.proposers[-1] == "corpus"
-        eventually(lambda: runtime.known.corpus.segments)
+        until(lambda: runtime.known.corpus.segments)
         result = runtime.generate(WORDS, LONG)
         assert result.text == plain.text
         assert by_corpus(result) > 30
@@ -115,7 +108,7 @@ def test_what_one_api_key_was_told_drafts_for_no_other_in_a_later_server_either(
     learning = replace(LOADING, learn=True)
     for keys, drafts in (("one",), False), (("two",), False), ((), False), (("one",), True):
         with load(model, loading=keeping_replies_apart(learning, keys)) as runtime:
-            eventually(lambda: runtime.known.corpus.facts()[0].is_current)
+            until(lambda: runtime.known.corpus.facts()[0].is_current)
             assert (by_corpus(runtime.generate(WORDS, LONG)) > 30) is drafts
     folders = {path.parent for _, _, path in replies.replies(replies.kept_folder())}
     assert len(folders) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 
 from localspec.engine.engine import Engine
 from localspec.errors import PullError, UnknownModel, UsageError
@@ -20,7 +21,7 @@ PIECES = 5
 
 @dataclass
 class ScriptedLibrary:
-    sizes: dict[str, int]  # of what could be downloaded
+    sizes: dict[str, int]  # of what could be downloaded; what is slow is never whole
     piece_seconds: float = 0.0
     here: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
@@ -44,7 +45,7 @@ class ScriptedLibrary:
         if name == "broken":
             raise PullError("its sum is another one")
         try:
-            for _ in range(PIECES):
+            for _ in count() if name == "slow" else range(PIECES):
                 time.sleep(self.piece_seconds)
                 download.count(self.sizes[name] // PIECES)
         except PullError:

@@ -7,7 +7,6 @@ import ipaddress
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -276,9 +275,7 @@ def test_a_slow_page_is_given_up(site):
     limits = MediaLimits(fetch_seconds=0.2)
     made = seeing(Terms(fetch=Fetcher(is_loopback).fetch, media=limits))
     try:
-        begun = time.perf_counter()
         answer = made.client.post(CHAT, json=bodies(f"{site}/slow")[CHAT])
         assert (answer.status_code, "did not come within 0.2 seconds" in answer.text) == (400, True)
-        assert time.perf_counter() - begun < 10
     finally:
         made.close()

@@ -125,11 +125,6 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenised(held, path, bo
     assert held.model.tokenizer.asked == 0
 
 
-def sometime(claim) -> None:
-    """Wait as long as a busy machine may need."""
-    until(claim, 60)
-
-
 def hang_up_soon(server: Server, body: object) -> socket.socket:
     """Send a request, of which the answer is not waited for."""
     data = json.dumps(body).encode()
@@ -142,7 +137,7 @@ def hang_up_soon(server: Server, body: object) -> socket.socket:
 def test_nobody_waits_for_the_large_requests_of_others(held):
     held.ask("hello")
     lines = [hang_up_soon(held, chat(HOLD, **LARGE)) for _ in range(MAX_WAITING - 1)]
-    sometime(lambda: held.model.tokenizer.asked == 1)
+    until(lambda: held.model.tokenizer.asked == 1)
     assert held.client.get("/health").status_code == 200
     assert held.ask("hello") == "You said: hello"
     assert held.model.tokenizer.asked == 1  # the others wait for it
@@ -155,8 +150,8 @@ def test_nobody_waits_for_the_large_requests_of_others(held):
 def test_work_for_a_client_that_has_left_ends(held):
     held.ask("hello")
     with hang_up_soon(held, chat(HOLD)), hang_up_soon(held, chat(HOLD, **LARGE)):
-        sometime(lambda: held.model.tokenizer.asked == 2)
-    sometime(lambda: held.model.tokenizer.given_up == 2)
+        until(lambda: held.model.tokenizer.asked == 2)
+    until(lambda: held.model.tokenizer.given_up == 2)
     assert held.ask("hello") == "You said: hello"
 
 
@@ -167,8 +162,8 @@ def test_only_so_many_large_requests_wait(held):
         sent = []
         for _ in range(MAX_WAITING + 2):
             sent.append(pool.submit(httpx.post, held.address + CHAT, content=body, timeout=60))
-            sometime(lambda: held.model.tokenizer.asked == 1)  # the first keeps all others waiting
-        sometime(lambda: sum(request.done() for request in sent) == 2)
+            until(lambda: held.model.tokenizer.asked == 1)  # the first keeps all others waiting
+        until(lambda: sum(request.done() for request in sent) == 2)
         held.model.tokenizer.go.set()
     statuses = sorted(request.result().status_code for request in sent)
     assert statuses == [200] * MAX_WAITING + [503] * 2

@@ -90,7 +90,7 @@ def test_a_client_that_goes_away_stops_its_download(server, library):
 
 
 def test_few_downloads_run_at_once(server, library):
-    library.piece_seconds = 0.2
+    library.piece_seconds = 0.05
     for status in (200, 200, 503):
         answer = server.client.post("/models", json={"model": "slow"})
         assert answer.status_code == status

@@ -5,32 +5,27 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
 
 from localspec.server.app import Terms
 from tests.server.scripted import Server
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 LONG = {"messages": [{"role": "user", "content": "go on " * 500}], "temperature": 0}
+HELD = {"messages": [{"role": "user", "content": "go on " * 80}], "temperature": 0}
 
 
 @pytest.fixture
 def small():
-    """Two slots, two places to wait, and a model that takes its time."""
-    made = Server(terms=Terms(waiting=2, reply_seconds=1.0), pause=0.01, slots=2)
+    """Two slots, two places to wait, and a model that takes its time until a test has seen it."""
+    made = Server(terms=Terms(waiting=2), pause=0.1, slots=2)
     yield made
     made.close()
-
-
-def until(claim, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)
 
 
 def gauge(server, name, **labels):
@@ -42,6 +37,11 @@ def gauge(server, name, **labels):
     return 0.0
 
 
+def counted(server):
+    health = server.client.get("/health").json()
+    return health["busy"], health["waiting"]
+
+
 def busy(server):
     return gauge(server, "localspec_slots", model="scripted", state="busy")
 
@@ -49,23 +49,30 @@ def busy(server):
 def test_who_finds_all_places_taken_is_told_to_come_back(small):
     small.ask("hello")
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: httpx.post(small.address + CHAT, json=LONG), range(6)))
-    statuses = sorted(answer.status_code for answer in answers)
-    assert statuses.count(503) == 2
-    [refused, _] = [answer for answer in answers if answer.status_code == 503]
+        send = partial(httpx.post, small.address + CHAT, json=HELD, timeout=60)
+        sent = [pool.submit(send) for _ in range(6)]
+        until(lambda: sum(request.done() for request in sent) == 2)
+        small.model.pause = 0.0
+    answers = sorted((request.result() for request in sent), key=lambda each: each.status_code)
+    assert [answer.status_code for answer in answers] == [200] * 4 + [503] * 2
+    refused = answers[-1]
     assert refused.headers["retry-after"] == "1"
     assert "4 may" in refused.json()["error"]["message"]
     until(lambda: busy(small) == 0)
 
 
-def test_a_reply_that_takes_too_long_is_given_up(small):
-    answer = small.client.post(CHAT, json=LONG)
-    assert answer.status_code == 504
-    assert answer.json()["error"]["code"] == "timeout"
-    stream = small.client.post(CHAT, json=LONG | {"stream": True}).text
-    assert '"code": "timeout"' in stream
-    assert stream.endswith("data: [DONE]\n\n")
-    until(lambda: busy(small) == 0)
+def test_a_reply_that_takes_too_long_is_given_up():
+    hasty = Server(terms=Terms(reply_seconds=0.3), pause=0.1)
+    try:
+        answer = hasty.client.post(CHAT, json=LONG)
+        assert answer.status_code == 504
+        assert answer.json()["error"]["code"] == "timeout"
+        stream = hasty.client.post(CHAT, json=LONG | {"stream": True}).text
+        assert '"code": "timeout"' in stream
+        assert stream.endswith("data: [DONE]\n\n")
+        until(lambda: busy(hasty) == 0)
+    finally:
+        hasty.close()
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -77,18 +84,18 @@ def test_a_client_that_goes_away_leaves_its_slot(small, stream):
         until(lambda: busy(small) == 1)
         before = small.model.forwards
     until(lambda: busy(small) == 0)
-    until(lambda: small.idle)
-    assert small.model.forwards - before < 90  # of more than 1,000
+    assert small.model.forwards - before < 90  # of more than 600
 
 
 def test_a_client_that_goes_away_while_it_waits_is_never_answered(small):
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(small.client.post, CHAT, json=LONG) for _ in range(2)]
+        running = [pool.submit(small.client.post, CHAT, json=HELD) for _ in range(2)]
         until(lambda: busy(small) == 2)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(small.address + CHAT, json=LONG, timeout=0.2)
         until(lambda: gauge(small, "localspec_queue", model="scripted") == 0)
-        assert [each.result().status_code for each in running] == [504, 504]
+        small.model.pause = 0.0
+        assert [each.result().status_code for each in running] == [200, 200]
 
 
 def test_many_streams_come_whole(server):
@@ -117,10 +124,8 @@ def test_a_server_that_is_stopped_lets_streams_end_or_tells_them():
     reader = threading.Thread(target=read)
     reader.start()
     until(lambda: busy(server) == 1)
-    begun = time.monotonic()
     server.close()
-    reader.join(10)
-    assert time.monotonic() - begun < 10
+    reader.join()
     assert "the server is shutting down" in said[0]
 
 
@@ -148,10 +153,10 @@ def test_health_tells_how_many_requests_there_are(small):
     }
     with ThreadPoolExecutor(3) as pool:
         for _ in range(3):
-            pool.submit(httpx.post, small.address + CHAT, json=LONG)
-        until(lambda: small.client.get("/health").json()["waiting"] == 1)
-        assert small.client.get("/health").json()["busy"] == 2
-    until(lambda: small.client.get("/health").json()["busy"] == 0)
+            pool.submit(httpx.post, small.address + CHAT, json=HELD, timeout=60)
+        until(lambda: counted(small) == (2, 1))
+        small.model.pause = 0.0
+    until(lambda: counted(small) == (0, 0))
 
 
 def test_turns_of_a_conversation_are_named_alike_for_a_balancer(small):

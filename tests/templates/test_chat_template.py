@@ -22,6 +22,7 @@ from localspec.templates.capabilities import Takes
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.renderer import Meter, Renderer
 from localspec.testing import Alphabet
+from tests.waiting import until
 
 REAL = sorted((Path(__file__).parents[3] / "shared/data/templates").glob("*.jinja"))
 HUB = importlib.util.find_spec("transformers") is not None  # as it is where MLX is
@@ -466,9 +467,9 @@ import os, sys, threading, time, psutil
 from localspec.templates.renderer import Meter, Renderer
 renderer = Renderer(seconds=0.5)
 renderer.ask("", None)
+print(psutil.Process().children()[0].pid, flush=True)
 threading.Thread(target=renderer.ask, args=(sys.argv[1], {}), daemon=True).start()
 time.sleep(0.1)
-print(psutil.Process().children()[0].pid, flush=True)
 os._exit(1)
 """
 
@@ -476,10 +477,7 @@ os._exit(1)
 def test_a_process_does_not_outlive_a_program_that_died():
     command = [sys.executable, "-c", ABANDONED, "{{ 9 ** (9 ** 9) }}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    end = time.monotonic() + 20
-    while lives(int(done.stdout)):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: not lives(int(done.stdout)))
 
 
 def lives(pid):
