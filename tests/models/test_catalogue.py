@@ -263,10 +263,10 @@ def test_sources_are_told_apart():
             source(text)
 
 
-@given(st.text(max_size=40))
-def test_whatever_is_written_is_a_source_or_refused(text):
+@given(st.sampled_from(("", "hf:a/", "hf:a/b:", "hf:a/b@", "package:", "https://a.b/")), st.text())
+def test_whatever_is_written_is_a_source_or_refused(begun, text):
     try:
-        found = source(text)
+        found = source(begun + text)
     except (UsageError, ValueError):  # the latter: a path with a zero
         return
     if not isinstance(found, LocalFiles):

@@ -73,10 +73,10 @@ def test_the_second_turn_reads_only_what_is_new(client):
 
 
 def test_a_stream_is_kept_before_it_ends(client):
-    for event in streamed(client, "one"):
-        if event.type == "response.completed":
-            assert ask(client, "two", previous_response_id=event.response.id).output_text
-            assert client.responses.retrieve(event.response.id) == event.response
+    events = iter(streamed(client, "one"))
+    event = next(event for event in events if event.type == "response.completed")
+    assert ask(client, "two", previous_response_id=event.response.id).output_text
+    assert client.responses.retrieve(event.response.id) == event.response
 
 
 def test_a_result_of_a_tool_is_sent_alone(client):
