@@ -214,7 +214,8 @@ def command(*arguments, **options):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems take UTF-8 alone")
-def test_a_files_name_need_not_be_utf_8(model, capsys, tmp_path):
+def test_a_files_name_need_not_be_utf_8(model, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what is measured is kept by this name
     place = tmp_path / os.fsdecode(b"bad\xffname.gguf")
     shutil.copy(model, place)
     assert ask([str(place), WORDS, "--max-tokens", "2"]) == 0

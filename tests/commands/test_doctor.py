@@ -20,6 +20,12 @@ GB = 1 << 30
 Usage = namedtuple("Usage", "total used free")
 
 
+@pytest.fixture(autouse=True)
+def _nothing_was_measured(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
 def steps(findings):
     return [finding.step for finding in findings if finding.step]
 

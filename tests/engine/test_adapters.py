@@ -113,7 +113,7 @@ def test_a_text_that_was_put_aside_comes_back_with_its_own_adapters_only(place, 
     model = Adapted()
     model.slots = 1
     disk = Disk(tmp_path / "kept", GB, "model") if place == "disk" else None
-    tiers = CacheTiers(Ram(GB if place == "memory" else 0), disk)
+    tiers = CacheTiers(Ram(GB if place == "memory" else 0), disk, clock=lambda: 0.0)
     engine = Engine(model, Silent(), parts=EngineParts(tiers=tiers))
     sets = ({}, {0: 1.0}, {0: 0.5})
     for adapters in sets:

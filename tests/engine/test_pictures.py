@@ -394,7 +394,7 @@ def test_requests_with_one_picture_share_a_beginning_and_those_with_others_do_no
 def test_what_memory_kept_of_a_picture_is_not_read_again(whole):
     model = seeing(lengths=(40, 30), whole=whole)
     model.slots = 1
-    talk = Talk(model, CacheTiers(Ram(1 << 30)))
+    talk = Talk(model, CacheTiers(Ram(1 << 30), clock=lambda: 0.0))
     first, _ = talk.ask([1, 2], CAT, [3])
     talk.ask([2] * 90)
     _, read = talk.ask([1, 2], CAT, [3], first.tokens, [1])
@@ -438,7 +438,7 @@ def test_a_request_that_is_cancelled_within_a_picture_leaves_what_it_read(whole)
 def test_texts_with_pictures_that_do_not_fit_together_are_said_as_if_alone(whole, ram):
     model = seeing(lengths=(40, 30), whole=whole)
     model.slots, model.context, model.pool = 4, 300, 300
-    parts = EngineParts(tiers=CacheTiers(Ram(ram)))
+    parts = EngineParts(tiers=CacheTiers(Ram(ram), clock=lambda: 0.0))
     engine = Engine(model, NgramProposer(3, 1), parts=parts)
     settings = replace(LONG, max_tokens=60)
     assert said(converse(engine, wants(model, settings))) == plain(settings, lengths=(40, 30))

@@ -47,7 +47,7 @@ def alone(some: list[Want]) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("lengths", [[90] * 4, [300, 30, 200, 9, 90, 120], [9] * 9])
 def test_texts_that_do_not_fit_together_are_said_as_if_alone(recurrent, ram, proposer, lengths):
     some = wants(lengths)
-    parts = EngineParts(tiers=CacheTiers(Ram(ram)))
+    parts = EngineParts(tiers=CacheTiers(Ram(ram), clock=lambda: 0.0))
     engine = Engine(pooled(recurrent=recurrent), proposer(), parts=parts)
     assert said(converse(engine, some)) == alone(some)
 
@@ -69,7 +69,7 @@ def test_the_newest_text_waits_where_several_outgrow_the_pool():
 
 
 def test_what_idles_leaves_the_pool_while_others_are_answered():
-    tiers = CacheTiers(Ram(GB))
+    tiers = CacheTiers(Ram(GB), clock=lambda: 0.0)
     model = pooled()
     engine = Engine(model, Silent(), parts=EngineParts(tiers=tiers))
     first, second = wants([120, 30])

@@ -90,7 +90,7 @@ def test_a_second_turn_reads_nothing_of_the_picture_again(name):
 def test_a_text_that_was_put_aside_goes_on_behind_its_pictures(name):
     expected = plain(name)
     with closing(sighted(name, slots=1)) as model:
-        parts = EngineParts(tiers=CacheTiers(Ram(1 << 30)))
+        parts = EngineParts(tiers=CacheTiers(Ram(1 << 30), clock=lambda: 0.0))
         engine = Engine(model, NgramProposer(3, 1), 4, parts=parts)
         every = wants(model)
         for _ in range(2):

@@ -38,7 +38,7 @@ def few(slots, *, recurrent=False):
 
 
 def engine(model, ram=GB, disk=None, proposer=None):
-    tiers = CacheTiers(Ram(ram), disk)
+    tiers = CacheTiers(Ram(ram), disk, clock=lambda: 0.0)  # what takes long is not done again
     return Engine(model, proposer or Silent(), parts=EngineParts(tiers=tiers))
 
 
@@ -151,7 +151,7 @@ def test_an_idle_text_leaves_a_pool_once_others_ran_enough_tokens(count, pooled,
 
 def test_what_is_put_aside_never_takes_more_than_it_may(free):
     ram = Ram(4000)  # one text
-    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram, clock=lambda: 0.0)))
     for seed in range(4):
         ask(running, text(seed))
     assert 0 < running.tiers.bytes <= 4000
@@ -161,7 +161,7 @@ def test_what_is_put_aside_never_takes_more_than_it_may(free):
 
 def test_what_a_slot_has_got_back_is_not_kept_as_well():
     ram = Ram(GB)
-    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram)))
+    running = Engine(few(1), Silent(), parts=EngineParts(tiers=CacheTiers(ram, clock=lambda: 0.0)))
     first = ask(running, text(1))
     ask(running, text(2))
     ask(running, [*text(1), *first.tokens, 4])
