@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -31,6 +31,7 @@ PICTURED, PICTURES, POSITIONS = 1 << 30, 1 << 20, 1 << 10
 Script = Callable[[Sequence[int]], Logits]
 
 
+@lru_cache(16)  # which tests make again and again
 def hashed_logits(seed: int, sharpness: float = 1.0, vocabulary: int = VOCABULARY) -> Script:
     """Make logits that depend on the last three tokens, reproducibly."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import cycle
 
 import pytest
@@ -44,6 +45,7 @@ COLD = {
     "dynamic": Sampling(top_k=1, dynatemp_range=0.5),
     "mirostat": Sampling(mirostat=2),
 }
+EVERY = SAMPLINGS | {f"cold {kind}": sampling for kind, sampling in COLD.items()}
 PROMPTS = ([1, 2, 3, 1, 2], [0, 4, 0, 4, 0], [5])
 
 
@@ -54,22 +56,25 @@ def wants(sampling, count=3, length=50):
     ]
 
 
+@cache
+def plain(kind):
+    return said(replies(scripted(), Silent(), wants(EVERY[kind])))
+
+
 @pytest.mark.parametrize("name", PROPOSERS)
-@pytest.mark.parametrize("sampling", COLD.values(), ids=COLD)
-def test_cold_text_is_the_plain_text_with_every_proposer(name, sampling):
-    plain = replies(scripted(), Silent(), wants(sampling))
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind not in SAMPLINGS])
+def test_cold_text_is_the_plain_text_with_every_proposer(name, kind):
     for model in (scripted(batch=9), scripted(recurrent=True)):
-        assert said(replies(model, PROPOSERS[name](), wants(sampling))) == said(plain)
+        assert said(replies(model, PROPOSERS[name](), wants(EVERY[kind]))) == plain(kind)
 
 
 @pytest.mark.parametrize("name", ["ngram", "suffix", "prediction", "forced", "best"])
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-def test_a_seeded_text_is_the_plain_text_alone_and_beside_others(name, sampling):
-    plain = replies(scripted(), Silent(), wants(sampling))
+@pytest.mark.parametrize("kind", SAMPLINGS)
+def test_a_seeded_text_is_the_plain_text_alone_and_beside_others(name, kind):
     for model in (scripted(batch=9), scripted(recurrent=True)):
-        assert said(replies(model, PROPOSERS[name](), wants(sampling))) == said(plain)
-    alone = [replies(scripted(), PROPOSERS[name](), [want])[0] for want in wants(sampling)]
-    assert said(alone) == said(plain)
+        assert said(replies(model, PROPOSERS[name](), wants(EVERY[kind]))) == plain(kind)
+    alone = [replies(scripted(), PROPOSERS[name](), [want])[0] for want in wants(EVERY[kind])]
+    assert said(alone) == plain(kind)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SAMPLINGS if kind not in STEERED])
@@ -79,9 +84,11 @@ def test_a_twin_that_is_sampled_alike_is_always_accepted(kind):
     assert fast.speculation.acceptance_rate == 1
 
 
-def text_probabilities(sampling, prompt, length):
+@cache
+def text_probabilities(kind, prompt, length):
     """The probability of every text of so many tokens, by the definitions of the samplers."""
-    logits, chance = hashed_logits(1), sampling.xtc_probability
+    sampling, logits = SAMPLINGS[kind], hashed_logits(1)
+    chance = sampling.xtc_probability
     texts = {(): (1.0, start(sampling))}
     for _ in range(length):
         longer = {}
@@ -105,9 +112,9 @@ LOOK_UPS = [pytest.param(name, marks=pytest.mark.long) for name in ("ngram", "be
 
 
 @pytest.mark.parametrize("name", ["silent", "twin", "stranger", "translated", *LOOK_UPS])
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-def test_sampled_texts_follow_the_definition_of_their_samplers(name, sampling):
-    prompt, length, total = [1, 2, 3, 1, 2], 3, 1500
+@pytest.mark.parametrize("kind", SAMPLINGS)
+def test_sampled_texts_follow_the_definition_of_their_samplers(name, kind):
+    prompt, length, total, sampling = (1, 2, 3, 1, 2), 3, 1500, SAMPLINGS[kind]
     requests = [
         Want(prompt, Settings(max_tokens=length, sampling=sampling, seed=seed, ignore_end=True))
         for seed in range(total)
@@ -115,7 +122,7 @@ def test_sampled_texts_follow_the_definition_of_their_samplers(name, sampling):
     counts: dict[tuple[int, ...], int] = {}
     for result in replies(scripted(), PROPOSERS[name](), requests):
         counts[result.tokens] = counts.get(result.tokens, 0) + 1
-    statistic, freedom = chi_square(counts, text_probabilities(sampling, prompt, length), total)
+    statistic, freedom = chi_square(counts, text_probabilities(kind, prompt, length), total)
     assert statistic < limit(freedom)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -84,17 +85,31 @@ def script(
     def spelling(token: int) -> bytes:
         return bytes([token]) if token < 256 else labels.get(token, "").encode()
 
-    def logits(context: Sequence[int]):
+    @lru_cache(64)
+    def message(turns: tuple[int, ...]) -> str:
+        """Read the last message of the last two turns, of which the second has only begun."""
+        asked = b"".join(map(spelling, turns)).partition(b"\n")[2]
+        said = asked.partition(b"\nassistant\n")[0].decode("utf-8", "replace").strip()
+        return said.removesuffix("\nassistant").strip()
+
+    @lru_cache(64)
+    def encoded(text: str) -> list[int]:
+        return tokenizer.encode(text, special=True).tolist()
+
+    def logits(context: list[int]):
         found = np.zeros(tokenizer.size, np.float32)
-        starts = [at for at, token in enumerate(context) if token == START]
-        asked = b"".join(map(spelling, context[starts[-2] + 1 :])) if starts[1:] else b""
-        said = asked.partition(b"\n")[2].partition(b"\nassistant\n")[0]
-        message = said.decode("utf-8", "replace").strip()
-        message = message.removesuffix("\nassistant").strip()
-        said = len([*context[starts[-1] + 1 :]]) - len(b"assistant\n") if starts else 0
-        reply = tokenizer.encode(replies.get(message, f"You said: {message}"), special=True)
-        found[int(reply[said]) if 0 <= said < len(reply) else END] = 20.0
+        last = last_start(context, len(context))
+        before = last_start(context, last)
+        said = last + 1 + len(b"assistant\n")
+        asked = message(tuple(context[before + 1 : said])) if before >= 0 else ""
+        reply = encoded(replies.get(asked, f"You said: {asked}"))
+        at = len(context) - said if last >= 0 else 0
+        found[reply[at] if 0 <= at < len(reply) else END] = 20.0
         return found
+
+    def last_start(context: list[int], end: int) -> int:
+        """Find the last turn before a place; -1: there is none."""
+        return end - 1 - context[end - 1 :: -1].index(START) if START in context[:end] else -1
 
     return logits
 

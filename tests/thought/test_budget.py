@@ -44,6 +44,7 @@ OURS = {
         Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}})),
     ),
 }
+SEEDED = Sampling(1.3, top_p=0.95, presence=0.4, repetition=1.2, bias={2: 1.0})
 OWN_DICE = ("twin", "stranger", "recurrent", "translated", "masked", "first-of")
 
 
@@ -101,22 +102,28 @@ def test_thoughts_end_by_themselves_and_by_their_budget_in_these_texts():
 @pytest.mark.parametrize("name", [name for name in OURS if name not in OWN_DICE])
 @pytest.mark.parametrize("budget", [0, 3, 20])
 def test_a_seeded_text_with_a_budget_is_the_plain_one(name, budget):
-    sampling = Sampling(1.3, top_p=0.95, presence=0.4, repetition=1.2, bias={2: 1.0})
     for form in (OPENED, LATER):
-        requests = wants(budget, sampling, form=form)
-        plain = replies(scripted(), Silent(), requests, depth=0)
-        assert said(replies(scripted(), OURS[name](), requests)) == said(plain)
+        found = replies(scripted(), OURS[name](), wants(budget, SEEDED, form=form))
+        assert said(found) == plain_texts(budget, form)
+
+
+@cache
+def plain_texts(budget, form):
+    return said(replies(scripted(), Silent(), wants(budget, SEEDED, form=form), depth=0))
 
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
 @pytest.mark.parametrize("depth", [1, 4, 16])
 def test_the_text_does_not_depend_on_depth_batch_or_neighbours(name, recurrent, depth):
-    requests = wants(7)
-    alone = [replies(scripted(), Silent(), [want], 0)[0] for want in requests]
     model = scripted(recurrent=recurrent, batch=23)
     model.slots = 3
-    assert said(replies(model, OURS[name](), requests, depth)) == said(alone)
+    assert said(replies(model, OURS[name](), wants(7), depth)) == each_alone(7)
+
+
+@cache
+def each_alone(budget):
+    return said([replies(scripted(), Silent(), [want], 0)[0] for want in wants(budget)])
 
 
 @pytest.mark.parametrize("name", ["twin", "stranger", "closing", "silent"])

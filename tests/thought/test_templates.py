@@ -55,6 +55,8 @@ class Thinker:
         self.tokenizer = Bytes(source, self.dialect.marks if kind == "control" else ())
         self.model = ScriptedModel(self.logits, self.tokenizer)
         self.model.context = 1 << 14
+        marks = (self.tokenizer.token_text(mark) for mark in range(256, self.tokenizer.size))
+        self.spelled = [*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in marks)]
         self.answer, self.close, self.plan = answer, "", ""
         self.start, self.tempted = 0, False
 
@@ -82,22 +84,19 @@ class Thinker:
         self.plan = opening + THOUGHT + marks.closing + self.answer
 
     def logits(self, context):
-        texts = (self.spelled(token) for token in context[self.start :])
-        said, plan, answer = b"".join(texts), self.plan.encode(), self.answer.encode()
+        said = b"".join(map(self.spelled.__getitem__, context[self.start :]))
+        plan, answer = self.plan.encode(), self.answer.encode()
         rest = plan[len(said) :]
         if not plan.startswith(said):
             after = said.partition(self.close.encode())[2].lstrip(b"\n")
             rest = answer[len(after) :] if answer.startswith(after) else b""
         marks = range(256, self.tokenizer.size)
-        whole = (mark for mark in marks if rest.startswith(self.spelled(mark)))
+        whole = (mark for mark in marks if rest.startswith(self.spelled[mark]))
         found = np.zeros(self.tokenizer.size, np.float32)
         found[next(whole, rest[0]) if rest else END] = 20.0
         if self.tempted and said.endswith(b"<|channel|>"):
             found[ord("a")] = 30.0  # it would rather think again
         return found
-
-    def spelled(self, token):
-        return self.tokenizer.token_text(token).encode() if token > 255 else bytes([token])
 
 
 def proposers():
