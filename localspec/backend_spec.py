@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from localspec.media import Kind
 from localspec.observed_model import Observe
@@ -117,6 +118,15 @@ def files_of(path: Path) -> Sequence[Path]:
         return [path]
     files = path.rglob("*") if (path / "config.json").exists() else path.glob("*")
     return sorted(file for file in files if file.is_file())
+
+
+def deferred(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that is imported when it is called: what it needs takes time to import."""
+
+    def imported(*arguments: object) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    return imported
 
 
 def nothing(_: Sequence[str]) -> Iterable[Finding]:

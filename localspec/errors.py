@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+LONGEST_LINE = 400  # letters of a message
+
 
 class LocalSpecError(Exception):
     """Anything LocalSpec reports on purpose; the message is one line for the user."""
@@ -93,6 +95,14 @@ def require_known(owner: str, name: str, known: Collection[str]) -> None:
     """Raise a UsageError that lists the known names unless this is one of them."""
     if name not in known:
         raise UsageError(f"{owner} has no {name}; it has: {', '.join(known)}")
+
+
+def one_line(text: str) -> str:
+    """Make a message fit for a terminal, whatever a file or a library put into it."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    return line
 
 
 def reported(error: Exception) -> LocalSpecError:

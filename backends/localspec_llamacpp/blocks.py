@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from localspec.tokens import Logits, Tokens
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.bindings.memory import SequenceMemory
 
 Data = NDArray[np.uint8]
 NO_DATA = np.empty(0, np.uint8)
@@ -59,18 +60,26 @@ class DraftedText:
         return Part(self.slot, self.start + end, self.tokens[end:], 1, self.states[end:])
 
 
-class HeadMemory(Protocol):
-    """The keys and values of a head, by slot."""
+class NoMemory:
+    """Keeps nothing, for layers that look into the trunk's memory."""
 
-    def remove(self, sequence: int, start: int) -> bool: ...
+    def remove(self, sequence: int, start: int) -> bool:
+        return True
 
-    def clear(self, sequence: int) -> None: ...
+    def clear(self, sequence: int) -> None:
+        pass
 
-    def copy(self, source: int, target: int, length: int) -> bool: ...
+    def copy(self, source: int, target: int, length: int) -> bool:
+        return True
 
-    def save(self, sequence: int, most: int) -> Data | None: ...
+    def save(self, sequence: int, most: int) -> Data | None:
+        return NO_DATA
 
-    def restore(self, sequence: int, data: Data, length: int) -> bool: ...
+    def restore(self, sequence: int, data: Data, length: int) -> bool:
+        return not len(data)
+
+
+HeadMemory = SequenceMemory | NoMemory  # the keys and values of a head, by slot
 
 
 class Blocks(Protocol):
@@ -93,8 +102,6 @@ class Blocks(Protocol):
     def finish(self, texts: Sequence[DraftedText]) -> None:
         """Leave all that is settled of these texts read; drafted tokens are removed afterwards."""
 
-    def close(self) -> None: ...
-
 
 class OneBlock:
     """A block that reads each token once."""
@@ -115,9 +122,6 @@ class OneBlock:
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
         pass
-
-    def close(self) -> None:
-        self._context.close()
 
 
 class Chain:
@@ -157,9 +161,6 @@ class Chain:
         self._context.choose_block(block)
         return run(self._context, parts)
 
-    def close(self) -> None:
-        self._context.close()
-
 
 class Sharing:
     """Layers that look into the trunk's memory, so that there is nothing to read ahead."""
@@ -185,28 +186,6 @@ class Sharing:
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
         pass
-
-    def close(self) -> None:
-        self._context.close()
-
-
-class NoMemory:
-    """Keeps nothing, for layers that look into the trunk's memory."""
-
-    def remove(self, sequence: int, start: int) -> bool:
-        return True
-
-    def clear(self, sequence: int) -> None:
-        pass
-
-    def copy(self, source: int, target: int, length: int) -> bool:
-        return True
-
-    def save(self, sequence: int, most: int) -> Data | None:
-        return NO_DATA
-
-    def restore(self, sequence: int, data: Data, length: int) -> bool:
-        return not len(data)
 
 
 def run(context: Context, parts: Sequence[Part]) -> tuple[Logits, Hidden]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from localspec.backend import Device
 from localspec.system import free_memory
@@ -48,34 +48,33 @@ def local() -> list[Place]:
 
 def pointers() -> list[int]:
     """List all devices that ggml knows, and that are of a kind known here."""
-    numbers = range(_ask("ggml_backend_dev_count", ctypes.c_size_t, library="ggml"))
     every = [
-        _ask("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t(at), library="ggml")
-        for at in numbers
+        ggml.call("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t(at), origin="ggml")
+        for at in range(ggml.call("ggml_backend_dev_count", ctypes.c_size_t, origin="ggml"))
     ]
-    kind = "ggml_backend_dev_type"
-    return [p for p in every if _ask(kind, ctypes.c_int, ctypes.c_void_p(p)) < len(KINDS)]
+    return [pointer for pointer in every if kind_number(pointer) < len(KINDS)]
+
+
+def kind_number(pointer: int) -> int:
+    return int(ggml.call("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p(pointer)))
 
 
 def worker_of(pointer: int) -> str:
     """Name the worker that has a device; empty: it is here."""
     handle = ctypes.c_void_p(pointer)
-    name = _ask("ggml_backend_dev_name", ctypes.c_char_p, handle).decode()
-    if not name.startswith(REMOTE):
-        return ""
-    endpoint: str = _ask("ggml_backend_dev_description", ctypes.c_char_p, handle).decode()
-    return endpoint
+    is_remote = ggml.text("ggml_backend_dev_name", handle).startswith(REMOTE)
+    return ggml.text("ggml_backend_dev_description", handle) if is_remote else ""
 
 
 def place(pointer: int) -> Place:
     handle = ctypes.c_void_p(pointer)
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    _ask("ggml_backend_dev_memory", None, handle, ctypes.byref(free), ctypes.byref(total))
-    kind = KINDS[_ask("ggml_backend_dev_type", ctypes.c_int, handle)]
-    about = _ask("ggml_backend_dev_description", ctypes.c_char_p, handle).decode()
-    name = _ask("ggml_backend_dev_name", ctypes.c_char_p, handle).decode()
-    buffers = ctypes.c_void_p(_ask("ggml_backend_dev_buffer_type", ctypes.c_void_p, handle))
-    of_buffers = _ask("ggml_backend_buft_name", ctypes.c_char_p, buffers).decode()
+    ggml.call("ggml_backend_dev_memory", None, handle, ctypes.byref(free), ctypes.byref(total))
+    about = ggml.text("ggml_backend_dev_description", handle)
+    name = ggml.text("ggml_backend_dev_name", handle)
+    buffers = ggml.pointer("ggml_backend_dev_buffer_type", handle)
+    of_buffers = ggml.text("ggml_backend_buft_name", buffers)
+    kind = KINDS[kind_number(pointer)]
     device = counted(Device(about, kind, total.value, free.value, worker_of(pointer)))
     return Place(pointer, name, of_buffers, device)
 
@@ -101,13 +100,10 @@ def gpus(places: Sequence[Place]) -> list[Place]:
 def unseen() -> tuple[str, ...]:
     """List the kinds of GPUs that this build is for and sees none of, as without their driver."""
     names = []
-    for at in range(_ask("ggml_backend_reg_count", ctypes.c_size_t, library="ggml")):
-        number = ctypes.c_size_t(at)
-        kind = ctypes.c_void_p(
-            _ask("ggml_backend_reg_get", ctypes.c_void_p, number, library="ggml")
-        )
-        name = _ask("ggml_backend_reg_name", ctypes.c_char_p, kind).decode()
-        if name != REMOTE and not _ask("ggml_backend_reg_dev_count", ctypes.c_size_t, kind):
+    for at in range(ggml.call("ggml_backend_reg_count", ctypes.c_size_t, origin="ggml")):
+        kind = ggml.pointer("ggml_backend_reg_get", ctypes.c_size_t(at), origin="ggml")
+        name = ggml.text("ggml_backend_reg_name", kind)
+        if name != REMOTE and not ggml.call("ggml_backend_reg_dev_count", ctypes.c_size_t, kind):
             names.append(name)
     return tuple(names)
 
@@ -121,7 +117,3 @@ def drivers(root: Path = Path("/")) -> tuple[str, ...]:
         for file in sorted((root / folder).glob("*.json")):
             versions.append(f"{file.name} {file.stat().st_mtime_ns}")  # noqa: PERF401
     return tuple(filter(None, versions))
-
-
-def _ask(name: str, result: type | None, *arguments: object, library: str = "ggml-base") -> Any:
-    return ggml.call(ggml.library(library), name, result, *arguments)

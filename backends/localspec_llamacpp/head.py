@@ -34,7 +34,7 @@ class LlamaHead:
     def __init__(
         self, blocks: Blocks, slots: int, batch: int, closing: Callable[[], None] | None = None
     ) -> None:
-        """Follow the texts in `slots` slots; `closing` frees what belongs to the blocks."""
+        """Follow the texts in `slots` slots; `closing` frees the context of the blocks."""
         self.proposer = blocks.proposer
         self._blocks, self._memory = blocks, blocks.memory
         self._batch = batch
@@ -204,31 +204,8 @@ class LlamaHead:
         return trunk
 
     def close(self) -> None:
-        self._blocks.close()
         if self._closing:
             self._closing()
-
-
-class FreedHead:
-    """Stands in for a head that was freed, to tell apart what was saved with it."""
-
-    def enough(self, slot: int, length: int) -> int:
-        return length
-
-    def truncate(self, slot: int, length: int) -> None:
-        pass
-
-    def copy(self, source: int, target: int) -> None:
-        pass
-
-    def save(self, slot: int, trunk: Data, most: int) -> Data | None:
-        return joined(trunk)
-
-    def restore(self, slot: int, data: Data) -> Data:
-        return parted(data)[0]
-
-    def close(self) -> None:
-        pass
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:

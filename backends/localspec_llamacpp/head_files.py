@@ -74,9 +74,6 @@ class Eagle3:
     def finish(self, texts: Sequence[DraftedText]) -> None:
         pass
 
-    def close(self) -> None:
-        self._context.close()
-
 
 class DFlash:
     """Layers that fill a block of masks behind the newest token."""
@@ -134,6 +131,3 @@ class DFlash:
 
     def finish(self, texts: Sequence[DraftedText]) -> None:
         self._filled = {}
-
-    def close(self) -> None:
-        self._context.close()

@@ -64,6 +64,7 @@ class HeadPlan:
         return Context(self.weights, self.shape, trunk)
 
     def close(self) -> None:
+        """Free the weights of a head in a file of its own."""
         if self.separate:
             self.weights.close()
 
@@ -149,7 +150,12 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
     trunk.tell_before(plan.layers)
     blocks = blocks_of(plan, context, trunk)
     batch = plan.trunk_batch if context.shares(trunk) else plan.shape.batch
-    return LlamaHead(blocks, options.slots, batch, plan.close)
+
+    def close() -> None:
+        context.close()
+        plan.close()
+
+    return LlamaHead(blocks, options.slots, batch, close)
 
 
 def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:

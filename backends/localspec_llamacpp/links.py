@@ -9,13 +9,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import llama_cpp
-
 from localspec.backend_spec import Link
 from localspec.errors import DeviceError
-from localspec_llamacpp import worker_graphs
+from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.devices import Place, places
-from localspec_llamacpp.ggml import ContextForm, call_base
 
 TRIPS = 10
 FIRST_BYTES, MOST_BYTES = 1 << 16, 1 << 24
@@ -42,21 +39,17 @@ def measured(place: Place) -> Link:
 @contextmanager
 def numbers_on(place: Place, count: int) -> Iterator[ctypes.c_void_p]:
     """Hold `count` bytes on a device, and so the connection to its worker."""
-    buffers = call_base("ggml_backend_dev_buffer_type", ctypes.c_void_p, vp(place.pointer))
-    held = call_base("ggml_backend_buft_alloc_buffer", ctypes.c_void_p, vp(buffers), size(count))
-    if not held:
+    kind = ggml.pointer("ggml_backend_dev_buffer_type", ctypes.c_void_p(place.pointer))
+    buffer = ggml.pointer("ggml_backend_buft_alloc_buffer", kind, ctypes.c_size_t(count))
+    if not buffer:
         raise DeviceError(f"{place.device.worker} has no memory left to measure its link")
-    form = ContextForm(call_base("ggml_tensor_overhead", ctypes.c_size_t) * 2, None, True)
-    context = call_base("ggml_init", ctypes.c_void_p, form)
     try:
-        kind, length = ctypes.c_int(llama_cpp.GGML_TYPE_I8), ctypes.c_int64(count)
-        made = call_base("ggml_new_tensor_1d", ctypes.c_void_p, vp(context), kind, length)
-        base = call_base("ggml_backend_buffer_get_base", ctypes.c_void_p, vp(held))
-        call_base("ggml_backend_tensor_alloc", ctypes.c_int, vp(held), vp(made), vp(base))
-        yield vp(made)
+        with ggml.tensor(count) as (_, numbers):
+            base = ggml.pointer("ggml_backend_buffer_get_base", buffer)
+            ggml.call("ggml_backend_tensor_alloc", ctypes.c_int, buffer, numbers, base)
+            yield numbers
     finally:
-        call_base("ggml_free", None, vp(context))
-        call_base("ggml_backend_buffer_free", None, vp(held))
+        ggml.call("ggml_backend_buffer_free", None, buffer)
         worker_graphs.forget()
 
 
@@ -64,7 +57,8 @@ def sent(numbers: ctypes.c_void_p, count: int) -> float:
     """Time the sending of bytes, until the worker has taken them."""
     data = zeros(count)
     begun = time.perf_counter()
-    call_base("ggml_backend_tensor_set", None, numbers, data, size(0), size(count))
+    part = ctypes.c_size_t(0), ctypes.c_size_t(count)
+    ggml.call("ggml_backend_tensor_set", None, numbers, data, *part)
     trip(numbers)  # the worker answers it only then
     return time.perf_counter() - begun
 
@@ -72,18 +66,11 @@ def sent(numbers: ctypes.c_void_p, count: int) -> float:
 def trip(numbers: ctypes.c_void_p) -> float:
     """Time a trip to a worker and back, for a byte."""
     begun = time.perf_counter()
-    call_base("ggml_backend_tensor_get", None, numbers, zeros(1), size(0), size(1))
+    part = ctypes.c_size_t(0), ctypes.c_size_t(1)
+    ggml.call("ggml_backend_tensor_get", None, numbers, zeros(1), *part)
     return time.perf_counter() - begun
 
 
 @cache
 def zeros(count: int) -> Any:
     return ctypes.create_string_buffer(count)
-
-
-def size(count: int) -> ctypes.c_size_t:
-    return ctypes.c_size_t(count)
-
-
-def vp(address: int) -> ctypes.c_void_p:
-    return ctypes.c_void_p(address)

@@ -276,7 +276,7 @@ def check(footprint: Footprint, options: Options) -> None:
     if options.projector:
         describe_projector(options.projector)
     kinds = options.kv_type.split(",")
-    if options.kv_type != "auto" and (len(kinds) > 2 or not set(kinds) <= KV_TYPES.keys()):
+    if options.kv_type != "auto" and (len(kinds) > 2 or not {*kinds} <= {*KV_TYPES}):
         names = ", ".join(("auto", *KV_TYPES))
         raise UsageError(
             f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"

@@ -23,7 +23,7 @@ from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.gathering import Gathering
-from localspec_llamacpp.head import FreedHead, LlamaHead
+from localspec_llamacpp.head import LlamaHead, joined, parted
 from localspec_llamacpp.mixed_rows import is_mixed, parts
 from localspec_llamacpp.order import batches
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -49,7 +49,8 @@ class LlamaModel:
         self.tokenizer: Tokenizer = parts.tokenizer
         self.head: Head | None = parts.head
         self.sight: Sight | None = parts.sight
-        self._head: LlamaHead | FreedHead | None = parts.head
+        self._head = parts.head
+        self._saves_parts = parts.head is not None  # a head adds its own to what is saved
         self._sight = parts.sight
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
@@ -121,7 +122,7 @@ class LlamaModel:
         """Bring slots together; return idle ones that are to be run with them."""
         if self._gathering is None:
             return ()
-        return self._gathering.gather(widths, fills=not isinstance(self._head, LlamaHead))
+        return self._gathering.gather(widths, fills=self._head is None)
 
     def _take_back(self, slots: Sequence[int], held: Sequence[int]) -> None:
         for slot, length in zip(slots, held, strict=True):
@@ -167,7 +168,7 @@ class LlamaModel:
                 [Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs) for row in rows]
             )
         )
-        if isinstance(self._head, LlamaHead):
+        if self._head:
             positions = [self._lengths[row.slot] for row in rows]
             states = self._context.states(sum(len(row.tokens) for row in rows))
             self._head.note(rows, positions, states)
@@ -257,12 +258,17 @@ class LlamaModel:
         data = None if self._closed else self._memory.save(slot, most)
         if data is not None and self._head:
             data = self._head.save(slot, data, most)
+        elif data is not None and self._saves_parts:
+            data = joined(data)
         return None if data is None else Saved(data, self._whole)
 
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
         self._clear(slot)
-        trunk = self._head.restore(slot, data) if self._head else data
-        if self._memory.restore(slot, trunk, length):
+        if self._head:
+            data = self._head.restore(slot, data)
+        elif self._saves_parts:
+            data = parted(data)[0]
+        if self._memory.restore(slot, data, length):
             self._lengths[slot] = length
         else:
             self._clear(slot)
@@ -274,7 +280,7 @@ class LlamaModel:
     def free_head(self) -> None:
         if self._head:
             self._head.close()
-            self.head, self._head = None, FreedHead()
+            self.head = self._head = None
             self._context.tell_nothing()
 
     def rest(self) -> None:

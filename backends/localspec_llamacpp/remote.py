@@ -76,12 +76,13 @@ def connect() -> None:
 
 
 def _add(endpoint: str) -> None:
-    library = rpc(f"{WORKERS} names {endpoint}")
+    rpc(f"{WORKERS} names {endpoint}")
     require_same_protocol(endpoint, require_answer(endpoint))
-    registry = ggml.call(library, "ggml_backend_rpc_add_server", ctypes.c_void_p, endpoint.encode())
+    server = endpoint.encode()
+    registry = ggml.pointer("ggml_backend_rpc_add_server", server, origin="ggml-rpc")
     if not registry:
         raise DeviceError(f"the worker {endpoint} has no devices")
-    ggml.call(ggml.library("ggml"), "ggml_backend_register", None, ctypes.c_void_p(registry))
+    ggml.call("ggml_backend_register", None, registry, origin="ggml")
 
 
 def rpc(reason: str) -> ctypes.CDLL:

@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-import llama_cpp
-
-from localspec_llamacpp.ggml import tensor_type
+from localspec_llamacpp.ggml import type_numbers
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import (
     ARRAY,
@@ -45,7 +43,7 @@ def thin(path: Path, layers: Sequence[int], out: Path) -> None:
 def write(header: Header, layers: Sequence[int], source: BinaryIO, target: BinaryIO) -> None:
     values = changed(header, layers)
     tensors = list(kept(header.tensors, layers))
-    kinds = {tensor_type(kind).name: kind for kind in range(llama_cpp.GGML_TYPE_COUNT)}
+    kinds = type_numbers()
     alignment = header.number("general.alignment", 32)
     target.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)))
     for key, value in values.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from localspec.interruption import check_patience
@@ -28,8 +30,9 @@ class GgufTokenizer:
         self.starts = weights.starts
         self.ends = weights.ends()
         self.infill = infill_tokens(weights.control, weights.infill())
+        self.token_bytes = cache(weights.token_bytes)
+        self.token_text = weights.token_text
         self._weights = weights
-        self._bytes: dict[int, bytes] = {}
         self._pieces: dict[bool, TextPieces] = {}  # by whether control tokens are looked for
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
@@ -50,12 +53,3 @@ class GgufTokenizer:
             return self._weights.tokenize(piece, special)
         stack_bytes = min(SHALLOW_STACK + len(piece) * STACK_PER_BYTE, DEEPEST_STACK)
         return on_deep_stack(lambda: self._weights.tokenize(piece, special), stack_bytes)
-
-    def token_bytes(self, token: int) -> bytes:
-        piece = self._bytes.get(token)
-        if piece is None:
-            piece = self._bytes[token] = self._weights.token_bytes(token)
-        return piece
-
-    def token_text(self, token: int) -> str:
-        return self._weights.token_text(token)

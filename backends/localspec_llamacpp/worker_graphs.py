@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-import llama_cpp
-
-from localspec_llamacpp import devices, remote
-from localspec_llamacpp.ggml import ContextForm, call_base
+from localspec_llamacpp import devices, ggml, remote
 
 RUN: set[int] = set()  # contexts in use that ran a graph since the last one was forgotten
 SIZES = (ctypes.c_size_t(1), ctypes.c_bool(False))  # of a graph: nodes, and no gradients
@@ -30,20 +27,12 @@ def forget() -> None:
 
 def run_nothing(device: int) -> None:
     """Run a graph of one tensor that is not computed and has no memory."""
-    backend = _pointer("ggml_backend_dev_init", ctypes.c_void_p(device), None)
-    overhead = call_base("ggml_tensor_overhead", ctypes.c_size_t)
-    size = overhead + call_base("ggml_graph_overhead_custom", ctypes.c_size_t, *SIZES)
-    context = _pointer("ggml_init", ContextForm(size, None, True))
+    backend = ggml.pointer("ggml_backend_dev_init", ctypes.c_void_p(device), None)
+    graph_bytes = ggml.call("ggml_graph_overhead_custom", ctypes.c_size_t, *SIZES)
     try:
-        graph = _pointer("ggml_new_graph_custom", context, *SIZES)
-        kind, length = ctypes.c_int(llama_cpp.GGML_TYPE_I8), ctypes.c_int64(1)
-        nothing = _pointer("ggml_new_tensor_1d", context, kind, length)
-        call_base("ggml_graph_add_node", None, graph, nothing)
-        call_base("ggml_backend_graph_compute", ctypes.c_int, backend, graph)
+        with ggml.tensor(1, graph_bytes) as (context, nothing):
+            graph = ggml.pointer("ggml_new_graph_custom", context, *SIZES)
+            ggml.call("ggml_graph_add_node", None, graph, nothing)
+            ggml.call("ggml_backend_graph_compute", ctypes.c_int, backend, graph)
     finally:
-        call_base("ggml_free", None, context)
-        call_base("ggml_backend_free", None, backend)
-
-
-def _pointer(name: str, *arguments: object) -> ctypes.c_void_p:
-    return ctypes.c_void_p(call_base(name, ctypes.c_void_p, *arguments))
+        ggml.call("ggml_backend_free", None, backend)

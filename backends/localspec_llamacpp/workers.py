@@ -31,7 +31,7 @@ Memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Sizes, Sizes)
 
 def serve(worker: Worker, tell: Callable[[str], object]) -> None:
     """Let others use devices of this machine, until Ctrl-C; `tell` hears when they can."""
-    library = remote.rpc("a worker is asked for")
+    remote.rpc("a worker is asked for")
     endpoint = address(worker.host, worker.port)
     offers = [Offer(place, worker.memory) for place in places_for(worker.device)]
     listed = (ctypes.c_void_p * len(offers))(*[offer.pointer for offer in offers])
@@ -42,7 +42,7 @@ def serve(worker: Worker, tell: Callable[[str], object]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # llama.cpp's words
     threads, count = ctypes.c_size_t(physical_cores()), ctypes.c_size_t(len(offers))
     name, arguments = "ggml_backend_rpc_start_server", (endpoint.encode(), cache, threads, count)
-    run = partial(ggml.call, library, name, None, *arguments, listed)
+    run = partial(ggml.call, name, None, *arguments, listed, origin="ggml-rpc")
     server = threading.Thread(target=run, daemon=True)  # in C: Ctrl-C is heard in this thread
     server.start()
     while server.is_alive() and remote.look(endpoint, remote.PATIENCE_SECONDS).fault:

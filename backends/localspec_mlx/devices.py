@@ -19,7 +19,6 @@ from localspec.system import free_memory
 # used.
 os.environ.setdefault("MLX_ENABLE_CACHE_THRASHING_CHECK", "0")
 
-LEAST_ON_METAL = (0, 32)
 SHORTAGE = re.compile(r"alloc|out of memory|insufficient memory", re.I)
 
 
@@ -44,16 +43,9 @@ def build() -> Build:
 
 
 def prepare() -> None:
-    """Refuse an MLX that is too slow to speculate with; keep weights where the GPU reaches them."""
-    if not mx.metal.is_available():
-        return
-    installed = version("mlx")
-    if tuple(map(int, installed.split(".")[:2])) < LEAST_ON_METAL:
-        raise BackendError(
-            f"mlx {installed} takes 5 times as long for 7 tokens as for one where weights are "
-            "quantised, so drafting would not pay; 0.32 does not: pip install --upgrade mlx mlx-lm"
-        )
-    mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
+    """Keep weights where the GPU reaches them."""
+    if mx.metal.is_available():
+        mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
 
 
 class Streams:

@@ -24,7 +24,7 @@ BATCH = 256  # tokens that are read at once
 UNITS = 64  # inputs of a matrix that are multiplied at once, to see its rows
 
 
-def observe(path: Path, layers: Sequence[int]) -> MlxObserved:
+def observe(path: Path, layers: Sequence[int], _: int) -> MlxObserved:
     """Load a model; the input of a layer is what the one before it returned."""
     inspect(path)
     prepare()

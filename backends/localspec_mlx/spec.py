@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Launch, RemoteModel
-from localspec.observed_model import ObservedModel
-from localspec.trained_head import TrainedHead
+from localspec.backend_spec import BackendSpec, Launch, RemoteModel, deferred
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.
@@ -40,24 +38,6 @@ def launcher(launch: Launch) -> list[str]:
     return [tool, *hosts, *link, "--"]
 
 
-def thin(path: Path, layers: Sequence[int], out: Path) -> None:
-    from localspec_mlx.folder.thinning import thin as write  # only here: it takes time to import
-
-    write(path, layers, out)
-
-
-def observe(path: Path, layers: Sequence[int], _: int) -> ObservedModel:
-    from localspec_mlx.observing import observe as load  # only here, as above
-
-    return load(path, layers)
-
-
-def write_head(head: TrainedHead, _: Path, out: Path) -> None:
-    from localspec_mlx.folder.head_writing import write_head as write  # only here, as above
-
-    write(head, out)
-
-
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
 
 SPEC = BackendSpec(
@@ -71,9 +51,9 @@ SPEC = BackendSpec(
     packages=("mlx", "mlx-lm"),
     launcher=launcher,
     member="localspec_mlx.member",
-    thin=thin,
-    observe=observe,
-    write_head=write_head,
+    thin=deferred("localspec_mlx.folder.thinning", "thin"),
+    observe=deferred("localspec_mlx.observing", "observe"),
+    write_head=deferred("localspec_mlx.folder.head_writing", "write_head"),
     slow_without_gpu=True,
     preference=1 if APPLE_SILICON else -1,
 )

@@ -16,12 +16,7 @@ from architectures.kinds import MLX, QUANTISED, WIDE, cell, projector, suits
 from architectures.recipes import all_recipes
 
 SCRIPTS = Path(__file__).resolve().parents[1]
-QUANTISE = """
-import sys
-from pathlib import Path
-from localspec_llamacpp.bindings.library import requantise
-requantise(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
-"""  # in a process of its own, which an assertion of llama.cpp may end
+QUANTISE = SCRIPTS / "requantising.py"  # run by itself: an assertion of llama.cpp may end it
 LINES = 1  # of a tool's output, to show why it failed
 Worker = subprocess.Popen[str]
 
@@ -85,7 +80,7 @@ class Making:
         source, file = self._path(name, "BF16"), self._path(name, kind)
         if file.exists() or not source.exists():
             return ""
-        command = [sys.executable, "-c", QUANTISE, str(source), str(file), kind]
+        command = [sys.executable, str(QUANTISE), str(source), str(file), kind]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             file.unlink(missing_ok=True)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from localspec_llamacpp.bindings.library import requantise
 from localspec_llamacpp.headers.footprint import inspect
+from requantising import requantise
 from tests import tiny
 from tests.tiny_vocabulary import vocabulary
 

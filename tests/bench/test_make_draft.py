@@ -18,7 +18,7 @@ from localspec.cli import run
 from localspec.errors import ModelFileError, UsageError
 from localspec.proposers.draft_model import DraftModelProposer
 from localspec_llamacpp import backend as llamacpp
-from localspec_llamacpp.spec import thin
+from localspec_llamacpp.thinning import thin
 from localspec_mlx.spec import SPEC as MLX
 from tests import engines
 from tests.backends.gguf_copies import copied, stored_as, tensor

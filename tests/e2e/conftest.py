@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from localspec.models.locate import locate
-from localspec_llamacpp.bindings.library import requantise
+from requantising import requantise
 
 STARTER = "smollm2-135m"
 

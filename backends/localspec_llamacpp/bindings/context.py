@@ -210,12 +210,14 @@ class Context:
 
     def tell_hidden(self, *, outputs_only: bool = False) -> None:
         """Give hidden states from now on: of all tokens, or of outputs only."""
-        nextn.tell(self.pointer, outputs_only=outputs_only)
+        nextn.ext.llama_set_embeddings_nextn(self.pointer, True, outputs_only)
         self._outputs_only = outputs_only
 
     def shares(self, trunk: Context) -> bool:
         """Whether it looks into a trunk's memory, in place of one of its own."""
-        return bool(self.shape.graph == MTP and nextn.linked(self.pointer) == trunk.pointer)
+        if self.shape.graph != MTP:
+            return False
+        return bool(nextn.ext.llama_get_ctx_other(self.pointer) == trunk.pointer)
 
     def tell_before(self, layers: Sequence[int]) -> None:
         """Give, from now on, the hidden states before these layers; before none, the last ones."""
@@ -227,7 +229,7 @@ class Context:
             self.tell_hidden()
         for layer in layers:
             if layer != self._last_layer:
-                nextn.tell_before(self.pointer, layer)
+                nextn.tell_before(self.pointer, layer, True)
 
     def tell_nothing(self) -> None:
         """Give no hidden states any more."""
@@ -236,8 +238,8 @@ class Context:
             return
         for layer in self._layers:
             if layer != self._last_layer:
-                nextn.tell_before(self.pointer, layer, on=False)
-        nextn.tell(self.pointer, outputs_only=False, on=False)
+                nextn.tell_before(self.pointer, layer, False)
+        nextn.ext.llama_set_embeddings_nextn(self.pointer, False, False)
 
     def states(self, rows: int) -> States:
         """The hidden states of the newest batch: those that were asked for."""
@@ -250,7 +252,7 @@ class Context:
             return self._watch.states(layer, rows)
         if layer == self._last_layer:
             return self.hidden(rows)
-        return self._viewed(nextn.hidden_before(self.pointer, layer), rows, self._inner_width)
+        return self._viewed(nextn.states_before(self.pointer, layer), rows, self._inner_width)
 
     def attend_both_ways(self) -> None:
         """Let tokens of a batch see those behind them."""
@@ -258,7 +260,8 @@ class Context:
 
     def hidden(self, rows: int) -> Hidden:
         """The first hidden states of the newest batch."""
-        return self._viewed(nextn.hidden(self.pointer), rows, self.hidden_width)
+        place = nextn.ext.llama_get_embeddings_nextn(self.pointer)
+        return self._viewed(place, rows, self.hidden_width)
 
     def hidden_of_outputs(self, parts: Sequence[Part]) -> Hidden:
         """The hidden states of the newest batch, at its outputs."""
@@ -271,7 +274,7 @@ class Context:
 
     def choose_block(self, block: int) -> None:
         """Choose which of a head's blocks runs from now on."""
-        nextn.choose_block(self.pointer, block)
+        nextn.ext.llama_set_nextn_layer_offset(self.pointer, block)
 
     def _logits(self, rows: int) -> Logits:
         if not rows:
@@ -280,6 +283,8 @@ class Context:
         return self._view(logits_address(self.pointer), rows, self._width)
 
     def _viewed(self, place: Any, rows: int, width: int) -> NDArray[np.float32]:
+        if not place:
+            raise BackendError("llama.cpp gave no hidden states")
         return self._view(ctypes.addressof(place.contents), rows, width)
 
     def _view(self, address: int, rows: int, width: int) -> NDArray[np.float32]:

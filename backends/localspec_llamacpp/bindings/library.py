@@ -1,32 +1,18 @@
-"""The library itself: file types, build features, and quantisation."""
+"""The library itself: file types and build features."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from importlib import import_module
-from pathlib import Path
+from typing import Any
 
 import llama_cpp.llama_cpp as lib
-
-from localspec.errors import BackendError
-from localspec_llamacpp.bindings.log import LOG
 
 FILE_TYPES = {
     number: name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
     for name, number in vars(lib).items()
     if name.startswith("LLAMA_FTYPE_") and name != "LLAMA_FTYPE_GUESSED"
 }
-
-
-def requantise(source: Path, target: Path, kind: str) -> None:
-    """Write a copy of a model in another precision; quantised weights lose a little more."""
-    params = lib.llama_model_quantize_default_params()
-    params.ftype = next(number for number, name in FILE_TYPES.items() if name == kind.upper())
-    params.allow_requantize = True
-    LOG.take_errors()
-    if lib.llama_model_quantize(os.fsencode(source), os.fsencode(target), params):
-        raise BackendError(f"llama.cpp could not write {target.name}: {LOG.take_errors()}")
 
 
 def features() -> tuple[str, ...]:
@@ -41,13 +27,17 @@ def features() -> tuple[str, ...]:
     return tuple(names)
 
 
-def has_pictures() -> bool:
-    """Whether this build has libmtmd, by which models take pictures."""
+def pictures_library() -> Any:
+    """Load libmtmd, by which models take pictures; None where this build lacks it."""
     try:
-        import_module("llama_cpp.mtmd_cpp")
+        return import_module("llama_cpp.mtmd_cpp")
     except (ImportError, OSError, RuntimeError, AttributeError):
-        return False
-    return True
+        return None
+
+
+def lacks_for_pictures() -> str:
+    """Say what the installed llama.cpp lacks for projectors."""
+    return "" if pictures_library() else "llama.cpp was built without mtmd"
 
 
 def system_number(name: bytes) -> int | None:

@@ -133,5 +133,5 @@ LOG = Log()
 lib.llama_log_set(LOG.callback, ctypes.c_void_p(0))
 for _origin in (lib._lib, ggml.library("ggml-base")):  # which may hold another copy of ggml
     with suppress(AttributeError):
-        ggml.call(_origin, "ggml_set_abort_callback", None, LOG.last)
+        _origin["ggml_set_abort_callback"](LOG.last)
 lib.llama_backend_init()

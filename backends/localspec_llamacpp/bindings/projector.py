@@ -7,7 +7,6 @@ import os
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,6 +19,7 @@ from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.pictures.decoding import Pixels
 from localspec.tokens import NONE, Tokens
 from localspec_llamacpp.bindings.batch import Hidden, pointer
+from localspec_llamacpp.bindings.library import pictures_library
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
@@ -33,13 +33,12 @@ LARGE = 8192  # pixels of a side, from which on no picture takes more positions
 @cache
 def library() -> Any:
     """Load libmtmd, which costs time that models without pictures do not spend."""
-    try:
-        mtmd = import_module("llama_cpp.mtmd_cpp")
-    except (ImportError, OSError, AttributeError, RuntimeError) as error:
+    mtmd = pictures_library()
+    if mtmd is None:
         raise UsageError(
             "this build of llama.cpp lacks its library for pictures (mtmd): "
             "`localspec doctor --rebuild auto` makes one that has it"
-        ) from error
+        )
     mtmd.mtmd_helper_log_set(LOG.callback, ctypes.c_void_p(0))
     return mtmd
 

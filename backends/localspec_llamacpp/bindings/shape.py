@@ -7,25 +7,10 @@ from typing import Any
 
 import llama_cpp.llama_cpp as lib
 
-# Types that keys and values can have, by ggml's numbers
-KV_TYPES = {
-    "f16": 1,
-    "q8_0": 8,
-    "q4_0": 2,
-    "bf16": 30,
-    "f32": 0,
-    "q4_1": 3,
-    "q5_0": 6,
-    "q5_1": 7,
-    "iq4_nl": 20,
-}
+from localspec_llamacpp.ggml import type_numbers
+
+KV_TYPES = ("f16", "q8_0", "q4_0", "bf16", "f32", "q4_1", "q5_0", "q5_1", "iq4_nl")
 MODEL, MTP, EAGLE3, DFLASH = "model", "mtp", "eagle3", "dflash"  # graphs
-
-
-def kv_numbers(name: str) -> tuple[int, int]:
-    """Give ggml's numbers of the types of keys and values: one name for both, or one for each."""
-    keys, _, values = name.partition(",")
-    return KV_TYPES[keys], KV_TYPES[values or keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +44,8 @@ class ContextShape:
         params.n_batch = params.n_ubatch = self.batch
         params.n_outputs_max, params.n_rs_seq = self.outputs, self.snapshots
         params.n_threads = params.n_threads_batch = self.threads
-        params.type_k, params.type_v = kv_numbers(self.kv_type)
+        keys, _, values = self.kv_type.upper().partition(",")  # one for both, or one for each
+        params.type_k, params.type_v = type_numbers()[keys], type_numbers()[values or keys]
         flash = self.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
         params.kv_unified = self.pooled

@@ -55,7 +55,7 @@ class Override(ctypes.Structure):
 
 def experts_stay(layers: int) -> ctypes.Array[Override]:
     """Let the experts of the first layers stay on the host, in a list that llama.cpp reads."""
-    host = ggml.call(ggml.library("ggml-base"), "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
+    host = ggml.pointer("ggml_backend_cpu_buffer_type")
     rows = [Override(EXPERTS % layer, host) for layer in range(layers)]
     return (Override * (len(rows) + 1))(*rows)
 

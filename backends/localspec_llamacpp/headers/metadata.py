@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from localspec.errors import ModelFileError
+from localspec.errors import ModelFileError, one_line
 
 UINT32, FLOAT32, STRING, ARRAY, UINT64 = 4, 6, 8, 9, 10
 WHOLE = (0, 1, 2, 3, 4, 5, 7, 10, 11)  # kinds of whole numbers, flags among them
 FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q"}
 FORMATS |= {11: "<q", 12: "<d"}
 LENGTH = struct.Struct("<Q").unpack_from  # of a string, which it precedes
-LONGEST_LINE = 400  # letters of a message
 LONGEST_LIST = 4096  # numbers; the longest that is of use has one for each layer
 LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
 
@@ -91,8 +90,5 @@ class Header:
 
 
 def refusal(path: Path, fault: str) -> ModelFileError:
-    """Make an error of one line, whatever the file puts into its names."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in fault)
-    if len(line) > LONGEST_LINE:
-        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
-    return ModelFileError(f"{path.name} {line}")
+    """Make an error of a fault of a file."""
+    return ModelFileError(f"{path.name} {one_line(fault)}")

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from localspec.errors import ModelFileError
+from localspec.errors import ModelFileError, one_line
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, INDEX = "tokenizer.json", "model.safetensors.index.json"
 AGAIN = "download it again"
 MOST_BYTES = 8 << 20  # the largest settings seen have 1.2 million
 MOST_TOKENIZER_BYTES = 64 << 20  # the largest tokenizer.json seen has 34 million
+MOST_INDEX_BYTES = 32 << 20  # that of 200,000 tensors has 20 million
+LIMITS = {TOKENIZER: MOST_TOKENIZER_BYTES, INDEX: MOST_INDEX_BYTES}
 MOST_VALUES = 1 << 22  # in one file; 262,144 tokens and 514,906 merges are 1.8 million
-LONGEST_LINE = 400  # letters of an error
 
 Object = Mapping[str, object]
 
@@ -64,7 +65,7 @@ def read_text(path: Path) -> str | None:
 
 
 def _read_bytes(path: Path) -> bytes | None:
-    most = MOST_TOKENIZER_BYTES if path.name == TOKENIZER else MOST_BYTES
+    most = LIMITS.get(path.name, MOST_BYTES)
     try:
         if not path.is_file():  # what could be opened and never end is none either
             return None
@@ -106,11 +107,3 @@ def refuse(path: Path, fault: str) -> NoReturn:
 def refuse_folder(path: Path, fault: str) -> NoReturn:
     """Refuse a folder, by the path that a user gave."""
     raise ModelFileError(one_line(f"{path} {fault}")) from None
-
-
-def one_line(text: str) -> str:
-    """Make a message fit for a terminal, whatever a file or a library put into it."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
-    if len(line) > LONGEST_LINE:
-        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
-    return line

@@ -33,7 +33,7 @@ NAMES = {  # by llama.cpp's names
 KINDS = {"float16": "F16", "int64": "I64", "bool": "BOOL"}
 
 
-def write_head(head: TrainedHead, out: Path) -> None:
+def write_head(head: TrainedHead, _: Path, out: Path) -> None:
     """Write a folder with a head, in 16 bits."""
     unfinished = out.with_name(f"{out.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer
 
-from localspec.errors import BackendError
-from localspec_mlx.folder.files import AGAIN, one_line, refuse
+from localspec.errors import BackendError, one_line
+from localspec_mlx.folder.files import AGAIN, refuse
 from localspec_mlx.folder.vocabulary import Added
 
 

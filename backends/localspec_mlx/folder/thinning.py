@@ -14,9 +14,10 @@ import mlx.core as mx
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
 from localspec_mlx.folder.config import LAYERS, NAME, Config
+from localspec_mlx.folder.files import INDEX
 
 LAYER = re.compile(r"(?P<before>.*\blayers\.)(?P<number>\d+)(?P<after>\..+)")
-WRITTEN = (NAME, shards.INDEX)  # anew, or not at all
+WRITTEN = (NAME, INDEX)  # anew, or not at all
 MADE_OF = "localspec_made_of"  # a setting: the folder whose layers these are, and which of them
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from localspec.tokens import Tokens, tokens_of
@@ -22,21 +23,13 @@ class FolderTokenizer:
         self.bos, self.eos = marks.bos, marks.eos
         self.starts = marks.starts
         self.ends, self.infill = marks.ends, marks.infill
+        self.token_bytes = cache(words.token_bytes)
+        self.token_text = words.texts.__getitem__
         self._words = words
-        self._bytes: dict[int, bytes] = {}
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         reader = self._words.special if special else self._words.plain
         return tokens_of(reader.ids(text.encode("utf-8", "replace").decode()))
-
-    def token_bytes(self, token: int) -> bytes:
-        piece = self._bytes.get(token)
-        if piece is None:
-            piece = self._bytes[token] = self._words.token_bytes(token)
-        return piece
-
-    def token_text(self, token: int) -> str:
-        return self._words.texts[token]
 
 
 def load_tokenizer(folder: Path, vocabulary: int) -> FolderTokenizer:
