@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from localspec.backend import (
-    CONTEXT,
-    Build,
-    Device,
-    Footprint,
-    Options,
-    Progress,
-    silent,
-    within,
-)
+from localspec.backend import CONTEXT, Build, Device, Footprint, Options, Progress, silent, within
 from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
 from localspec.system.free_memory import memory
 from localspec_build import records

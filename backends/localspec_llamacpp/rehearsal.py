@@ -21,14 +21,7 @@ from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.layout import LaidOut, account, kept
-from localspec_llamacpp.loading import (
-    check,
-    check_kind,
-    physical_cores,
-    placement,
-    set_up,
-    shape,
-)
+from localspec_llamacpp.loading import check, check_kind, physical_cores, placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
 

@@ -16,13 +16,7 @@ from localspec.tokenizer import Tokenizer
 from localspec.tokens import Tokens, Vectors, tokens_of
 from localspec_llamacpp import openmp, remote
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.pooled import (
-    BATCH,
-    TEXTS,
-    PooledContext,
-    PooledShape,
-    reads_on,
-)
+from localspec_llamacpp.bindings.pooled import BATCH, TEXTS, PooledContext, PooledShape, reads_on
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import check, physical_cores, placement, suits_huge_pages

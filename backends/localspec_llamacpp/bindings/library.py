@@ -13,6 +13,12 @@ FILE_TYPES = {
     for name, number in vars(lib).items()
     if name.startswith("LLAMA_FTYPE_") and name != "LLAMA_FTYPE_GUESSED"
 }
+POOLINGS = {
+    lib.LLAMA_POOLING_TYPE_MEAN: "mean",
+    lib.LLAMA_POOLING_TYPE_CLS: "cls",
+    lib.LLAMA_POOLING_TYPE_LAST: "last",
+    lib.LLAMA_POOLING_TYPE_RANK: "rank",
+}
 
 
 def features() -> tuple[str, ...]:

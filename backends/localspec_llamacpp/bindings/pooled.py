@@ -14,16 +14,10 @@ from localspec.tokens import Tokens, Vectors
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings.batch import LlamaBatch, Part
 from localspec_llamacpp.bindings.context import NO_MEMORY
+from localspec_llamacpp.bindings.library import POOLINGS
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
-LAST, RANK = lib.LLAMA_POOLING_TYPE_LAST, lib.LLAMA_POOLING_TYPE_RANK
-POOLINGS = {
-    lib.LLAMA_POOLING_TYPE_MEAN: "mean",
-    lib.LLAMA_POOLING_TYPE_CLS: "cls",
-    LAST: "last",
-    RANK: "rank",
-}
 TEXTS = 64  # that are read at once
 BATCH = 512  # tokens that are read at once, where texts are shorter
 SMALLEST = 256  # tokens of a context that only tells what kind it is
@@ -67,19 +61,14 @@ class PooledContext:
         self._width = params.n_batch
         self._ids = range(shape.texts)
         self._memory = lib.llama_get_memory(self.pointer)
-        self._pooling = int(lib.llama_pooling_type(self.pointer))
-        ranks = self._pooling == RANK
-        self.dimensions = weights.classes if ranks else weights.hidden_width
-
-    @property
-    def pooling(self) -> str:
-        return POOLINGS.get(self._pooling, "")
+        self.pooling = POOLINGS.get(int(lib.llama_pooling_type(self.pointer)), "")
+        self.dimensions = weights.classes if self.pooling == "rank" else weights.hidden_width
 
     @property
     def reads_on(self) -> bool:
         """Whether a text can be read piece by piece: only its last token is looked at."""
         causal = self._memory and lib.llama_get_causal_attn(self.pointer)
-        return bool(causal) and self._pooling in (LAST, RANK)
+        return bool(causal) and self.pooling in ("last", "rank")
 
     def read(self, texts: Sequence[Tokens]) -> Vectors:
         """Return a row for each text."""

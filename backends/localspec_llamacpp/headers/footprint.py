@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from localspec.backend import Footprint
-from localspec_llamacpp.bindings.library import FILE_TYPES
+from localspec_llamacpp.bindings.library import FILE_TYPES, POOLINGS
 from localspec_llamacpp.head_kinds import DRAFTING, drafter
 from localspec_llamacpp.headers.adapter import KIND as ADAPTER
 from localspec_llamacpp.headers.header import read
@@ -20,7 +20,6 @@ GUESSED = 1024  # added to a file type that a converter was not sure of
 TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
-POOLINGS = {1: "mean", 2: "cls", 3: "last", 4: "rank"}  # by llama.cpp's numbers
 PROJECTOR = "clip"  # the architecture of every projector, whatever is inside
 OTHER_TYPES = {
     ADAPTER: "a LoRA adapter, not a model: give the model that it is for, and this as --adapter",

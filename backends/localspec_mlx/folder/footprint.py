@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING
 from localspec.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
-from localspec_mlx.folder.config import (
-    ACTIVE_EXPERTS,
-    CONTEXTS,
-    EXPERTS,
-    HEADS,
-    LAYERS,
-    NAME,
-    TOKENS,
-    WIDTHS,
-    Config,
-)
+from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.files import refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
@@ -44,7 +34,7 @@ def inspect(path: Path) -> Footprint:
     What files lack is found before mlx-lm is imported, which takes a second.
     """
     folder = Path(os.path.abspath(path))
-    check_folder(path if path.name else folder, NAME)  # errors name it as it was typed
+    check_folder(path if path.name else folder)  # errors name it as it was typed
     config = configuration.read(folder)
     held = shards.read(folder, pattern=drafters.files(config))
     if drafters.drafter(config):
@@ -79,8 +69,8 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         window=model.kept.window,
         window_bytes_per_token=model.kept.window_bytes,
         state_bytes=model.kept.state_bytes,
-        experts=config.number(EXPERTS, settings),
-        active_experts=config.number(ACTIVE_EXPERTS, settings),
+        experts=config.number(configuration.EXPERTS, settings),
+        active_experts=config.number(configuration.ACTIVE_EXPERTS, settings),
         attention_layers=model.kept.attention_layers,
         window_layers=model.kept.window_layers,
         recurrent_layers=model.kept.recurrent_layers,
@@ -100,8 +90,8 @@ def mask(config: Config) -> int | None:
 def context(config: Config, model: Skeleton) -> int:
     """Find the number of tokens it was trained for, as far as that is known."""
     if not model.kept.token_bytes:
-        return config.number(CONTEXTS) or BOUNDLESS
-    return config.number(CONTEXTS, model.settings) or SILENT_CONTEXT
+        return config.number(configuration.CONTEXTS) or BOUNDLESS
+    return config.number(configuration.CONTEXTS, model.settings) or SILENT_CONTEXT
 
 
 def check_layers(config: Config, held: Shards) -> None:

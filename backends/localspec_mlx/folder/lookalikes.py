@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
+from localspec_mlx.folder.config import NAME
 from localspec_mlx.folder.files import refuse_folder
 
 AGAIN = "download the folder again"
@@ -36,15 +37,15 @@ HOLDINGS = {
 }
 
 
-def check_folder(path: Path, config: str) -> None:
+def check_folder(path: Path) -> None:
     """Refuse a path that is no folder, or no model's folder."""
     try:
         if not path.exists():
             refuse_folder(path, "does not exist: check the path")
         if not path.is_dir():
             refuse_folder(path, "is a file: give the folder that holds the model")
-        if not (path / config).exists():
-            refuse_without(path, config)
+        if not (path / NAME).exists():
+            refuse_without(path, NAME)
     except OSError as error:
         refuse_folder(path, f"cannot be read: {error.strerror or error}")
 

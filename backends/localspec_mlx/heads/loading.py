@@ -17,19 +17,9 @@ from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
-from localspec_mlx.folder import shards
+from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.config import Config
-from localspec_mlx.folder.drafters import (
-    ASSISTANTS,
-    DFLASH,
-    EAGLE3,
-    LAYERSKIP,
-    MEDUSA,
-    MTP,
-    SPECULATOR,
-    drafter,
-    files,
-)
+from localspec_mlx.folder.drafters import ASSISTANTS, LAYERSKIP, MTP, drafter, files
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.thinning import model_of_first_layers
 from localspec_mlx.heads.assistant import Assistant, TargetKeys
@@ -97,14 +87,14 @@ def eagle3(folder: HeadFolder) -> LoadedHead:
     inner = folder.inner
     places = layers_read(folder.config.values, len(inner.layers))
     reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
-    return LoadedHead(EAGLE3, Tap(reads), with_own_keys(layers, folder.target))
+    return LoadedHead(drafters.EAGLE3, Tap(reads), with_own_keys(layers, folder.target))
 
 
 def dflash(folder: HeadFolder) -> LoadedHead:
     head = weighed(folder.path, partial(DFlash, folder.target.model))
     alike, layers = kept(head, folder.target), folder.inner.layers
     reads = [layers[at] for at in filled_by(folder.config.values, len(layers))]
-    return LoadedHead(DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
+    return LoadedHead(drafters.DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
 
 
 def stages(folder: HeadFolder) -> LoadedHead:
@@ -119,7 +109,7 @@ def staged(config: Config, target: Module, vocabulary: int) -> StagedHead:
     for path in shards.read(config.path.parent, pattern=files(config)).paths:
         loaded: Any = mx.load(str(path))
         weights |= loaded
-    make = medusa if drafter(config) == MEDUSA else speculator
+    make = medusa if drafter(config) == drafters.MEDUSA else speculator
     head = make(target, config, weights, vocabulary)
     head.set_dtype(body(target).norm.weight.dtype)
     mx.eval(list(arrays_in(dict(head))))
@@ -143,10 +133,10 @@ def first_layers(folder: HeadFolder) -> LoadedHead:
 
 MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
     MTP: mtp,
-    EAGLE3: eagle3,
-    DFLASH: dflash,
-    MEDUSA: stages,
-    SPECULATOR: stages,
+    drafters.EAGLE3: eagle3,
+    drafters.DFLASH: dflash,
+    drafters.MEDUSA: stages,
+    drafters.SPECULATOR: stages,
     LAYERSKIP: first_layers,
 }
 
