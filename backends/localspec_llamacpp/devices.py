@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from localspec.backend import Device
+from localspec.backend import Device, Options
 from localspec.system import free_memory
 from localspec_llamacpp import ggml, remote
 
@@ -95,6 +95,14 @@ def gpus(places: Sequence[Place]) -> list[Place]:
     far = [place for place in places if place.device.worker]
     local = [place for place in places if place.takes_layers and not place.device.worker]
     return [*far, *([place for place in local if place.device.kind == "gpu"] or local)]
+
+
+def on_cpu(options: Options) -> bool:
+    return options.gpu_layers == 0 or not has_gpu()
+
+
+def has_gpu() -> bool:
+    return bool(gpus(places()))
 
 
 def unseen() -> tuple[str, ...]:

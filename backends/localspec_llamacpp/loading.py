@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
-from localspec.backend import CONTEXT, Build, Device, Footprint, Options, Progress, silent, within
-from localspec.errors import BackendError, ModelFileError, OutOfMemory, UsageError
+from localspec.backend import CONTEXT, Build, Device, Footprint, Options, Progress, silent
+from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.system.free_memory import memory
 from localspec_build import records
 from localspec_llamacpp import devices, head_kinds, remote
-from localspec_llamacpp.bindings import huge_pages, library, nextn
+from localspec_llamacpp.bindings import huge_pages, library
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG
-from localspec_llamacpp.bindings.shape import KV_TYPES, ContextShape
-from localspec_llamacpp.bindings.watching import GIVEN
+from localspec_llamacpp.bindings.shape import ContextShape
+from localspec_llamacpp.bindings.watching import LAYER_INPUTS
 from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+from localspec_llamacpp.checks import check, check_kind
+from localspec_llamacpp.cores import physical_cores
+from localspec_llamacpp.devices import has_gpu, on_cpu
 from localspec_llamacpp.head_opening import head_of, plan_head
-from localspec_llamacpp.headers import adapter as adapter_headers
 from localspec_llamacpp.headers import rounding
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.projector import describe as describe_projector
 from localspec_llamacpp.model import LlamaModel, ModelParts
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
@@ -70,15 +67,6 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
             sight.close()
         weights.close()
         raise
-
-
-def check_kind(weights: ModelWeights, footprint: Footprint) -> None:
-    """Refuse a model that does not continue text."""
-    name = f"{footprint.path.name} ({footprint.architecture})"
-    if not weights.generates:
-        raise ModelFileError(f"{name} does not generate text: choose a language model")
-    if not weights.layers:
-        raise ModelFileError(f"{name} holds a drafting head only: give the model it drafts for")
 
 
 def placement(options: Options) -> LayerPlacement:
@@ -151,7 +139,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
 def is_watched(weights: ModelWeights, options: Options) -> bool:
     """Decide whether a head's inputs are to be copied, as llama.cpp does not give them."""
     head = options.head
-    if head is None or head == weights.path or weights.architecture in GIVEN:
+    if head is None or head == weights.path or weights.architecture in LAYER_INPUTS:
         return False
     return bool(head_kinds.layers_read(read(head)))
 
@@ -198,14 +186,6 @@ def alike(options: Options) -> bool:
     return options.bit_exact and on_cpu(options)
 
 
-def on_cpu(options: Options) -> bool:
-    return options.gpu_layers == 0 or not has_gpu()
-
-
-def has_gpu() -> bool:
-    return bool(devices.gpus(devices.places()))
-
-
 def probe() -> list[Device]:
     """List devices this build of llama.cpp can use; host memory as the system counts it."""
     return [place.device for place in devices.places()]
@@ -218,71 +198,3 @@ def build() -> Build:
     made = records.installed(Path(sys.prefix))
     options = made.cmake if made else ()
     return Build(version("llama-cpp-python"), library.features(), drivers, unseen, why, options)
-
-
-def physical_cores() -> int:
-    """Count cores worth a thread each: hyper-threads and efficiency cores slow the others down."""
-    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
-    if sys.platform == "linux":
-        cores = min(cores, len(os.sched_getaffinity(0)), granted_cores(Path("/sys/fs/cgroup")))
-    return max(1, min(cores, performance_cores() or cores))
-
-
-def granted_cores(cgroup: Path) -> int:
-    """Compute the processor time a container may use, in whole cores; large if it may use all."""
-    for quota, period in (("cpu.max", ""), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
-        with contextlib.suppress(OSError, ValueError):
-            words = (cgroup / quota).read_text().split()
-            words += (cgroup / period).read_text().split() if period else []
-            if words[0] not in ("max", "-1"):
-                return max(1, int(words[0]) // int(words[1]))
-    return 1 << 16
-
-
-def performance_cores() -> int | None:
-    """Count the fast cores of an Apple chip; None elsewhere."""
-    if sys.platform != "darwin":
-        return None
-    return library.system_number(b"hw.perflevel0.physicalcpu")
-
-
-def check_head(footprint: Footprint, path: Path) -> None:
-    """Refuse a head that is not there, or not for this model."""
-    if not nextn.available():
-        raise UsageError("this release of llama-cpp-python has no drafting heads: upgrade it")
-    if path != footprint.path:
-        head_kinds.require_fit(footprint, path)
-    elif not footprint.drafting_layers:
-        raise UsageError(f"{path.name} has no drafting head (MTP) inside")
-
-
-def check(footprint: Footprint, options: Options) -> None:
-    """Refuse options that llama.cpp lacks, or lacks for this model."""
-    if not footprint.weight_bytes:
-        raise ModelFileError(f"{footprint.path.name} holds a vocabulary only, without weights")
-    if footprint.positions:  # llama.cpp aborts beyond the last one
-        within("context", options.context, 1, footprint.positions)
-    if options.head:
-        check_head(footprint, options.head)
-    if options.projector:
-        describe_projector(options.projector)
-    kinds = options.kv_type.split(",")
-    if options.kv_type != "auto" and (len(kinds) > 2 or not {*kinds} <= {*KV_TYPES}):
-        names = ", ".join(("auto", *KV_TYPES))
-        raise UsageError(
-            f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"
-        )
-    within("threads", options.threads, 1, os.cpu_count() or 1)
-    for adapter in options.adapters:
-        adapter_headers.require_fit(footprint, adapter.path)
-    within("cpu_moe", options.cpu_moe, 0, footprint.layers)
-    if options.cpu_moe and not footprint.experts:
-        raise UsageError(f"{footprint.path.name} has no experts: leave cpu_moe away")
-    if options.bit_exact and not on_cpu(options):
-        raise UsageError("texts can be equal to the bit on a CPU only: add --device cpu")
-    if options.gpu_layers and not has_gpu():
-        why = f" ({LOG.blind})" if LOG.blind else ""
-        raise UsageError(
-            f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU{why}: "
-            "`localspec doctor` tells what to do, or leave the option away"
-        )

@@ -17,11 +17,12 @@ from localspec.tokens import States, Tokens
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context
-from localspec_llamacpp.bindings.watching import GIVEN
+from localspec_llamacpp.bindings.watching import LAYER_INPUTS
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.checks import check, check_kind
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.loading import check, check_kind, placement, shape
+from localspec_llamacpp.loading import placement, shape
 
 LOGIT_BYTES = 256 << 20  # of one batch
 EMBEDDING, OUTPUT, NORM = "token_embd.weight", "output.weight", "output_norm.weight"
@@ -39,7 +40,7 @@ def observe(path: Path, layers: Sequence[int], most: int) -> LlamaObserved:
     try:
         check_kind(weights, footprint)
         form = shape(weights, options, footprint.quantisation)
-        watched = weights.architecture not in GIVEN
+        watched = weights.architecture not in LAYER_INPUTS
         context = Context(weights, replace(form, outputs=batch, watched=watched))
     except BaseException:
         weights.close()

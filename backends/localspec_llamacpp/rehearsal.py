@@ -16,12 +16,14 @@ from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
 from localspec_llamacpp.bindings.shape import ContextShape
 from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
+from localspec_llamacpp.checks import check, check_kind
+from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.layout import LaidOut, account, kept
-from localspec_llamacpp.loading import check, check_kind, physical_cores, placement, set_up, shape
+from localspec_llamacpp.loading import placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
 

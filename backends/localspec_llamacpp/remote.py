@@ -50,10 +50,7 @@ class Look(NamedTuple):
     later: bool = False  # whether it may answer later
 
 
-class Known:
-    """Holds the workers that this process has connected to."""
-
-    workers: set[str] = set()  # noqa: RUF012
+CONNECTED: set[str] = set()  # workers that this process has connected to
 
 
 def endpoints() -> list[str]:
@@ -68,9 +65,9 @@ def connect() -> None:
     Each is spoken to every time: llama.cpp ends the process where a worker has just died.
     """
     for endpoint in endpoints():
-        if endpoint not in Known.workers:
+        if endpoint not in CONNECTED:
             _add(endpoint)
-            Known.workers.add(endpoint)
+            CONNECTED.add(endpoint)
         elif not held(endpoint):
             require_answer(endpoint)
 

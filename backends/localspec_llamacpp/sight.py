@@ -70,13 +70,13 @@ class LlamaSight:
     def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
         if medium.kind not in self.kinds:
             raise UsageError("this model sees pictures, and hears no sound")
-        kept = self._known(medium.digest)
+        kept = self._kept_pieces(medium.digest)
         if kept is None:
             with self._looking:
-                kept = self._known(medium.digest) or self._taken_apart(medium)
+                kept = self._kept_pieces(medium.digest) or self._taken_apart(medium)
         return kept
 
-    def _known(self, digest: bytes) -> Sequence[Tokens | LlamaRun] | None:
+    def _kept_pieces(self, digest: bytes) -> Sequence[Tokens | LlamaRun] | None:
         with self._lock:
             if digest in self._kept:
                 self._kept.move_to_end(digest)

@@ -18,8 +18,10 @@ from localspec_llamacpp import openmp, remote
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.pooled import BATCH, TEXTS, PooledContext, PooledShape, reads_on
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.checks import check
+from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.headers.footprint import inspect
-from localspec_llamacpp.loading import check, physical_cores, placement, suits_huge_pages
+from localspec_llamacpp.loading import placement, suits_huge_pages
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 FLOAT = 4  # bytes

@@ -16,10 +16,10 @@ def forget() -> None:
     A worker then forgets the graphs that it has run. llama.cpp is not told: it asks for the last
     one again by a word, and ends the process. So a graph that does nothing is made the last one.
     """
-    if not RUN or not remote.Known.workers:
+    if not RUN or not remote.CONNECTED:
         return
     RUN.clear()
-    held = {worker for worker in remote.Known.workers if remote.held(worker)}
+    held = {worker for worker in remote.CONNECTED if remote.held(worker)}
     for pointer in devices.pointers():
         if devices.worker_of(pointer) in held:
             run_nothing(pointer)

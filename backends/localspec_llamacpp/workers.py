@@ -17,9 +17,9 @@ from localspec.backend_spec import Worker
 from localspec.errors import DeviceError, UsageError
 from localspec.system import free_memory
 from localspec_llamacpp import devices, ggml, remote
+from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import Place
 from localspec_llamacpp.links import links
-from localspec_llamacpp.loading import physical_cores
 
 __all__ = ["links", "serve"]
 

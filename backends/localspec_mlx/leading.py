@@ -28,19 +28,19 @@ class LeadingModel(MlxModel):
         at = [row.slot for row in rows]
         with self._device(at) as runner:
             check(self, rows, [self._length(runner, slot) for slot in at])
-        with self._told(at, Call.FORWARD, packed(rows)):
+        with self._telling(at, Call.FORWARD, packed(rows)):
             return super().forward(rows)
 
     def truncate(self, slot: int, length: int) -> int:
-        with self._told([slot], Call.TRUNCATE, [slot, length]):
+        with self._telling([slot], Call.TRUNCATE, [slot, length]):
             return super().truncate(slot, length)
 
     def copy(self, source: int, target: int, length: int) -> int:
-        with self._told([target], Call.COPY, [source, target, length]):
+        with self._telling([target], Call.COPY, [source, target, length]):
             return super().copy(source, target, length)
 
     @contextmanager
-    def _told(self, slots: Sequence[int], call: Call, numbers: Sequence[int]) -> Iterator[None]:
+    def _telling(self, slots: Sequence[int], call: Call, numbers: Sequence[int]) -> Iterator[None]:
         with self._device(slots):
             self._group.tell(call, numbers)
         try:

@@ -22,7 +22,7 @@ from benchmarks.comparison import llama_server
 from benchmarks.comparison.summary import median, ratio
 from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
 from benchmarks.machine import heading, spread
-from localspec_llamacpp.loading import physical_cores
+from localspec_llamacpp.cores import physical_cores
 
 PARTS = ("rounds", "loop", "processes", "memory")
 LOOP_GOAL, PROCESS_GOAL = 1.02, 1.04  # times as long

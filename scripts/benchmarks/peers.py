@@ -30,7 +30,7 @@ from benchmarks.machine import heading
 from localspec.bench.machine import command, machine, revision, versions
 from localspec.errors import LocalSpecError
 from localspec.models.engines import engine_here
-from localspec_llamacpp.loading import physical_cores
+from localspec_llamacpp.cores import physical_cores
 
 ROOM = 2  # times its file that a server takes, at most as a rule
 QUICK = {

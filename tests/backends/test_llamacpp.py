@@ -17,8 +17,9 @@ from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.log import Log
+from localspec_llamacpp.cores import granted_cores
 from localspec_llamacpp.gathering import PATIENCE
-from localspec_llamacpp.loading import granted_cores, kv_type
+from localspec_llamacpp.loading import kv_type
 from localspec_llamacpp.order import are_neighbours
 from tests import engines
 from tests.runs import TEXTS

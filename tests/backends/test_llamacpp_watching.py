@@ -13,7 +13,7 @@ from localspec.errors import ModelFileError
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context
-from localspec_llamacpp.bindings.watching import GIVEN
+from localspec_llamacpp.bindings.watching import LAYER_INPUTS
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.order import batches
 from tests import engines
@@ -42,7 +42,7 @@ def read(name, layers, parts, *, watched, shared=False):
         return states_of
 
 
-@pytest.mark.parametrize("name", [name for name in engines.ARCHITECTURES if name in GIVEN])
+@pytest.mark.parametrize("name", [name for name in engines.ARCHITECTURES if name in LAYER_INPUTS])
 def test_what_is_copied_is_what_llamacpp_gives(name):
     parts = [Part(0, 0, TEXT, 1)]
     given = read(name, LAYERS, parts, watched=False)[0]

@@ -36,17 +36,17 @@ class LlamaBatch:
         self._counts = np.ones(size, np.int32)
         self._ids = np.arange(sequences, dtype=np.int32)
         self._pointers = np.zeros(size, np.uintp)
-        self._wanted = np.zeros(size, np.int8)
+        self._outputs = np.zeros(size, np.int8)
         self._range = np.arange(size, dtype=np.int32)
         self._first_id = self._ids.ctypes.data
-        columns = (self._tokens, self._positions, self._pointers, self._wanted)
+        columns = (self._tokens, self._positions, self._pointers, self._outputs)
         self.cells = tuple(column.data for column in columns)
         self.struct = lib.llama_batch(
             token=pointer(self._tokens, lib.llama_token),
             pos=pointer(self._positions, lib.llama_pos),
             n_seq_id=pointer(self._counts, ctypes.c_int32),
             seq_id=pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
-            logits=pointer(self._wanted, ctypes.c_int8),
+            logits=pointer(self._outputs, ctypes.c_int8),
         )
         if hidden:
             self.struct.embd = pointer(self._hidden, ctypes.c_float)
@@ -83,8 +83,8 @@ class LlamaBatch:
         self._tokens[start:end] = part.tokens
         self._positions[start:end] = self._range[: end - start] + part.position
         self._pointers[start:end] = self._first_id + 4 * number
-        self._wanted[start:end] = 0
-        self._wanted[end - part.outputs : end] = 1
+        self._outputs[start:end] = 0
+        self._outputs[end - part.outputs : end] = 1
 
 
 class StatesBatch:
@@ -109,15 +109,15 @@ class StatesBatch:
         self._positions[:3] = line if grid is None else grid[:3] + parts[0].position
         self._ids = np.repeat(np.array([ids[part.sequence] for part in parts], np.int32), counts)
         self._pointers = self._ids.ctypes.data + 4 * np.arange(len(line), dtype=np.uintp)
-        self._counts, self._wanted = np.ones(len(line), np.int32), np.zeros(len(line), np.int8)
-        self._wanted[len(line) - parts[-1].outputs :] = 1
+        self._counts, self._outputs = np.ones(len(line), np.int32), np.zeros(len(line), np.int8)
+        self._outputs[len(line) - parts[-1].outputs :] = 1
         self.struct = lib.llama_batch(
             n_tokens=len(line),
             embd=pointer(self._states, ctypes.c_float),
             pos=pointer(self._positions, lib.llama_pos),
             n_seq_id=pointer(self._counts, ctypes.c_int32),
             seq_id=pointer(self._pointers, ctypes.POINTER(lib.llama_seq_id)),
-            logits=pointer(self._wanted, ctypes.c_int8),
+            logits=pointer(self._outputs, ctypes.c_int8),
         )
 
 

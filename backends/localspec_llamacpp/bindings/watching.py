@@ -18,7 +18,7 @@ from localspec_llamacpp import ggml
 from localspec_llamacpp.bindings.batch import Hidden
 
 # By the names of files' architectures: whose layers' inputs llama.cpp gives.
-GIVEN = frozenset(
+LAYER_INPUTS = frozenset(
     (
         *("bailingmoe3", "deepseek4", "gemma4", "gpt-oss"),
         *("hunyuan-dense", "hunyuan_vl", "lfm2", "lfm2moe", "llama"),

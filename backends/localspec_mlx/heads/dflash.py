@@ -33,7 +33,7 @@ class DFlash(Module):
     def __init__(self, target: Module, config: Mapping[str, Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         settings = qwen3.ModelArgs.from_dict(described(config, "qwen3"))
-        width, inner, own = settings.hidden_size, body(target), wishes(config)
+        width, inner, own = settings.hidden_size, body(target), own_settings(config)
         reads = len(own["target_layer_ids"]) * inner.norm.weight.shape[-1]
         self.fc = Linear(reads, width, bias=False)
         self.hidden_norm = RMSNorm(width, settings.rms_norm_eps)
@@ -131,7 +131,7 @@ def convolve(layers: Sequence[Module], width: int, length: int, group: int) -> N
             layer[name] = BlockConvolution(width, length, group)
 
 
-def wishes(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def own_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Gather settings, which lie in two places; refuse those that change what is computed."""
     own = {**config, **config["dflash_config"]}
     own["sliding_window"] = own.get("swa_window_size", own.get("sliding_window"))
