@@ -10,7 +10,8 @@ hidden states of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -32,13 +33,13 @@ class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
 
     def __init__(
-        self, blocks: Blocks, slots: int, batch: int, closing: Callable[[], None] | None = None
+        self, blocks: Blocks, slots: int, batch: int, stack: ExitStack | None = None
     ) -> None:
-        """Follow the texts in `slots` slots; `closing` frees the context of the blocks."""
+        """Follow the texts in `slots` slots; the stack frees what the blocks have."""
         self.proposer = blocks.proposer
         self._blocks, self._memory = blocks, blocks.memory
         self._batch = batch
-        self._closing = closing
+        self.close = (stack or ExitStack()).close
         self._progress = HeadProgress(
             slots, blocks.shift, blocks.lag, partial(BufferedRows, blocks.width)
         )
@@ -202,10 +203,6 @@ class LlamaHead:
         else:
             text.give_up()
         return trunk
-
-    def close(self) -> None:
-        if self._closing:
-            self._closing()
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:

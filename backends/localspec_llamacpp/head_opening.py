@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from localspec.backend import MAX_HEAD_LAG, Options
@@ -146,16 +147,14 @@ def _block(weights: ModelWeights, header: Header, most: int) -> Block:
 
 def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
     """Set up a head that follows a trunk."""
-    context = plan.context(trunk)
-    trunk.tell_before(plan.layers)
-    blocks = blocks_of(plan, context, trunk)
-    batch = plan.trunk_batch if context.shares(trunk) else plan.shape.batch
-
-    def close() -> None:
-        context.close()
-        plan.close()
-
-    return LlamaHead(blocks, options.slots, batch, close)
+    with ExitStack() as stack:
+        stack.callback(plan.close)
+        context = plan.context(trunk)
+        stack.callback(context.close)
+        trunk.tell_before(plan.layers)
+        blocks = blocks_of(plan, context, trunk)
+        batch = plan.trunk_batch if context.shares(trunk) else plan.shape.batch
+        return LlamaHead(blocks, options.slots, batch, stack.pop_all())
 
 
 def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:

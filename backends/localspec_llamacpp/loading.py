@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -45,28 +46,28 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     if alike(options):
         rounding.round_alike()
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
-    weights = ModelWeights(path, place, head=options.head == path, tell=tell)
-    sight: LlamaSight | None = None
-    try:
+    with ExitStack() as stack:
+        weights = ModelWeights(path, place, head=options.head == path, tell=tell)
+        stack.callback(weights.close)
         check_kind(weights, footprint)
+        sight: LlamaSight | None = None
         if options.projector:
             from localspec_llamacpp.sight_opening import open_sight  # 10 ms that few models spend
 
             sight = open_sight(weights, options, place, options.threads or physical_cores())
+            stack.callback(sight.close)
             options = replace(options, batch=sight.batch)
         weights.load_adapters(options.adapters)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         form, context = set_up(weights, options, footprint.quantisation)
+        stack.callback(context.close)
         head = None
         if options.head:
             head = head_of(plan_head(weights, form, options, place), context, options)
+            stack.callback(head.close)
         remote.end_silence()
-        return LlamaModel(weights, context, options, ModelParts(tokenizer, head, sight))
-    except BaseException:
-        if sight:
-            sight.close()
-        weights.close()
-        raise
+        parts = ModelParts(tokenizer, stack.pop_all(), head, sight)
+        return LlamaModel(weights, context, options, parts)
 
 
 def placement(options: Options) -> LayerPlacement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ class ModelParts:
     """Hold what belongs to a model besides its weights and their context."""
 
     tokenizer: GgufTokenizer
+    stack: ExitStack  # that frees all
     head: LlamaHead | None = None
     sight: LlamaSight | None = None
 
@@ -51,7 +53,7 @@ class LlamaModel:
         self.sight: Sight | None = parts.sight
         self._head = parts.head
         self._saves_parts = parts.head is not None  # a head adds its own to what is saved
-        self._sight = parts.sight
+        self._sight, self._stack = parts.sight, parts.stack
         self.vocabulary = weights.vocabulary
         self.slots = options.slots
         shape = context.shape
@@ -287,14 +289,8 @@ class LlamaModel:
         openmp.end_threads()
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            if self._head:
-                self._head.close()
-            self._context.close()
-            if self._sight:
-                self._sight.close()
-            self._weights.close()
+        self._closed = True
+        self._stack.close()
 
 
 def undo_for(weights: ModelWeights, context: Context, slots: int) -> Undo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,26 +37,25 @@ def observe(path: Path, layers: Sequence[int], most: int) -> LlamaObserved:
     check(footprint, options)
     if not nextn.available(layers=True):
         raise ModelFileError("this llama-cpp-python gives no states of inner layers: upgrade it")
-    weights = ModelWeights(path, placement(options))
-    try:
+    with ExitStack() as stack:
+        weights = ModelWeights(path, placement(options))
+        stack.callback(weights.close)
         check_kind(weights, footprint)
         form = shape(weights, options, footprint.quantisation)
         watched = weights.architecture not in LAYER_INPUTS
         context = Context(weights, replace(form, outputs=batch, watched=watched))
-    except BaseException:
-        weights.close()
-        raise
-    context.tell_before(layers)
-    return LlamaObserved(weights, context)
+        stack.callback(context.close)
+        context.tell_before(layers)
+        return LlamaObserved(weights, context, stack.pop_all())
 
 
 class LlamaObserved:
-    def __init__(self, weights: ModelWeights, context: Context) -> None:
+    def __init__(self, weights: ModelWeights, context: Context, stack: ExitStack) -> None:
         self.vocabulary, self.width = weights.vocabulary, weights.inner_width
-        self._weights, self._context = weights, context
+        self._context = context
         self._header = read(weights.path)
         self._tensors = {tensor.name: tensor for tensor in self._header.tensors}
-        self._closed = False
+        self.close = stack.close
 
     def read(self, tokens: Tokens) -> Iterator[ReadTokens]:
         self._context.memory.clear(0)
@@ -86,9 +86,3 @@ class LlamaObserved:
         packed = np.array(raw.reshape(*tensor.shape[1:] or (1,), -1)[rows])
         unpacked: States = dequantize(packed, GGMLQuantizationType[tensor.kind])
         return unpacked
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._context.close()
-            self._weights.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,15 +38,14 @@ def load_vectors(path: Path, options: Options, tell: Progress = silent) -> Llama
     check(footprint, options)
     LOG.verbose = options.verbose
     place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
-    weights = ModelWeights(path, place, tell=tell)
-    try:
+    with ExitStack() as stack:
+        weights = ModelWeights(path, place, tell=tell)
+        stack.callback(weights.close)
         context = PooledContext(weights, pooled_shape(weights, options))
+        stack.callback(context.close)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
         remote.end_silence()
-        return LlamaVectors(weights, context, tokenizer)
-    except BaseException:
-        weights.close()
-        raise
+        return LlamaVectors(weights, context, tokenizer, stack.pop_all())
 
 
 def pooled_shape(weights: ModelWeights, options: Options) -> PooledShape:
@@ -61,7 +61,11 @@ def pooled_shape(weights: ModelWeights, options: Options) -> PooledShape:
 
 class LlamaVectors:
     def __init__(
-        self, weights: ModelWeights, context: PooledContext, tokenizer: GgufTokenizer
+        self,
+        weights: ModelWeights,
+        context: PooledContext,
+        tokenizer: GgufTokenizer,
+        stack: ExitStack,
     ) -> None:
         self.tokenizer: Tokenizer = tokenizer
         self.pooling, self.dimensions = context.pooling, context.dimensions
@@ -71,7 +75,7 @@ class LlamaVectors:
         self._template = weights.rerank_template
         self._before, self._behind = marks(weights)
         self._most = self.batch  # tokens that were read at once so far
-        self._closed = False
+        self._stack, self._closed = stack, False
 
     def read(self, texts: Sequence[Tokens]) -> Vectors:
         if self._closed:
@@ -137,10 +141,8 @@ class LlamaVectors:
         openmp.end_threads()
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._context.close()
-            self._weights.close()
+        self._closed = True
+        self._stack.close()
 
 
 def marks(weights: ModelWeights) -> tuple[Tokens, Tokens]:
