@@ -24,7 +24,7 @@ class Launch(NamedTuple):
     """The machines on which a group is to run a model together."""
 
     hosts: Sequence[str]
-    each: int = 1  # processes on each of them
+    processes: int = 1  # processes on each of them
     link: str = ""  # how they are connected, in the engine's own words; its usual one if empty
 
 

@@ -91,10 +91,10 @@ class ContextFull(BackendError):
         self.slot = slot
 
 
-def require_known(owner: str, name: str, known: Collection[str]) -> None:
+def require_known(owner: str, name: str, names: Collection[str]) -> None:
     """Raise a UsageError that lists the known names unless this is one of them."""
-    if name not in known:
-        raise UsageError(f"{owner} has no {name}; it has: {', '.join(known)}")
+    if name not in names:
+        raise UsageError(f"{owner} has no {name}; it has: {', '.join(names)}")
 
 
 def one_line(text: str) -> str:

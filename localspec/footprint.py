@@ -60,13 +60,13 @@ class DeviceNeeds(NamedTuple):
     """The bytes that a model takes on one device."""
 
     weights: int
-    kept: int
+    cache: int
     working: int
     read: int  # of the weights, for each token
 
     @property
     def total(self) -> int:
-        return self.weights + self.kept + self.working
+        return self.weights + self.cache + self.working
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Needs:
     """The bytes that a model takes, loaded with given options."""
 
     weights: int
-    kept: int  # keys, values and states of all slots
+    cache: int  # keys, values and states of all slots
     working: int  # what a forward computes in, and the logits
     layers: int = 1  # between which weights and what is kept may be divided among devices
     embeddings: int = 0  # the weights that stay with the host where layers go to a GPU
@@ -89,7 +89,7 @@ class Needs:
 
     @property
     def total(self) -> int:
-        return self.weights + self.kept + self.working + self.head + self.projector
+        return self.weights + self.cache + self.working + self.head + self.projector
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Needs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localspec.backend import Device, Needs, Options
 from localspec.errors import UsageError
 from localspec.memory.machine import Machine
-from localspec.memory.plan import PlanRequest
+from localspec.memory.plan_request import PlanRequest
 
 GB, MB = 1 << 30, 1 << 20
 PROJECTOR = 900 * MB
@@ -37,7 +37,7 @@ class Model:
         logits = options.slots * (options.tentative + 1) * self.vocabulary * 4
         return Needs(
             weights=self.weights,
-            kept=int(cells * self.token * CELL[options.kv_type]) + self.state * options.slots,
+            cache=int(cells * self.token * CELL[options.kv_type]) + self.state * options.slots,
             working=100 * MB + cells * options.batch // 256 + logits,
             layers=self.layers,
             embeddings=self.embeddings + self.experts * (options.cpu_moe or 0) // self.layers,

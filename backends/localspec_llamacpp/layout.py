@@ -77,7 +77,7 @@ def account(
     working[""] += logits
     return Needs(
         weights=sum(held.values()),
-        kept=held_texts,
+        cache=held_texts,
         working=(on_gpu or on_host) + logits,
         layers=model.weights.layers,
         embeddings=embeddings + experts,
@@ -107,7 +107,7 @@ def by_device(
     ]
     host = DeviceNeeds(
         weights.total() - sum(gpu.weights for gpu in own),
-        held_texts - sum(gpu.kept for gpu in own),
+        held_texts - sum(gpu.cache for gpu in own),
         working[""],
         read.total() - sum(gpu.read for gpu in own),
     )

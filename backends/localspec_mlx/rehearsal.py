@@ -49,7 +49,7 @@ class MlxRehearsal:
         head = described_head(f, options.head) if options.head else None
         return Needs(
             weights=share(f, options.members),
-            kept=options.slots * kept(f, options) // options.members,
+            cache=options.slots * kept(f, options) // options.members,
             working=working(f, options) + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head_bytes(f, head, options) if head else 0,

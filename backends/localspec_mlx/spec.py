@@ -33,7 +33,7 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
 def launcher(launch: Launch) -> list[str]:
     """Start by mlx.launch, which reaches other machines by ssh."""
     tool = str(Path(sys.executable).with_name("mlx.launch"))
-    hosts = ["--hosts", ",".join(launch.hosts), "-n", str(launch.each)]
+    hosts = ["--hosts", ",".join(launch.hosts), "-n", str(launch.processes)]
     link = ["--backend", launch.link or "ring"]
     return [tool, *hosts, *link, "--"]
 

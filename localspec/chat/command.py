@@ -41,18 +41,18 @@ def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = o
     source = model_source(options)
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)
     name, question = model_and_question(source, name, question)
-    asked = read_question(question, lens=chat_options.lens)
+    question = read_question(question, lens=chat_options.lens)
     name = resolve_path(name)
     in_process = not chat_options.attach and loading.options.members == 1
-    life = lives(again=not asked) if in_process else one_life()
+    life = lives(again=not question) if in_process else one_life()
     resumes, notices = chat_options.resume is not None or not life.first, list[str]()
     if resumes and (conversation is None or not life.first):
         conversation, notices = session.last(name)
     before = conversation.model if conversation else ""
-    name = model_to_open(source, name, before, loading, asks=not asked)
+    name = model_to_open(source, name, before, loading, asks=not question)
     continued = conversation or Session()
     continued.system = chat_options.system or continued.system
-    if not asked:
+    if not question:
         run_at_terminal(
             source, Beginning(name, continued, notices, chat_options.lens, resumes), life.begun
         )
@@ -60,7 +60,7 @@ def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = o
     print_notices(notices)
     speaker = source.open(name)
     try:
-        once(speaker, apply(source.usual(name), continued.wishes), continued, asked)
+        once(speaker, apply(source.usual(name), continued.wishes), continued, question)
     finally:
         speaker.close()
     if conversation:
@@ -82,23 +82,21 @@ def read_question(question: str, *, lens: bool) -> str:
     typed = bool(sys.stdin and sys.stdin.isatty())
     if lens and (question or not typed):
         raise UsageError("--lens is for talking at a terminal; one answer comes as plain text")
-    asked = whole_question(question)
-    if not asked and not (typed and sys.stdout.isatty()):
+    question = whole_question(question)
+    if not question and not (typed and sys.stdout.isatty()):
         raise UsageError("there is nothing to answer: give a question, or talk at a terminal")
-    return asked
+    return question
 
 
-def find_conversation(
-    conversation: str, name: str, question: str
-) -> tuple[Session | None, str, str]:
-    """Find the conversation to go on with; what is none is the first argument after all."""
-    if not conversation:
+def find_conversation(resume: str, name: str, question: str) -> tuple[Session | None, str, str]:
+    """Find the conversation to resume; where there is none, that was the first argument."""
+    if not resume:
         return None, name, question
-    if kept := conversations.find(conversation):
-        return kept.session, name, question
+    if conversation := conversations.find(resume):
+        return conversation.session, name, question
     if question:
-        raise UsageError(f"no conversation begins with {conversation!r}; /list in a chat shows all")
-    return None, conversation, name
+        raise UsageError(f"no conversation begins with {resume!r}; /list in a chat shows all")
+    return None, resume, name
 
 
 def model_and_question(

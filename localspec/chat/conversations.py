@@ -49,7 +49,7 @@ class KeptConversation:
 
 def everything() -> list[KeptConversation]:
     """List what can be read, the newest first."""
-    return [kept for place in session.latest() if (kept := read(place))]
+    return [conversation for place in session.latest() if (conversation := read(place))]
 
 
 def read(place: Path) -> KeptConversation | None:
@@ -69,12 +69,12 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
         return by_number(int(name), places)
     text, candidates = name.strip().lower(), everything()
     ways: Sequence[Callable[[KeptConversation], bool]] = (
-        lambda kept: text in (kept.title.lower(), kept.place.stem),
-        lambda kept: kept.title.lower().startswith(text),
-        lambda kept: kept.place.stem.startswith(text),
+        lambda conversation: text in (conversation.title.lower(), conversation.place.stem),
+        lambda conversation: conversation.title.lower().startswith(text),
+        lambda conversation: conversation.place.stem.startswith(text),
     )
     for way in ways:
-        if fitting := [kept for kept in candidates if way(kept)]:
+        if fitting := [conversation for conversation in candidates if way(conversation)]:
             return only(name, fitting)
     return None
 
@@ -82,15 +82,15 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
 def by_number(number: int, numbered: Sequence[Path]) -> KeptConversation:
     if not 1 <= number <= len(numbered):
         raise UsageError(f"there is no conversation {number}; the last is {len(numbered)}")
-    if kept := read(numbered[number - 1]):
-        return kept
+    if conversation := read(numbered[number - 1]):
+        return conversation
     raise UsageError(f"conversation {number} is gone; /list shows those that are there")
 
 
 def only(name: str, fitting: Sequence[KeptConversation]) -> KeptConversation:
     if len(fitting) == 1:
         return fitting[0]
-    titles = "; ".join(kept.title for kept in fitting[:MAX_NAMED])
+    titles = "; ".join(conversation.title for conversation in fitting[:MAX_NAMED])
     raise UsageError(
         f"{len(fitting)} conversations begin with {name!r}: {titles}: "
         "give more of one's title, or its number in /list"
@@ -101,8 +101,8 @@ def search(text: str) -> list[tuple[KeptConversation, str]]:
     """Find the conversations that hold all words of a text, with an excerpt of each."""
     words = text.lower().split()
     matches = []
-    for kept in everything():
-        excerpts = [kept.excerpt(word) for word in words]
+    for conversation in everything():
+        excerpts = [conversation.excerpt(word) for word in words]
         if all(excerpts):
-            matches.append((kept, excerpts[0]))
+            matches.append((conversation, excerpts[0]))
     return matches

@@ -142,9 +142,9 @@ def find(name: str) -> NamedSetting:
 def with_change(changes: Mapping[str, str], name: str, value: str) -> dict[str, str]:
     """Add a change, or take one back where the value is the default."""
     setting = find(name)
-    kept = {other: text for other, text in changes.items() if find(other) is not setting}
+    others = {other: text for other, text in changes.items() if find(other) is not setting}
     is_default = value == DEFAULT or (value == AUTO and not setting.has_auto)
-    return kept if is_default else {**kept, setting.name: value}
+    return others if is_default else {**others, setting.name: value}
 
 
 def apply(usual: Settings, changes: Mapping[str, str]) -> Settings:

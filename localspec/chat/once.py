@@ -17,8 +17,8 @@ from localspec.errors import LocalSpecError, UsageError
 
 def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:
     """Answer one question; notices go to standard error."""
-    asked = ChatMessage("user", question)
-    messages, notice = fitting(session, speaker, asked)
+    message = ChatMessage("user", question)
+    messages, notice = fitting(session, speaker, message)
     print_notices([notice] if notice else [])
     try:
         heard = hear(speaker.ask(messages, settings), TypedView(sys.stdout, thoughts=False))
@@ -30,7 +30,7 @@ def once(speaker: Speaker, settings: Settings, session: Session, question: str) 
         raise heard.error
     if heard.stopped or heard.ended is None:
         raise KeyboardInterrupt
-    session.said += [asked, ChatMessage("assistant", heard.text, heard.thought)]
+    session.said += [message, ChatMessage("assistant", heard.text, heard.thought)]
     print_notices(heard.ended.notices)
     if sys.stderr.isatty():
         print(status(heard.ended), file=sys.stderr)

@@ -103,19 +103,19 @@ class Session:
     @property
     def question(self) -> ChatMessage:
         """The last question."""
-        return self.said[self._asked]
+        return self.said[self._last_question]
 
     def before(self) -> Session:
         """The conversation before the last question."""
-        messages = self.said[: self._asked]
+        messages = self.said[: self._last_question]
         return replace(self, said=messages, forgotten=min(self.forgotten, len(messages)))
 
     @property
-    def _asked(self) -> int:
-        asked = [at for at, message in enumerate(self.said) if message.role == "user"]
-        if not asked:
+    def _last_question(self) -> int:
+        questions = [at for at, message in enumerate(self.said) if message.role == "user"]
+        if not questions:
             raise UsageError("nothing was asked yet")
-        return asked[-1]
+        return questions[-1]
 
     @property
     def answer(self) -> str:
@@ -164,10 +164,10 @@ def folder() -> Path:
 
 def save(session: Session, place: Path) -> str:
     """Write a file that only its owner can read; return its digest."""
-    kept = {"version": VERSION, **asdict(session)}
-    del kept["name"], kept["seen"]  # which are the file's
+    record = {"version": VERSION, **asdict(session)}
+    del record["name"], record["seen"]  # which are the file's
     try:
-        write(place, json.dumps(kept, indent=1))
+        write(place, json.dumps(record, indent=1))
         return digest(place)
     except OSError as error:
         why = error.strerror or error
@@ -194,18 +194,18 @@ def load(place: Path) -> Session:
         raise UsageError(f"{place} is no conversation that was saved here: {error}") from error
 
 
-def _session_of(kept: Mapping[str, object]) -> Session:
-    if kept["version"] != VERSION:
+def _session_of(record: Mapping[str, object]) -> Session:
+    if record["version"] != VERSION:
         raise ValueError(f"it is of another version than {VERSION}")
-    messages, forgotten = kept["said"], kept["forgotten"]
+    messages, forgotten = record["said"], record["forgotten"]
     if not isinstance(messages, list) or not isinstance(forgotten, int):
         raise TypeError("its parts are of other types")
     return Session(
-        _text(kept["model"]),
-        _text(kept["system"]),
+        _text(record["model"]),
+        _text(record["system"]),
         [_message(entry) for entry in messages],
         min(max(forgotten, 0), len(messages)),
-        _texts(kept["wishes"]),
+        _texts(record["wishes"]),
     )
 
 

@@ -90,14 +90,14 @@ class Talk:
     def ask(self, question: str) -> bool:
         """Answer a question, or give it back; return False if it was stopped."""
         self.begun = question
-        asked = self.next.copied(question)
+        message = self.next.copied(question)
         for path in self._named(question):
-            self.attach(path, asked)
+            self.attach(path, message)
             self.screen.faint(f"with {path}")
         for path in files.missing(question):
             self.screen.faint(f"there is no file {path}: the question has only its name")
         before = self.session.before() if self.editing else self.session
-        heard = self._answer(asked, before)
+        heard = self._answer(message, before)
         if heard.anything:
             self.begun, self.next, self.editing = "", ChatMessage.empty(), False
         return not heard.stopped

@@ -66,12 +66,12 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
         context.obj(again=False)  # forks, before an engine is imported: the parent tells its end
-    asked: Prompt = text
+    request: Prompt = text
     check_images(shown)  # in the process that loads: what it imports does not survive a fork
     if shown.image:
-        asked = [{"role": "user", "content": text, "images": list(shown.image)}]
+        request = [{"role": "user", "content": text, "images": list(shown.image)}]
     with locate_and_load(model, options.draft, loading, shown=bool(shown.image)) as runtime:
-        stream = runtime.stream(asked, reply_settings, raw=shown.raw)
+        stream = runtime.stream(request, reply_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:

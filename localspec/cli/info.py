@@ -53,9 +53,9 @@ def adapter_facts(path: Path) -> Mapping[str, str]:
 
 
 def describe(f: Footprint) -> list[tuple[str, str]]:
-    kept = f"{f.kv_bytes_per_token:,} bytes per token"
+    kv_cache = f"{f.kv_bytes_per_token:,} bytes per token"
     if f.window:
-        kept += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
+        kv_cache += f", and {f.window_bytes_per_token:,} in a window of {f.window:,} tokens"
     experts = f"{f.experts} in a layer, {f.active_experts} of them active"
     lines = [
         ("path", os.fspath(f.path)),
@@ -69,7 +69,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
         ("MTP head", f"{f.drafting_layers} layers" if f.drafting_layers else ""),
         ("drafting head", f"{f.drafter}: give it with --draft" if f.drafter else ""),
         ("context", f"{f.context:,} tokens"),
-        ("16-bit KV", kept),
+        ("16-bit KV", kv_cache),
         ("state", f"{f.state_bytes:,} bytes per slot" if f.recurrent else ""),
         ("tokenizer", f"{f.tokenizer}, {f.vocabulary:,} tokens" if f.vocabulary else ""),
         ("chat template", "yes" if f.chat_template else "no"),

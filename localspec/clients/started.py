@@ -56,14 +56,14 @@ def run_server(start: Start, folder: Path) -> Iterator[Endpoint]:
     # What is configured for `serve` is for other servers, with other addresses and keys.
     none = folder / "no-options.toml"
     none.touch()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("LOCALSPEC_SERVE_")}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("LOCALSPEC_SERVE_")}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "localspec", "--config", str(none), *start.arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=kept | {KEY: key},
+            env=inherited | {KEY: key},
             start_new_session=True,  # so that Ctrl-C is for the client alone
         )
     try:

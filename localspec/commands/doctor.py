@@ -185,9 +185,9 @@ def falls() -> Iterator[Finding]:
 
 def corpora() -> Iterator[Finding]:
     """Report the replies that are kept, and the indexes of what replies may repeat."""
-    kept = stored.stored()
-    if kept != stored.NOTHING:
-        yield Finding("corpus", f"{amount(kept)}; `localspec forget` removes them")
+    totals = stored.stored()
+    if totals != stored.NOTHING:
+        yield Finding("corpus", f"{amount(totals)}; `localspec forget` removes them")
 
 
 def memory() -> Iterator[Finding]:

@@ -15,16 +15,16 @@ def forget() -> None:
     The files of a corpus stay, and are indexed anew when it is used again. What runs now goes on
     with what it has loaded until it ends.
     """
-    gone = stored.forget()
-    done = f"removed {amount(gone)}" if gone != stored.NOTHING else "there was nothing to remove"
-    click.echo(done)
+    removed = stored.forget()
+    nothing = removed == stored.NOTHING
+    click.echo("there was nothing to remove" if nothing else f"removed {amount(removed)}")
 
 
-def amount(kept: stored.Stored) -> str:
+def amount(totals: stored.Stored) -> str:
     """Say how much is stored."""
-    of_replies = "1 reply" if kept.replies == 1 else f"{kept.replies:,} replies"
-    of_indexes = "1 index" if kept.indexes == 1 else f"{kept.indexes:,} indexes"
+    of_replies = "1 reply" if totals.replies == 1 else f"{totals.replies:,} replies"
+    of_indexes = "1 index" if totals.indexes == 1 else f"{totals.indexes:,} indexes"
     return (
-        f"{of_replies} ({size(kept.reply_bytes)}) and {of_indexes} of texts to draft from "
-        f"({size(kept.index_bytes)})"
+        f"{of_replies} ({size(totals.reply_bytes)}) and {of_indexes} of texts to draft from "
+        f"({size(totals.index_bytes)})"
     )

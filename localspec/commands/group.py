@@ -49,7 +49,7 @@ def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
     """
     options = read(context, GroupOptions)
     launch = Launch(options.hosts.split(","), options.each, options.link)
-    if len(launch.hosts) * launch.each < 2:
+    if len(launch.hosts) * launch.processes < 2:
         raise UsageError("a group has at least two processes: name more --hosts, or --each 2")
     for name, engine in specs().items():
         if engine.launcher:

@@ -94,9 +94,9 @@ def plan_by_catalogue(model: str, loading: Loading) -> tuple[str, Plan]:
     return with_warning(title, pair_plan, entry.context, loading.options.context), pair_plan
 
 
-def with_warning(title: str, plan: Plan, trained: int, asked: int | None) -> str:
+def with_warning(title: str, plan: Plan, trained: int, requested: int | None) -> str:
     """Put a warning under a title, where the context is beyond what a model was trained for."""
-    note = beyond_training(plan.options, trained, asked)
+    note = beyond_training(plan.options, trained, requested)
     return f"{title}\n{note}" if note else title
 
 

@@ -41,7 +41,7 @@ class Progress:
         self._total, self._out, self._clock = total, out or sys.stderr, clock
         self._lively = self._out.isatty()
         self._lock = threading.Lock()
-        self._done = self._told = 0
+        self._done = self._reported = 0
         self._when = clock()
         self._rate = 0.0
 
@@ -63,9 +63,9 @@ class Progress:
 
     def _tell(self, now: float) -> None:
         seconds = max(now - self._when, 1e-3)
-        rate = (self._done - self._told) / seconds
+        rate = (self._done - self._reported) / seconds
         self._rate = rate if not self._rate else self._rate + SMOOTHING * (rate - self._rate)
-        self._told, self._when = self._done, now
+        self._reported, self._when = self._done, now
         self._out.write(f"\r{self.line()}\033[K" if self._lively else f"{self.line()}\n")
         self._out.flush()
 

@@ -229,7 +229,7 @@ class Depth:
             return DraftPlan(0, unread.piece)
         share = max(budget, MARGIN) / HORIZON if candidate.head else self.budget.gain * TRIES
         record.postpone(self._round, int((prices.total[limit] + unread.price) / share))
-        record.asked, record.break_even = 1, break_even(prices.total)
+        record.asks, record.break_even = 1, break_even(prices.total)
         candidate.acceptance.forget(self._round - record.latest)
         record.latest = self._round
         return DraftPlan(limit, prices=prices, rates=rates)

@@ -55,7 +55,7 @@ def fastest(survivals: Survivals, times: Sequence[float]) -> float:
 
 
 def worthiest_to_make(
-    made: Survivals, rates: Sequence[float], prices: Sequence[float]
+    survivals: Survivals, rates: Sequence[float], prices: Sequence[float]
 ) -> tuple[int, float]:
     """Choose the length of a draft that is worth most, at least 1; return also its worth.
 
@@ -63,7 +63,7 @@ def worthiest_to_make(
     """
     alive, total, worths = 1.0, 0.0, []
     for at, rate in enumerate(rates):
-        alive = made[at] if at < len(made) else alive * rate
+        alive = survivals[at] if at < len(survivals) else alive * rate
         total += alive
         worths.append(total - prices[at + 1])
     worth = max(worths)
@@ -81,13 +81,13 @@ def draft_on(acceptance: Acceptance, prices: Sequence[float], limit: int) -> Pay
     rates = acceptance.ahead(limit)
 
     def pays(confidences: Sequence[float]) -> bool:
-        made = len(confidences)
+        drafted = len(confidences)
         _, survivals = acceptance.weigh(confidences)
         alive, won = survivals[-1], -MARGIN
-        for at in range(made, len(rates)):
+        for at in range(drafted, len(rates)):
             alive *= rates[at]
             won += alive
-            if won > prices[at + 1] - prices[made]:
+            if won > prices[at + 1] - prices[drafted]:
                 return True
         return False
 
@@ -102,8 +102,8 @@ def trim(drafts: Sequence[Survivals], prices: Sequence[float]) -> list[int]:
     alive[likeliest].cumsum(out=won[1:])
     count = int((won[: len(prices)] - prices).argmax())
     rows = np.repeat(np.arange(len(drafts)), [len(draft) for draft in drafts])
-    kept: list[int] = np.bincount(rows[likeliest[:count]], minlength=len(drafts)).tolist()
-    return kept
+    lengths: list[int] = np.bincount(rows[likeliest[:count]], minlength=len(drafts)).tolist()
+    return lengths
 
 
 def trim_evenly(drafts: Sequence[Survivals], prices: Sequence[float]) -> int:

@@ -72,7 +72,7 @@ class TrackRecord:
     """The value of a costly proposer for one text, and when it is tried if it does not pay."""
 
     value: float = NEWCOMER  # tokens of late, less the price of drafting
-    asked: int = 1
+    asks: int = 1
     tried: bool = False  # whether it ever drafted, for this text or an earlier one
     pays: bool = False
     next_try: int = 0  # the round from which on it is tried again, if it does not pay
@@ -93,8 +93,8 @@ class TrackRecord:
 
     def note_worth(self, worth: float) -> None:
         """Learn what a draft was worth, less what it cost to make."""
-        self.asked, self.tried = self.asked + 1, True
-        self.value += max(1 / self.asked, VALUE) * (worth - self.value)
+        self.asks, self.tried = self.asks + 1, True
+        self.value += max(1 / self.asks, VALUE) * (worth - self.value)
 
     def note_right(self, right: int) -> None:
         """Let it be tried again at once if enough of a draft was right to pay."""

@@ -38,11 +38,14 @@ class Corpus:
     """Texts that replies may repeat. Any thread may call it; `close` ends its own thread."""
 
     def __init__(
-        self, sources: Sequence[Source], tokenizer: Tokenizer, kept: KeptReplies | None = None
+        self,
+        sources: Sequence[Source],
+        tokenizer: Tokenizer,
+        store: KeptReplies | None = None,
     ) -> None:
         self.segments: Sequence[Segment] = ()
         self.vocabulary = tokenizer.size
-        self._sources, self._tokenizer, self._kept = sources, tokenizer, kept
+        self._sources, self._tokenizer, self._store = sources, tokenizer, store
         self._unkept: SimpleQueue[UnkeptReply] = SimpleQueue()
         self._patience = Patience()
         self._woken = threading.Event()
@@ -64,7 +67,7 @@ class Corpus:
 
     def learn(self, lead: Sequence[int], reply: Sequence[int]) -> None:
         """Keep a reply, and the end of its prompt, if replies are kept."""
-        if self._kept and len(reply) >= MIN_TOKENS:
+        if self._store and len(reply) >= MIN_TOKENS:
             self._unkept.put(UnkeptReply(lead, reply))
             self._woken.set()
 
@@ -121,10 +124,10 @@ class Corpus:
 
     def _keep_replies(self) -> None:
         with suppress(Empty):
-            while self._kept:
+            while self._store:
                 text = replies.text_of(self._unkept.get_nowait(), self._tokenizer)
                 try:
-                    self._kept.keep(text)
+                    self._store.keep(text)
                 except (OSError, LocalSpecError) as error:
                     LOG.warning("a reply cannot be kept: %s", error)
 
@@ -139,11 +142,11 @@ def open_corpus(
     vocabulary = stored.vocabulary_id(tokenizer)
     whole = [Path(root).expanduser().resolve() for root in roots]
     sources = [Source(root, stored.index_folder(root, vocabulary)) for root in whole]
-    kept = None
+    store = None
     if learns:
         root = replies.folder_of(owner)
-        kept = KeptReplies(root)
+        store = KeptReplies(root)
         index = stored.index_folder(root, vocabulary)
         sources.append(Source(root, index, learned=True, pause_seconds=REPLY_PAUSE_SECONDS))
     stored.drop_unused([source.folder for source in sources])
-    return Corpus(sources, tokenizer, kept)
+    return Corpus(sources, tokenizer, store)

@@ -32,7 +32,7 @@ class KeptReplies:
     def __init__(self, folder: Path, most: int = MAX_REPLIES, most_bytes: int = MAX_REPLY_BYTES):
         self._folder = folder
         self._most, self._most_bytes = most, most_bytes
-        self._kept = 0
+        self._writes = 0
 
     def keep(self, text: str) -> None:
         """Write a reply; raise an OSError where that cannot be done."""
@@ -43,9 +43,9 @@ class KeptReplies:
             os.utime(place)
         else:
             write(place, text)
-        if self._kept % TIDY_EVERY == 0:
+        if self._writes % TIDY_EVERY == 0:
             self._tidy()
-        self._kept += 1
+        self._writes += 1
 
     def _tidy(self) -> None:
         """Remove the oldest replies beyond the bounds."""

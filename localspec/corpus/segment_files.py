@@ -53,12 +53,12 @@ def updated(
     """
     make_private(folder)
     groups = {name_of(group): group for group in grouped(keys)}
-    kept: dict[Key, Tokens] = {}
+    indexed: dict[Key, Tokens] = {}
     if groups.keys() - old.keys():
-        kept = {key: tokens for segment in old.values() for key, tokens in segment.texts()}
+        indexed = {key: tokens for segment in old.values() for key, tokens in segment.texts()}
     new: dict[str, Segment] = {}
     for name, group in groups.items():
-        texts = ((key, kept[key] if key in kept else tokenise(key)) for key in group)
+        texts = ((key, indexed[key] if key in indexed else tokenise(key)) for key in group)
         segment = old.get(name) or opened(folder / name)
         new[name] = segment or stored(folder / name, texts, min_free_bytes)
         yield {**old, **new}
@@ -99,11 +99,11 @@ def name_of(group: Sequence[Key]) -> str:
     return f"{hashlib.sha256(json.dumps(group).encode()).hexdigest()[:32]}.npy"
 
 
-def remove_others(folder: Path, kept: Segments) -> None:
+def remove_others(folder: Path, current: Segments) -> None:
     """Remove the segments of files as they were, and what processes that died left."""
     for path in paths(folder):
         with suppress(OSError):
             part = path.suffix == ".part"
             stale = part and time.time() - path.stat().st_mtime > STALE_SECONDS
-            if stale or (not part and path.name not in kept):
+            if stale or (not part and path.name not in current):
                 path.unlink()

@@ -84,14 +84,14 @@ class Generation:
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
         left = self.left
-        kept = self._kept(tokens[:left])
-        if self.finish is None and kept == left:
+        count = self._count_to_end(tokens[:left])
+        if self.finish is None and count == left:
             self.finish = "length"
-        self.sampler.emit(tokens[:kept])
-        self.history.extend(tokens[:kept])
+        self.sampler.emit(tokens[:count])
+        self.history.extend(tokens[:count])
         if self.finish:
             self.text.close()
-        return kept
+        return count
 
     def append(self, token: int, piece: bytes) -> None:
         """Append a token, and the bytes that it adds to the text.
@@ -110,7 +110,7 @@ class Generation:
         if self.finish:
             self.text.close()
 
-    def _kept(self, tokens: list[int]) -> int:
+    def _count_to_end(self, tokens: list[int]) -> int:
         """Count the tokens up to and with the one that ends the text."""
         ends, spell, text = self.ending.tokens, self.spell, self.text
         constraint = self.sampler.constraint

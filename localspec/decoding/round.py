@@ -46,10 +46,10 @@ def within_text(g: Generation, draft: Draft) -> Draft:
         tokens = tokens[: next(at for at, token in enumerate(tokens) if token < 0)]
     if not ends.isdisjoint(tokens):
         tokens = tokens[: 1 + next(at for at, token in enumerate(tokens) if token in ends)]
-    kept = constraint.keeps(tokens) if constraint else len(tokens)
-    if kept == len(draft.tokens):
+    length = constraint.keeps(tokens) if constraint else len(tokens)
+    if length == len(draft.tokens):
         return draft
-    return replace(draft, tokens=draft.tokens[:kept], confidences=draft.confidences[:kept])
+    return replace(draft, tokens=draft.tokens[:length], confidences=draft.confidences[:length])
 
 
 def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> Sequence[LogitRows]:

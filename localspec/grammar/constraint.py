@@ -119,10 +119,10 @@ class Constraint:
 
         The token after a draft is the target's own, so an end need not be drafted.
         """
-        kept = self._walk(drafted)
-        while kept and self._may_end(kept) and self._state(kept).over:
-            kept -= 1
-        return kept
+        length = self._walk(drafted)
+        while length and self._may_end(length) and self._state(length).over:
+            length -= 1
+        return length
 
     def forced(self, reply: Tokens) -> Tokens:
         """Return the tokens that must follow, if this is the reply."""

@@ -81,9 +81,9 @@ def on_gpus(fit: Placement, machine: Machine) -> Placement:
 
 def items_in_pool(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item]:
     yield Item(pool, "weights", target.weights)
-    yield Item(pool, "context", target.kept)
+    yield Item(pool, "context", target.cache)
     if draft_needs:
-        yield Item(pool, DRAFT_MODEL, draft_needs.weights + draft_needs.kept)
+        yield Item(pool, DRAFT_MODEL, draft_needs.weights + draft_needs.cache)
     if target.head:
         yield Item(pool, DRAFT_HEAD, target.head)
     if target.projector:
@@ -107,7 +107,7 @@ def divide_layers(
     items = items_on_gpus(target, layers, gpus, counts)
     if draft_needs:
         own = machine.host.name if home is None else gpus[home].name
-        items.append(Item(own, DRAFT_MODEL, draft_needs.weights + draft_needs.kept))
+        items.append(Item(own, DRAFT_MODEL, draft_needs.weights + draft_needs.cache))
         items.append(Item(own, "buffers", draft_needs.working))
     items += items_on_host(
         target, layers, machine.host.name, draft_needs.host if draft_needs else 0
@@ -136,7 +136,7 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     spaces = [max(gpu.available - target.working, 0) for gpu in machine.gpus]
     if machine.home is not None:
         spaces[machine.home] = max(spaces[machine.home] - helper, 0)
-    whole = (layer_weights(target) + target.kept) * min(layers, target.layers) // target.layers
+    whole = (layer_weights(target) + target.cache) * min(layers, target.layers) // target.layers
     whole += target.output + (target.head if layers > target.layers else 0) + target.projector
     if machine.main is not None and spaces[machine.main] >= whole:
         return only(machine.main, spaces)
@@ -180,7 +180,7 @@ def items_on_gpus(
         own = count - has_output
         weights = layer_weights(target) * own // target.layers + target.output * has_output
         items.append(Item(gpu.name, "weights", weights))
-        items.append(Item(gpu.name, "context", target.kept * own // target.layers))
+        items.append(Item(gpu.name, "context", target.cache * own // target.layers))
         items.append(Item(gpu.name, "buffers", target.working))
         if has_output and target.head:
             items.append(Item(gpu.name, DRAFT_HEAD, target.head))
@@ -195,7 +195,7 @@ def items_on_host(target: Needs, layers: int, host: str, helper: int) -> list[It
     output = 0 if target.tied or layers > target.layers else target.output
     weights = layer_weights(target) * left // target.layers + target.embeddings + output
     items = [Item(host, "weights", weights)]
-    items.append(Item(host, "context", target.kept * left // target.layers))
+    items.append(Item(host, "context", target.cache * left // target.layers))
     if target.head and layers <= target.layers:
         items.append(Item(host, DRAFT_HEAD, target.head))
     return [*items, Item(host, "buffers", target.host + helper)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.backend import CELLS, CONTEXT, Device, Options, within
 from localspec.errors import UsageError
+from localspec.memory.concessions import TEXT_ONLY
 from localspec.memory.machine import Machine, Pool, size
-from localspec.memory.plan import TEXT_ONLY, Plan, PlanRequest, plan
+from localspec.memory.plan import Plan, plan
+from localspec.memory.plan_request import PlanRequest
 from localspec.models.engines import backend, spec, specs
 from localspec.system import free_memory
 
@@ -57,40 +59,40 @@ def plan_pair(
     if options.split and len(options.split) != len(machine.gpus):
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
-    drafting = options_of_draft(options)
-    if machine.gpus and machine.home is None:
-        drafting = replace(drafting, gpu_layers=0)
-    if draft is not None and draft.engine.name != target.engine.name:
-        drafting = foreign(drafting)
-        if limits.device == "cpu":
-            drafting = on_cpu(draft.engine.devices, drafting)
     trained = target.footprint().context or CELLS
-    usual = min(trained, CONTEXT)
-    helper = draft.needs if draft is not None else None
     request = PlanRequest(
         target.needs,
         options,
-        usual,
-        helper,
-        drafting,
+        min(trained, CONTEXT),
+        draft.needs if draft is not None else None,
+        drafting_options(options, target, draft, machine, limits),
         insists,
         trained,
         open_projector(target, options, limits),
     )
     pair_plan = plan(request, machine)
-    if target.files.blind and not options.projector and not limits.text_only:
-        pair_plan = pair_plan.noting(TEXT_ONLY, target.files.blind)
-    build = target.engine.build
-    if build.unseen and limits.device == "auto" and not machine.gpus:
-        why = f"built for {', '.join(build.unseen)}, of which none is seen"
-        why += f": {build.why_unseen}" if build.why_unseen else ""
-        return pair_plan.noting("on the CPU", why)
+    for what, why in unused(target, options, limits, machine):
+        pair_plan = pair_plan.noting(what, why)
     return pair_plan
 
 
-def options_of_draft(options: Options) -> Options:
+def unused(
+    target: Examined, options: Options, limits: Limits, machine: Machine
+) -> Iterator[tuple[str, str]]:
+    """Yield what is there for a model and cannot be used, with the reasons."""
+    if target.files.blind and not options.projector and not limits.text_only:
+        yield TEXT_ONLY, target.files.blind
+    build = target.engine.build
+    if build.unseen and limits.device == "auto" and not machine.gpus:
+        why = f": {build.why_unseen}" if build.why_unseen else ""
+        yield "on the CPU", f"built for {', '.join(build.unseen)}, of which none is seen{why}"
+
+
+def drafting_options(
+    options: Options, target: Examined, draft: Examined | None, machine: Machine, limits: Limits
+) -> Options:
     """Return the options of a draft model beside a target with these."""
-    return replace(
+    drafting = replace(
         options,
         drafting=True,
         tentative=min(options.tentative, MAX_MODEL_DRAFT),
@@ -102,6 +104,13 @@ def options_of_draft(options: Options) -> Options:
         head=None,
         projector=None,
     )
+    if machine.gpus and machine.home is None:
+        drafting = replace(drafting, gpu_layers=0)
+    if draft is None or draft.engine.name == target.engine.name:
+        return drafting
+    # The other engine may not know these.
+    drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
+    return on_cpu(draft.engine.devices, drafting) if limits.device == "cpu" else drafting
 
 
 def require_projectors(target: Examined, options: Options) -> None:
@@ -146,13 +155,6 @@ def on_cpu(devices: Sequence[Device], options: Options) -> Options:
         raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
     has_gpu = any("gpu" in device.kind for device in devices)
     return replace(options, gpu_layers=0) if has_gpu else options
-
-
-def foreign(options: Options) -> Options:
-    """Drop options for a draft model on another engine, which may not know them."""
-    return replace(
-        options, gpu_layers=None, split=(), cpu_moe=None, threads=None, flash_attention=None
-    )
 
 
 def in_use(plan: Plan, machine: Machine) -> list[Pool]:

@@ -55,13 +55,13 @@ class Settling:
         for at, (pool, needs) in enumerate(zip(pools, target.devices, strict=True)):
             yield from items(pool, needs)
             if own:
-                yield Item(pool, DRAFT_MODEL, own[at].weights + own[at].kept)
+                yield Item(pool, DRAFT_MODEL, own[at].weights + own[at].cache)
                 yield Item(pool, "buffers", own[at].working)
         if draft and self.machine.home is None:
             yield Item(self.machine.host.name, "buffers", draft.working)
-        kept = [DRAFT_HEAD, PROJECTOR]
-        kept += [] if own or draft is None else [DRAFT_MODEL]
-        yield from (item for item in fit.items if item.what in kept)
+        uncounted = [DRAFT_HEAD, PROJECTOR]
+        uncounted += [] if own or draft is None else [DRAFT_MODEL]
+        yield from (item for item in fit.items if item.what in uncounted)
 
     def _moved(self, fit: Placement, target: Needs) -> Placement | None:
         """Take a layer from the GPU that is short; None if that cannot be or would not help."""
@@ -72,7 +72,7 @@ class Settling:
         at = names.index(fit.where)
         if not counts[at]:
             return None
-        layer_bytes = (target.devices[at + 1].weights + target.devices[at + 1].kept) // counts[at]
+        layer_bytes = (target.devices[at + 1].weights + target.devices[at + 1].cache) // counts[at]
         spare = [self._spare(fit, name) for name in names]
         other = max((n for n in range(len(names)) if n != at), key=spare.__getitem__, default=at)
         counts[at] -= 1
@@ -104,7 +104,7 @@ class Settling:
 def items(pool: str, needs: DeviceNeeds) -> Iterator[Item]:
     for kind, count in (
         ("weights", needs.weights),
-        ("context", needs.kept),
+        ("context", needs.cache),
         ("buffers", needs.working),
     ):
         if count:

@@ -31,9 +31,9 @@ def seen_devices(engine: str) -> Sequence[Device]:
     """Return the devices of an engine, as if nothing were on them; ask it at most once a day."""
     place = folder() / f"{engine}.json"
     circumstances = [*versions(engine), os.environ.get(WORKERS, "")]
-    kept = _kept(place, circumstances)
-    if kept is not None:
-        return kept
+    devices = _recorded_devices(place, circumstances)
+    if devices is not None:
+        return devices
     devices = [replace(device, free_bytes=device.total_bytes) for device in backend(engine).probe()]
     record = {"circumstances": circumstances, "devices": [asdict(device) for device in devices]}
     with suppress(OSError):
@@ -48,7 +48,7 @@ def forget_devices() -> None:
             place.unlink()
 
 
-def _kept(place: Path, circumstances: Sequence[str]) -> list[Device] | None:
+def _recorded_devices(place: Path, circumstances: Sequence[str]) -> list[Device] | None:
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         if time.time() - place.stat().st_mtime > KEPT_SECONDS:
             return None

@@ -148,8 +148,8 @@ def decode(model: Model) -> None:
     few = text[: 1 + min(model.tentative, model.context // 4)]
     forward(model, [Row(0, few, len(few), len(few) - 1), Row(1, few[:2], 2, 1)])
     for slot, held in ((0, long), (1, short)):
-        kept = model.truncate(slot, held + 1)
-        again = np.concatenate([text[:held], few[:1], few[:1]])[kept : held + 2]
+        length = model.truncate(slot, held + 1)
+        again = np.concatenate([text[:held], few[:1], few[:1]])[length : held + 2]
         forward(model, [Row(slot, again)])
         if model.head:
             sampler = Sampler(GREEDY, 0, text)

@@ -45,46 +45,46 @@ class Record:
         files = weight_files(model.engine, model.path)
         self._path = model.path
         self._place = folder() / f"{fingerprint(files, engine.circumstances)}.json"
-        self._kept = self._read()
+        self._results = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        kept: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
+        results: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
         with suppress(OSError, ValueError):
             record = kept_json.read(self._place)
-            kept |= {key: record[key] for key in kept if isinstance(record.get(key), dict)}
-        return kept
+            results |= {key: record[key] for key in results if isinstance(record.get(key), dict)}
+        return results
 
     def footprint(self) -> Footprint | None:
         with suppress(TypeError, KeyError):
-            return replace(footprint(self._kept["footprint"]), path=self._path)
+            return replace(footprint(self._results["footprint"]), path=self._path)
         return None
 
     def needs(self, options: Options) -> Needs | None:
         with suppress(TypeError, KeyError):
-            return Needs.from_json(self._kept["needs"][key(options)])
+            return Needs.from_json(self._results["needs"][key(options)])
         return None
 
     def verdict(self, way: Options) -> str | None:
         """Read the fault of a file when it is loaded in one way; "" if there is none."""
-        verdict = self._kept["verdicts"].get(key(way))
+        verdict = self._results["verdicts"].get(key(way))
         return verdict if isinstance(verdict, str) else None
 
     def keep_footprint(self, footprint: Footprint) -> None:
-        self._kept["footprint"] = asdict(footprint)
+        self._results["footprint"] = asdict(footprint)
         self._write()
 
     def keep_needs(self, options: Options, needs: Needs) -> None:
-        self._kept["needs"][key(options)] = asdict(needs)
+        self._results["needs"][key(options)] = asdict(needs)
         self._write()
 
     def keep_verdict(self, way: Options, verdict: str) -> None:
-        self._kept["verdicts"][key(way)] = verdict
+        self._results["verdicts"][key(way)] = verdict
         self._write()
 
     def _write(self) -> None:
         """Write the record; a full disk is no reason to fail."""
         with suppress(OSError):
-            write(self._place, json.dumps(self._kept, default=str))
+            write(self._place, json.dumps(self._results, default=str))
 
 
 def key(way: Options) -> str:

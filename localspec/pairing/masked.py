@@ -58,9 +58,9 @@ class Masked:
         share = max(self.batch // len(rolls), 1)
         rows = [self._row(roll, min(share, self.tentative + 1)) for roll in rolls]
         self._read_ahead(rows, share)
-        kept = [row._replace(tokens=row.tokens[-share:]) for row in rows]
+        last_rows = [row._replace(tokens=row.tokens[-share:]) for row in rows]
         paths = [RolledRow(roll) for roll in rolls]
-        for path, row, logits in zip(paths, kept, self.forward(kept), strict=True):
+        for path, row, logits in zip(paths, last_rows, self.forward(last_rows), strict=True):
             for place in logits:
                 if path.wants:
                     path.draw(place)

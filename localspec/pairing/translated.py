@@ -65,13 +65,13 @@ class Translated:
         ends = self._ends[slot]
         length = min(length, len(ends))
         left = self._model.truncate(slot, int(ends[length - 1]) if length else 0)
-        kept = int(ends.searchsorted(left, side="right"))
-        whole = int(ends[kept - 1]) if kept else 0
+        remaining = int(ends.searchsorted(left, side="right"))
+        whole = int(ends[remaining - 1]) if remaining else 0
         if left != whole:  # a checkpoint in the middle of one of the target's tokens
             self._model.truncate(slot, 0)
-            kept = 0
-        self._ends[slot] = ends[:kept]
-        return kept
+            remaining = 0
+        self._ends[slot] = ends[:remaining]
+        return remaining
 
     def copy(self, source: int, target: int, length: int) -> int:
         ends = self._ends[source][:length]

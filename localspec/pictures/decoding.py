@@ -29,12 +29,12 @@ class Decoder:
         self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes, (str(MAX_PIXELS),))
 
     def rgb(self, data: bytes) -> Pixels:
-        return self._asked("rgb", data, read_pixels)
+        return self._ask("rgb", data, read_pixels)
 
     def size(self, data: bytes) -> Size:
-        return self._asked("size", data, read_size)
+        return self._ask("size", data, read_size)
 
-    def _asked(self, part: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
+    def _ask(self, part: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
         if len(data) > MAX_BYTES:
             raise UsageError(f"a picture's file has {len(data):,} bytes; it may have {MAX_BYTES:,}")
         kind = kind_of(data)

@@ -87,25 +87,25 @@ class Disk:
         self._look()
         return best(self._texts.values(), tokens, adapters)
 
-    def read(self, kept: DiskText) -> NDArray[np.uint8] | None:
+    def read(self, text: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""
-        if kept.data_bytes > self.allowed_bytes:
+        if text.data_bytes > self.allowed_bytes:
             return None
-        with suppress(OSError, ValueError), kept.path.open("rb") as file:
-            now = parse_named(file, kept.path, self._identity)  # it may have been written anew
+        with suppress(OSError, ValueError), text.path.open("rb") as file:
+            now = parse_named(file, text.path, self._identity)  # it may have been written anew
             data = np.fromfile(file, np.uint8)
             if hashlib.sha256(data.data).digest() == now.data_sum:
-                used(kept.path)
+                used(text.path)
                 return data
-        remove(kept.path)
+        remove(text.path)
         return None
 
     def wants(self, tokens: Tokens, adapters: Scales = ()) -> bool:
         """Whether a text is not stored yet; one that is counts as used now."""
         self._look()
-        for kept in self._texts.values():
-            if kept.adapters == adapters and kept.serves(tokens) == len(tokens):
-                used(kept.path)
+        for text in self._texts.values():
+            if text.adapters == adapters and text.serves(tokens) == len(tokens):
+                used(text.path)
                 return False
         return True
 
@@ -119,8 +119,8 @@ class Disk:
         def write() -> str:
             head = pack(self._identity, tokens, saved, adapters)
             failure = written(path, [*head, saved.data.data], self._limit)
-            for kept in [] if failure else old:
-                remove(kept.path)
+            for text in [] if failure else old:
+                remove(text.path)
             return failure
 
         self._writing = self._writer.submit(write)
@@ -150,7 +150,7 @@ class Disk:
     def _look(self) -> None:
         """List the texts that are there now."""
         paths = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
-        self._texts = {path: kept for path, kept in self._texts.items() if path in paths}
+        self._texts = {path: text for path, text in self._texts.items() if path in paths}
         for path in paths - self._texts.keys():
             try:
                 with path.open("rb") as file:
@@ -224,14 +224,14 @@ def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
 
 def make_room(folder: Path, limit: int) -> None:
     """Remove the least recently used texts until the rest takes at most `limit` bytes."""
-    kept = []
+    texts = []
     for path in files(folder, NAME):
         with suppress(OSError):
             info = path.stat()
-            kept.append((info.st_mtime_ns, info.st_size, path))
-    total = sum(size for _, size, _ in kept)
-    for at, (_, size, path) in enumerate(sorted(kept)):
-        if total <= limit and len(kept) - at < MAX_FILES:
+            texts.append((info.st_mtime_ns, info.st_size, path))
+    total = sum(size for _, size, _ in texts)
+    for at, (_, size, path) in enumerate(sorted(texts)):
+        if total <= limit and len(texts) - at < MAX_FILES:
             break
         remove(path)
         total -= size

@@ -56,19 +56,19 @@ class SlotFiles:
         path = self.place(name)
         try:
             with path.open("rb") as file:
-                kept = parse(file, path, self._identity)
-                if kept.data_bytes > self.allowed_bytes:
+                text = parse(file, path, self._identity)
+                if text.data_bytes > self.allowed_bytes:
                     raise UsageError(
-                        f"{name} has {kept.data_bytes:,} bytes; {self.allowed_bytes:,} may be"
+                        f"{name} has {text.data_bytes:,} bytes; {self.allowed_bytes:,} may be"
                     )
                 data = np.fromfile(file, np.uint8)
         except FileNotFoundError:
             raise UsageError(f"there is no {name} in {self._folder}: save a slot first") from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{name} cannot be restored: {error}") from error
-        if hashlib.sha256(data.data).digest() != kept.data_sum:
+        if hashlib.sha256(data.data).digest() != text.data_sum:
             raise UsageError(f"{name} cannot be restored: it is damaged")
-        return kept.tokens, data, kept.adapters
+        return text.tokens, data, text.adapters
 
     def place(self, name: str) -> Path:
         """Return the path of a file; raise a UsageError if its name is none."""

@@ -75,19 +75,19 @@ class CacheTiers:
         Returns how many tokens the slot holds then; where that is 0 it may be empty.
         """
         self._make_room()
-        had, aside = place.shared, self._ram.best_for(tokens, adapters)
-        if aside and aside.pays(tokens, had, MIN_TOKENS):
-            had = aside.serves(tokens)
-        kept = None
+        had, memory_text = place.shared, self._ram.best_for(tokens, adapters)
+        if memory_text and memory_text.pays(tokens, had, MIN_TOKENS):
+            had = memory_text.serves(tokens)
+        disk_text = None
         if self._disk and len(tokens) >= had + MIN_GAIN:
-            kept = self._disk.best_for(tokens, adapters)
-        if self._disk and kept and kept.pays(tokens, had, MIN_GAIN):
-            data = self._disk.read(kept)
-            if data is not None and model.restore(place.slot, data, len(kept.tokens)):
-                return model.truncate(place.slot, kept.serves(tokens))
-        if aside and had > place.shared:
-            self._ram.use(aside, tokens)
-            if model.restore(place.slot, aside.saved.data, len(aside.tokens)):
+            disk_text = self._disk.best_for(tokens, adapters)
+        if self._disk and disk_text and disk_text.pays(tokens, had, MIN_GAIN):
+            data = self._disk.read(disk_text)
+            if data is not None and model.restore(place.slot, data, len(disk_text.tokens)):
+                return model.truncate(place.slot, disk_text.serves(tokens))
+        if memory_text and had > place.shared:
+            self._ram.use(memory_text, tokens)
+            if model.restore(place.slot, memory_text.saved.data, len(memory_text.tokens)):
                 return model.truncate(place.slot, had)
         return 0
 

@@ -31,8 +31,8 @@ def draft_of(steps: Iterable[tuple[int, float]], ask: Ask, floor: float, by: str
         confidences += [confidence for _, confidence in more]
         if not pays(confidences):
             ends = range(before + 1, len(tokens))
-            kept = before + bisect_left(ends, 1, key=lambda end: not pays(confidences[:end]))
-            del tokens[kept:], confidences[kept:]
+            length = before + bisect_left(ends, 1, key=lambda end: not pays(confidences[:end]))
+            del tokens[length:], confidences[length:]
             break
     if not tokens:
         return EMPTY

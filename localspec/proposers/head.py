@@ -23,8 +23,8 @@ class HeadProposer:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         wanting = [ask for ask in asks if ask.limit]
         drafts = self._head.roll([self._start(ask) for ask in wanting]) if wanting else []
-        made = {ask.slot: draft for ask, draft in zip(wanting, drafts, strict=True)}
-        return [made.get(ask.slot, EMPTY) for ask in asks]
+        by_slot = {ask.slot: draft for ask, draft in zip(wanting, drafts, strict=True)}
+        return [by_slot.get(ask.slot, EMPTY) for ask in asks]
 
     def release(self, slot: int) -> None:
         pass

@@ -66,12 +66,12 @@ def choose(option: str, drafter: str = "", *, corpus: bool = False) -> tuple[str
 
 def make_proposers(names: Sequence[str], pair: Pair) -> Mapping[str, Proposer]:
     """Make the proposers of these names, for a pair."""
-    made: dict[str, Proposer] = {}
+    proposers: dict[str, Proposer] = {}
     for name in names:
         if name in HEADS:
-            made[name] = head.make(pair)
+            proposers[name] = head.make(pair)
             continue
         [entry] = entry_points(group=GROUP, name=name)
         maker = cast(Callable[[Pair], Proposer], entry.load())
-        made[name] = maker(pair)
-    return made
+        proposers[name] = maker(pair)
+    return proposers

@@ -15,8 +15,8 @@ class Edit:
 
     old: list[int]
     new: list[int]
-    made: int = 1
-    kept: int = 0
+    applied: int = 1
+    skipped: int = 0
 
     @property
     def chance(self) -> float:
@@ -25,7 +25,7 @@ class Edit:
         Measured on revised files, made once: 0.35, and in a rename 1.0; twice: 0.8 and 1.0; once,
         and then not: 0.
         """
-        return (self.made - 0.45) / (self.made + 2 * self.kept)
+        return (self.applied - 0.45) / (self.applied + 2 * self.skipped)
 
 
 class RepeatedEdits:
@@ -51,13 +51,13 @@ class RepeatedEdits:
             return place
         edit = self._at(place)
         if edit and edit.new[0] == token:
-            edit.made += 1
+            edit.applied += 1
             self._rest = edit.new[1:]
             return place + len(edit.old)
         if self._text[place : place + 1] != [token]:
             return NOWHERE
         if edit:
-            edit.kept += 1
+            edit.skipped += 1
         return place + 1
 
     def ahead(self, place: int, limit: int) -> tuple[list[int], Mapping[int, float]]:

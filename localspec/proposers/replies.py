@@ -51,13 +51,13 @@ class Replies:
 
     def add(self, text: Tokens) -> None:
         """Add a text, or as much of its end as a store may hold, unless it is known."""
-        kept = text[-(self._room - 1) :].tolist()
-        if self.longest_match(kept, longer=len(kept) - 1):
+        ending = text[-(self._room - 1) :].tolist()
+        if self.longest_match(ending, longer=len(ending) - 1):
             return
-        if len(self._open.automaton) + len(kept) >= self._room:
+        if len(self._open.automaton) + len(ending) >= self._room:
             self._open = Store()
             self._stores = [*self._stores, self._open][-STORES:]
-        self._open.add(kept)
+        self._open.add(ending)
 
     def longest_match(
         self, newest: Sequence[int], longer: int

@@ -10,7 +10,8 @@ from localspec.backend import CONTEXT, Estimate, Needs, Options
 from localspec.errors import DoesNotFit, require_known
 from localspec.memory import plan
 from localspec.memory.machine import Machine, size
-from localspec.memory.plan import Plan, PlanRequest
+from localspec.memory.plan import Plan
+from localspec.memory.plan_request import PlanRequest
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.entry import Entry, Offer, Shape, Weights
 
@@ -99,7 +100,7 @@ def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = 
         return replace(
             beside,
             weights=weights.bytes,
-            kept=int(cells * shape.token_bytes * share),
+            cache=int(cells * shape.token_bytes * share),
             working=BUFFER_BYTES + logits,
             layers=shape.layers,
         )

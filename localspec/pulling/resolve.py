@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from localspec.backend_spec import RemoteModel
 from localspec.errors import PullError, require_known
 from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, entries, find, offer_for
@@ -76,7 +77,7 @@ def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullP
 def _drafter(offer: Offer, engine: str, draft: str) -> tuple[str, PullPart | None]:
     """Find what is to draft: the given one, else the one that is offered."""
     if draft:
-        return "model", _given(draft, engine)
+        return "model", _named_draft(draft, engine)
     if offer.drafter == "model" and (listed_draft := find_draft(offer, engine)):
         _, _, draft_weights = offer.draft.partition(":")
         return "model", listed_part(listed_draft[1], engine, draft_weights)
@@ -97,20 +98,29 @@ def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
     """Plan to pull a repository or an address, with the given draft or what lies beside it."""
     where = source(text)
     if isinstance(where, Hub):
-        offered = hub.listing(where)
-        engine_name = engine if engine != AUTO else hub_taker(where, offered)
-        target = hub_part(where, offered, engine_name, "")
-        name = where.repository.rpartition("/")[2].lower()
-        drafter, helper = (
-            ("model", _given(draft, engine_name)) if draft else _beside(where, offered, engine_name)
-        )
-        projector = _projector_beside(where, offered, engine_name)
+        plan = plan_of_repository(where, engine)
     else:
         assert isinstance(where, Address)
-        engine_name, target = taker(Path(where.name), engine), PullPart(where)
-        drafter, name = "model" if draft else "none", Path(where.name).stem.lower()
-        helper, projector = _given(draft, engine_name) if draft else None, None
-    return PullPlan(name, "as-given", engine_name, target, drafter, helper, projector)
+        file = Path(where.name)
+        plan = PullPlan(file.stem.lower(), "as-given", taker(file, engine), PullPart(where))
+    return replace(plan, drafter="model", draft=_named_draft(draft, plan.engine)) if draft else plan
+
+
+def plan_of_repository(where: Hub, engine: str) -> PullPlan:
+    """Plan to pull the wanted file of a repository, and the drafter and projector beside it."""
+    offered = hub.listing(where)
+    engine = engine if engine != AUTO else hub_taker(where, offered)
+    target = hub_part(where, offered, engine, "")
+    drafter = listing.drafter(offered, spec(engine))
+    return PullPlan(
+        where.repository.rpartition("/")[2].lower(),
+        "as-given",
+        engine,
+        target,
+        drafter.role if drafter else "none",
+        _part_beside(where, offered, drafter),
+        _part_beside(where, offered, listing.projector(offered, spec(engine))),
+    )
 
 
 def hub_taker(where: Hub, offered: Listing) -> str:
@@ -122,25 +132,14 @@ def hub_taker(where: Hub, offered: Listing) -> str:
     return next(iter(specs()))
 
 
-def _beside(where: Hub, offered: Listing, engine: str) -> tuple[str, PullPart | None]:
-    """Find a drafter that lies beside a model."""
-    drafter = listing.drafter(offered, spec(engine))
-    if drafter is None:
-        return "none", None
-    files = offered.remotes(drafter)
-    return drafter.role, PullPart(replace(where, file=drafter.files[0]), offered, files)
-
-
-def _projector_beside(where: Hub, offered: Listing, engine: str) -> PullPart | None:
-    """Find the projector that lies beside a model."""
-    projector = listing.projector(offered, spec(engine))
-    if projector is None or projector.lacks:
+def _part_beside(where: Hub, offered: Listing, model: RemoteModel | None) -> PullPart | None:
+    """Return what lies beside a model as a part to pull, if it is there whole."""
+    if model is None or model.lacks:
         return None
-    files = offered.remotes(projector)
-    return PullPart(replace(where, file=projector.files[0]), offered, files)
+    return PullPart(replace(where, file=model.files[0]), offered, offered.remotes(model))
 
 
-def _given(draft: str, engine: str) -> PullPart:
+def _named_draft(draft: str, engine: str) -> PullPart:
     name, _, weights = draft.partition(":")
     entry = entries().get(name)
     if entry:

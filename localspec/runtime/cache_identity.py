@@ -35,9 +35,9 @@ def identity(loaded_pair: LoadedPair) -> str:
 def sample_digest(file: Path) -> str:
     """A sum of parts from all over a file, and when it was written last."""
     info = file.stat()
-    made = hashlib.sha256(f"{info.st_size} {info.st_mtime_ns}".encode())
+    digest = hashlib.sha256(f"{info.st_size} {info.st_mtime_ns}".encode())
     with file.open("rb") as data:
         for at in range(SAMPLES):
             data.seek(info.st_size * at // SAMPLES)
-            made.update(data.read(SAMPLE_BYTES))
-    return made.hexdigest()
+            digest.update(data.read(SAMPLE_BYTES))
+    return digest.hexdigest()

@@ -111,13 +111,13 @@ def newest(count: int) -> list[tuple[str, Calibration]]:
 
 def read(file: Path) -> tuple[str, Calibration] | None:
     try:
-        kept = kept_json.read(file)
-        return str(kept.get("of", "")), Calibration(
-            _points(kept["target"]),
-            {by: _points(points) for by, points in kept["drafting"].items()},
-            {by: _seconds(value, least=0.0) for by, value in kept["reading"].items()},
-            Attention(*(_seconds(value, least=0.0) for value in kept["attention"])),
-            int(kept["held"]),
+        record = kept_json.read(file)
+        return str(record.get("of", "")), Calibration(
+            _points(record["target"]),
+            {by: _points(points) for by, points in record["drafting"].items()},
+            {by: _seconds(value, least=0.0) for by, value in record["reading"].items()},
+            Attention(*(_seconds(value, least=0.0) for value in record["attention"])),
+            int(record["held"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -129,8 +129,8 @@ def keep(name: str, calibration: Calibration, of: str = "") -> None:
         write(folder() / f"{name}.json", json.dumps({"of": of, **asdict(calibration)}))
 
 
-def _points(kept: Mapping[str, object]) -> dict[int, float]:
-    points = {int(size): _seconds(value, least=1e-7) for size, value in kept.items()}
+def _points(record: Mapping[str, object]) -> dict[int, float]:
+    points = {int(size): _seconds(value, least=1e-7) for size, value in record.items()}
     if len(points) < 2 or min(points) < 1:
         raise ValueError("a curve needs two points")
     return points

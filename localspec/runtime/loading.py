@@ -225,10 +225,10 @@ def build_engine(
         depth = Depth(costs, even=loaded.plan.options.shared is False)
         parts = replace(parts, costs=costs, first_drafts=may_begin_drafted(loaded))
         max_depth = target.tentative
-    made: dict[str, Proposer] = {} if loading.shares_replies else {"suffix": SuffixProposer()}
+    ready: dict[str, Proposer] = {} if loading.shares_replies else {"suffix": SuffixProposer()}
     if corpus:
-        made[registry.CORPUS] = CorpusProposer(corpus)
-    make_proposer = ProposerFactory(proposers, depth, made=made)
+        ready[registry.CORPUS] = CorpusProposer(corpus)
+    make_proposer = ProposerFactory(proposers, depth, ready=ready)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
     look = partial(current_machine, loaded.resolved.target.engine.name, Limits())

@@ -148,14 +148,14 @@ def note(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> str:
 
 def update(place: Path, fresh: History, measure: Callable[[], PairSpeed]) -> str:
     """Continue the history of a pair in its file; return what fell."""
-    kept = read(place)
-    history = (kept or fresh).with_versions(fresh.now.versions)
+    stored = read(place)
+    history = (stored or fresh).with_versions(fresh.now.versions)
     if history.unsettled:
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
         if not keep(place, history):  # else each load would measure, for nothing
             return ""
         history = history.with_speed(measure())
-    if history != kept:
+    if history != stored:
         keep(place, history)
     return history.sentence()
 

@@ -28,11 +28,11 @@ class ProposerFactory:
         names: Sequence[str],
         depth: Depth | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        made: Mapping[str, Proposer] | None = None,
+        ready: Mapping[str, Proposer] | None = None,
     ) -> None:
         self._names = tuple(names)
         self._depth, self._clock = depth, clock
-        self._made = dict(made or {})
+        self._ready = dict(ready or {})
 
     def __call__(self, pair: Pair) -> Proposer:
         proposers = self._proposers(pair)
@@ -46,6 +46,6 @@ class ProposerFactory:
         gone |= set(registry.HEADS) if pair.target.head is None else set()
         if gone & set(names):
             names = tuple(name for name in names if name not in gone) or (SUBSTITUTE,)
-        new = registry.make_proposers([name for name in names if name not in self._made], pair)
-        self._made |= {name: made for name, made in new.items() if name != registry.DRAFT}
-        return {name: new.get(name) or self._made[name] for name in names}
+        new = registry.make_proposers([name for name in names if name not in self._ready], pair)
+        self._ready |= {name: proposer for name, proposer in new.items() if name != registry.DRAFT}
+        return {name: new.get(name) or self._ready[name] for name in names}

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from localspec.backend import BATCH_MARGIN, Options
 from localspec.errors import ModelFileError, UsageError
-from localspec.memory.plan import TEXT_ONLY, Plan
+from localspec.memory.concessions import TEXT_ONLY
+from localspec.memory.plan import Plan
 from localspec.memory.planner import Limits, plan_pair
 from localspec.models.engines import spec
 from localspec.models.trial import ResolvedModel

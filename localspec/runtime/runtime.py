@@ -236,8 +236,9 @@ class Runtime:
     @cached_property
     def knows_efforts(self) -> bool:
         """Whether the chat template writes another prompt for another effort of reasoning."""
-        asked: Message = {"role": "user", "content": "?"}
-        return len({self.render([asked], extra={EFFORT: level}) for level in ("low", "high")}) > 1
+        question: Message = {"role": "user", "content": "?"}
+        prompts = {self.render([question], extra={EFFORT: level}) for level in ("low", "high")}
+        return len(prompts) > 1
 
     @cached_property
     def longest_token(self) -> int:

@@ -121,10 +121,10 @@ def xtc(left: Candidates, sampling: Sampling) -> Candidates:
     if len(above) < 2:
         return left
     last = above[np.flatnonzero(probs[above] == probs[above].min())[-1]]
-    kept = np.ones(len(probs), np.bool_)
-    kept[above] = False
-    kept[last] = True
-    return left.keep(kept, left.size - len(above) + 1)
+    mask = np.ones(len(probs), np.bool_)
+    mask[above] = False
+    mask[last] = True
+    return left.keep(mask, left.size - len(above) + 1)
 
 
 def first_of(scores: Floats, weights: Floats, share: float) -> Ids:

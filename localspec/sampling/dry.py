@@ -96,8 +96,8 @@ class Dry:
         read, ends = b"".join(pieces), list(accumulate(map(len, pieces)))
         broken = max((read.rfind(b) + len(b) for b in self._breakers if b in read), default=0)
         newest = int(np.searchsorted(ends, broken)) if broken else -1
-        kept = read[max(len(read) - self._kept_bytes, 0) :]
-        return Ending(text, repeats(text), len(text) - 1 - newest, kept)
+        tail = read[max(len(read) - self._kept_bytes, 0) :]
+        return Ending(text, repeats(text), len(text) - 1 - newest, tail)
 
     def _breaks(self, token: int) -> bool:
         piece = self._spell(token)

@@ -76,14 +76,14 @@ def _top_k(sampling: Sampling, logits: Logits) -> Distribution:
     best, temperature = values[order[0]], sampling.temperature
     likely = [(names[at], math.exp((values[at] - best) / temperature)) for at in order]
     most, before = sampling.top_p * sum(weight for _, weight in likely), 0.0
-    kept: list[tuple[int, float]] = []
+    chosen: list[tuple[int, float]] = []
     for candidate in likely:
-        if kept and not (before < most and candidate[1] >= sampling.min_p and candidate[1] > 0):
+        if chosen and not (before < most and candidate[1] >= sampling.min_p and candidate[1] > 0):
             break
-        kept.append(candidate)
+        chosen.append(candidate)
         before += candidate[1]
-    kept.sort()
-    return Distribution(np.array([at for at, _ in kept]), np.array([w for _, w in kept]))
+    chosen.sort()
+    return Distribution(np.array([at for at, _ in chosen]), np.array([w for _, w in chosen]))
 
 
 def _nucleus(sampling: Sampling, logits: Logits) -> tuple[Ids, Floats]:

@@ -49,12 +49,13 @@ class Mirostat:
         probs = left.probs
         if self.version == 1:
             ranked = probs[top(left.logits, ZIPF_TOKENS)]
-            kept = left.keep(np.sort(top(left.logits, tokens_within(ranked, len(probs), state))))
+            count = tokens_within(ranked, len(probs), state)
+            narrowed = left.keep(np.sort(top(left.logits, count)))
         else:
             places = probs >= math.exp2(-min(max(state, 0.0), MAX_SURPRISE))
             places[probs.argmax()] = True
-            kept = left.keep(places)
-        drawn = kept.distribution
+            narrowed = left.keep(places)
+        drawn = narrowed.distribution
         return drawn, drawn
 
     def after(self, state: float, probability: float) -> float:

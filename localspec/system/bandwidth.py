@@ -49,9 +49,9 @@ def kept_bytes_a_second() -> float:
     place = folders.cache() / "bandwidth.json"
     fastest = 0.0
     with suppress(OSError, ValueError, TypeError, KeyError):
-        kept = kept_json.read(place)
-        fastest = max(float(kept["bytes_a_second"]), 0.0)
-        if 0 <= time.time() - kept["measured"] < KEPT_SECONDS and fastest:
+        record = kept_json.read(place)
+        fastest = max(float(record["bytes_a_second"]), 0.0)
+        if 0 <= time.time() - record["measured"] < KEPT_SECONDS and fastest:
             return fastest
     fastest = max(copied_bytes_a_second(), fastest)
     with suppress(OSError):  # a full disk is no reason to fail

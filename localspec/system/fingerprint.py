@@ -16,9 +16,9 @@ END_BYTES = 1 << 20  # bytes from either end of a file by which it is recognised
 
 def digest(path: Path, large: bool) -> str:
     """Compute the sha256 of a large file, or git's sum of a small one."""
-    made = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
+    hasher = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as data:
-        return hashlib.file_digest(data, lambda: made).hexdigest()
+        return hashlib.file_digest(data, lambda: hasher).hexdigest()
 
 
 def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from localspec.system.signals import heard
 
@@ -61,38 +61,53 @@ def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = m
         return ONE_LIFE
     first, terminal = True, _terminal()
     while True:
-        news, writer = os.pipe()
-        parent_lives, parent = os.pipe()
-        with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
-            child = os.fork()
-            status, asked = _end_of(child, signals, grace) if child else (0, 0)
-        if not child:
-            os.close(parent)
-            threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
-            return Life(first, partial(os.write, writer, BEGUN))
-        os.set_blocking(news, False)
-        os.close(writer)
-        begun = os.read(news, 1) == BEGUN
-        for end in (news, parent_lives, parent):
-            os.close(end)
-        code = os.waitstatus_to_exitcode(status)
-        name = signal.Signals(-code).name if code < 0 else ""
-        if not (name or (again and asked)):
-            raise SystemExit(code)
-        if (again and asked) or name in REQUESTED_ENDS:  # what breaks while it ends has ended, too
-            number = asked or -code
+        death = _fork(grace)
+        if not isinstance(death, Death):
+            return Life(first, begun=death)
+        name = signal.Signals(-death.code).name if death.code < 0 else ""
+        # What breaks while it ends on request has ended, too.
+        on_request = name in REQUESTED_ENDS or (again and death.request)
+        if not (name or on_request):
+            raise SystemExit(death.code)
+        if on_request:
+            number = death.request or -death.code
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         if terminal:
             termios.tcsetattr(0, termios.TCSADRAIN, terminal)
-        if not again:
-            tell(f"{name} ended the engine")
-            raise SystemExit(1)
-        tell(f"{name} ended the engine" + ("; it begins anew" if begun else " before it was ready"))
-        if not begun:
+        anew = "; it begins anew" if death.begun else " before it was ready"
+        tell(f"{name} ended the engine" + (anew if again else ""))
+        if not (again and death.begun):
             raise SystemExit(1)
         first = False
         time.sleep(PAUSE_SECONDS)
+
+
+class Death(NamedTuple):
+    """The end of a process, as its parent sees it."""
+
+    code: int  # below 0: the signal that ended it
+    request: int  # the signal that asked it to end; 0: none did
+    begun: bool  # whether it did what it is for
+
+
+def _fork(grace: float) -> Death | Callable[[], object]:
+    """Fork: return to the parent once the child has ended, to the child what tells it has begun."""
+    news, writer = os.pipe()
+    parent_lives, parent = os.pipe()
+    with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
+        child = os.fork()
+        status, request = _end_of(child, signals, grace) if child else (0, 0)
+    if not child:
+        os.close(parent)
+        threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
+        return partial(os.write, writer, BEGUN)
+    os.set_blocking(news, False)
+    os.close(writer)
+    begun = os.read(news, 1) == BEGUN
+    for end in (news, parent_lives, parent):
+        os.close(end)
+    return Death(os.waitstatus_to_exitcode(status), request, begun)
 
 
 def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
@@ -100,11 +115,11 @@ def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
 
     Return how it ended, and the signal that asked for it, or 0.
     """
-    asked, latest = 0, math.inf
+    request, latest = 0, math.inf
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return status, asked
+            return status, request
         left = latest - time.monotonic()
         if left <= 0:
             os.kill(child, signal.SIGKILL)
@@ -113,7 +128,7 @@ def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
             continue
         for number in os.read(signals, 64):
             if number != signal.SIGCHLD:
-                asked = number
+                request = number
                 latest = min(latest, time.monotonic() + grace)
                 if number != signal.SIGINT or not _shares_terminal():
                     os.kill(child, number)

@@ -118,26 +118,26 @@ def _identity(call_id: str, takes: Takes) -> str:
 
 def _named(messages: Iterable[Message]) -> Iterator[Message]:
     """Give calls and their results identifiers that contain the names of the calls."""
-    made_ids: dict[Json, str] = {}
+    new_ids: dict[Json, str] = {}
     for message in messages:
         match message:
             case {"tool_calls": [*calls]}:
-                renamed = [_renamed(call, made_ids) for call in calls]
+                renamed = [_renamed(call, new_ids) for call in calls]
                 yield {**message, "tool_calls": renamed}
-            case {"tool_call_id": str(call_id)} if call_id in made_ids:
-                yield {**message, "tool_call_id": made_ids[call_id]}
+            case {"tool_call_id": str(call_id)} if call_id in new_ids:
+                yield {**message, "tool_call_id": new_ids[call_id]}
             case _:
                 yield message
 
 
-def _renamed(call: Json, made_ids: dict[Json, str]) -> Json:
+def _renamed(call: Json, new_ids: dict[Json, str]) -> Json:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(name, str):
         return call
-    made, call_id = identity(name, len(made_ids)), call.get("id")
-    made_ids[call_id if isinstance(call_id, str) else made] = made
-    return {**call, "id": made}
+    new_id, call_id = identity(name, len(new_ids)), call.get("id")
+    new_ids[call_id if isinstance(call_id, str) else new_id] = new_id
+    return {**call, "id": new_id}
 
 
 def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:

@@ -96,8 +96,8 @@ def _takes_parts(reader: _Reader, takes: Takes) -> bool:
     arguments: Json = {"k": VALUE} if takes.objects else WRITTEN
     middle = _exchange(takes, arguments) if takes.calls else [_user(ASK)]
     talk = [*opening, *middle, _tells(TELL), _user(MORE)]
-    text = reader.asked(talk)
-    return bool(text) and text == reader.asked(typed(talk))
+    text = reader.rendered(talk)
+    return bool(text) and text == reader.rendered(typed(talk))
 
 
 def identity(name: str, number: int) -> str:
@@ -136,10 +136,10 @@ class _Reader:
         return self.shows(messages, NAME, *words) or self.shows(messages, SHORT, *words)
 
     def shows(self, messages: Sequence[Message], *words: str) -> bool:
-        text = self.asked(messages)
+        text = self.rendered(messages)
         return all(word in text for word in words)
 
-    def asked(self, messages: Sequence[Message]) -> str:
+    def rendered(self, messages: Sequence[Message]) -> str:
         put = thoughtful(messages) if self.thinks else messages
         return self.render(typed(put) if self.typed else put, self.tools)
 

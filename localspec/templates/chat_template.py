@@ -119,14 +119,14 @@ class ChatTemplate:
         asking: bool,
     ) -> str:
         readable = conversation(messages, self.takes)
-        match self._asked(readable, tools, {**extra, "add_generation_prompt": asking}):
+        match self._ask_renderer(readable, tools, {**extra, "add_generation_prompt": asking}):
             case {"text": written}:
                 return written
             case reply:
                 [(how, reason)] = reply.items()
                 raise UsageError(f"the model's chat template {how}: {reason}")
 
-    def _asked(
+    def _ask_renderer(
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
     ) -> dict[str, str]:
         conversation = {"messages": messages, "tools": tools or None}
@@ -149,6 +149,7 @@ class ChatTemplate:
                 raise UsageError(
                     f"the model's chat template needs over {most:g} seconds for a few words"
                 )
-            return self._asked(messages, tools, {"add_generation_prompt": True}).get("text", "")
+            reply = self._ask_renderer(messages, tools, {"add_generation_prompt": True})
+            return reply.get("text", "")
 
         return learned(render, self._source)

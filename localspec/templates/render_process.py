@@ -106,12 +106,12 @@ def _held(value: object, left: list[object]) -> object:
 
 def environment() -> ImmutableSandboxedEnvironment:
     """Return an environment with the filters and functions that templates of the hub expect."""
-    made = Sandbox(
+    sandbox = Sandbox(
         trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
     )
-    made.filters["tojson"] = to_json
-    made.globals |= {"raise_exception": refuse, "strftime_now": now, "namespace": Notes}
-    return made
+    sandbox.filters["tojson"] = to_json
+    sandbox.globals |= {"raise_exception": refuse, "strftime_now": now, "namespace": Notes}
+    return sandbox
 
 
 def to_json(
@@ -173,8 +173,8 @@ def main(seconds: float) -> None:
     for line in sys.stdin.buffer:
         begun = time.process_time()
         with limited(seconds):
-            asked = json.loads(line)
-            reply = answer(asked["template"], asked["variables"])
+            request = json.loads(line)
+            reply = answer(request["template"], request["variables"])
             took = time.process_time() - begun
             sys.stdout.buffer.write(json.dumps([reply, took]).encode() + b"\n")
             sys.stdout.buffer.flush()

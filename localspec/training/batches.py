@@ -65,8 +65,8 @@ class Reader:
         """Yield the first texts that are held out, until they have so many tokens."""
         for path in shards(self._folder):
             shard = Shard.load(path)
-            kept = np.flatnonzero(shard.held_out & drafts(shard))
-            for group in of_similar_lengths(shard, kept, most):
+            numbers = np.flatnonzero(shard.held_out & drafts(shard))
+            for group in of_similar_lengths(shard, numbers, most):
                 yield self._texts(shard, group)
                 tokens -= int(shard.lengths[group].sum())
                 if tokens <= 0:

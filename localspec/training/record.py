@@ -189,10 +189,10 @@ def keep_matrices(target: ObservedModel, folder: Path) -> None:
         if not path.exists():
             unfinished = path.with_suffix(".part")
             shape = (target.vocabulary, target.width)
-            kept = np.lib.format.open_memmap(unfinished, "w+", np.float16, shape)
+            matrix = np.lib.format.open_memmap(unfinished, "w+", np.float16, shape)
             for at in range(0, target.vocabulary, ROWS):
                 end = min(at + ROWS, target.vocabulary)
-                kept[at:end] = rows(np.arange(at, end, dtype=np.int32))
-            kept.flush()
+                matrix[at:end] = rows(np.arange(at, end, dtype=np.int32))
+            matrix.flush()
             unfinished.replace(path)
     np.save(folder / "norm.npy", target.last_norm())

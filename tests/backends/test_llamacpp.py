@@ -220,7 +220,7 @@ def test_keys_and_values_may_have_types_of_their_own():
     kept = {}
     with llamacpp.rehearse(engines.tiny("llama")) as rehearsal:
         for name in ("q8_0", "q8_0,f16", "f16,q8_0", "f16"):
-            kept[name] = rehearsal.needs(replace(options, kv_type=name)).kept
+            kept[name] = rehearsal.needs(replace(options, kv_type=name)).cache
     assert kept["q8_0"] < kept["q8_0,f16"] == kept["f16,q8_0"] < kept["f16"]
     for name in ("q8_0,f16", "q4_1,q5_0"):
         with closing(engines.target("llama", kv_type=name)) as model:

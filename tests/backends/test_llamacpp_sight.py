@@ -426,4 +426,4 @@ def test_what_a_projector_computes_in_is_counted():
         plain = rehearsal.needs(OPTIONS)
         seeing = rehearsal.needs(replace(OPTIONS, projector=projector))
     assert seeing.projector > plain.projector == 0
-    assert seeing.kept == plain.kept
+    assert seeing.cache == plain.cache

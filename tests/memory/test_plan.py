@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from localspec.backend import Device, Needs, Options
 from localspec.errors import DoesNotFit, UsageError
+from localspec.memory.concessions import TEXT_ONLY
 from localspec.memory.machine import Machine
-from localspec.memory.plan import TEXT_ONLY, PlanRequest, plan
+from localspec.memory.plan import plan
+from localspec.memory.plan_request import PlanRequest
 from tests.machines import GB, MACHINES, MB, MODELS, PROJECTOR, cpu, mac, pc, wanted
 
 
@@ -425,14 +427,14 @@ def test_every_byte_is_somewhere_and_only_once(name, layers):
     asked = wanted(name, gpu_layers=layers)
     found = plan(asked, MACHINES["24 GB card"])
     needs = asked.target(replace(asked.options, context=8192))
-    assert sum_of(found, "context") == pytest.approx(needs.kept, abs=2)
+    assert sum_of(found, "context") == pytest.approx(needs.cache, abs=2)
     copied = needs.output if needs.tied and layers > needs.layers else 0
     assert sum_of(found, "weights") == pytest.approx(needs.weights + copied, abs=2)
     beside = needs.host if layers else 0
     assert sum_of(found, "buffers") == needs.working + beside
     on_card = [item for item in found.items if item.pool == "GPU 0" and item.what == "context"]
     share = min(layers, needs.layers) / needs.layers
-    assert sum(item.bytes for item in on_card) == pytest.approx(share * needs.kept, abs=2)
+    assert sum(item.bytes for item in on_card) == pytest.approx(share * needs.cache, abs=2)
 
 
 def sum_of(found, what):

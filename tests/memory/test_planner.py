@@ -150,7 +150,7 @@ def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
     computing = sum(size.bytes for size in sizes if size.kind == "compute")
     weights = sum(size.bytes for size in sizes if size.kind == "model")
     logits = options.slots * (options.tentative + 1) * model.vocabulary * 4
-    assert needs.kept == kept
+    assert needs.cache == kept
     assert needs.working - computing >= logits
     assert needs.weights == pytest.approx(weights, rel=0.05, abs=20_000)
 
@@ -165,7 +165,7 @@ def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architectu
         with llamacpp.rehearse(path) as rehearsal:
             found.append(rehearsal.needs(options))
     told, guessed = found
-    assert told.kept <= 1.03 * guessed.kept <= 6 * told.kept  # sizes are told to 0.01 MiB
+    assert told.cache <= 1.03 * guessed.cache <= 6 * told.cache  # sizes are told to 0.01 MiB
     assert guessed.working > 0
     assert guessed.weights == told.weights
 

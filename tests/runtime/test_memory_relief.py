@@ -16,7 +16,8 @@ from localspec.costs import Costs
 from localspec.engine.engine import Engine, EngineParts
 from localspec.engine.settings import Settings
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
-from localspec.memory.plan import PlanRequest, plan
+from localspec.memory.plan import plan
+from localspec.memory.plan_request import PlanRequest
 from localspec.memory.planner import Watcher
 from localspec.models.locate import ModelFiles
 from localspec.models.trial import ResolvedModel

@@ -13,7 +13,7 @@ import pytest
 from localspec.backend import Footprint, Needs, Options
 from localspec.cli import run
 from localspec.errors import LocalSpecError, ModelFileError, UsageError
-from localspec.memory.plan import TEXT_ONLY
+from localspec.memory.concessions import TEXT_ONLY
 from localspec.memory.planner import Limits
 from localspec.models import trial
 from localspec.models.locate import ModelFiles

@@ -39,8 +39,8 @@ def list_(talk: Talk, _: str) -> None:
         raise UsageError("no conversation is kept yet")
     number(talk, everything)
     rows = listing()
-    for at, kept in enumerate(everything[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, kept)
+    for at, conversation in enumerate(everything[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, conversation)
     talk.screen.show(rows)
     if len(everything) > MAX_LISTED:
         left_out = len(everything) - MAX_LISTED
@@ -53,10 +53,10 @@ def search(talk: Talk, text: str) -> None:
     matches = conversations.search(text)
     if not matches:
         raise UsageError(f"no conversation has {text!r} in it")
-    number(talk, [kept for kept, _ in matches])
+    number(talk, [conversation for conversation, _ in matches])
     rows = listing()
-    for at, (kept, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, kept)
+    for at, (conversation, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
+        add_row(rows, talk, at, conversation)
         add(rows, "", "", "", excerpt, style="dim")
     talk.screen.show(rows)
     if len(matches) > MAX_LISTED:
@@ -65,7 +65,7 @@ def search(talk: Talk, text: str) -> None:
 
 def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
     """Let /resume and /delete take the numbers of this list."""
-    talk.listed = [kept.place for kept in listed]
+    talk.listed = [conversation.place for conversation in listed]
 
 
 def listing() -> Table:
@@ -75,9 +75,10 @@ def listing() -> Table:
     return rows
 
 
-def add_row(rows: Table, talk: Talk, at: int, kept: KeptConversation) -> None:
-    mark = "*" if kept.place.stem == talk.session.name else ""
-    add(rows, f"{mark}{at}", kept.when, counted(len(kept.session.said), "message"), kept.title)
+def add_row(rows: Table, talk: Talk, at: int, conversation: KeptConversation) -> None:
+    mark = "*" if conversation.place.stem == talk.session.name else ""
+    count = counted(len(conversation.session.said), "message")
+    add(rows, f"{mark}{at}", conversation.when, count, conversation.title)
 
 
 def resume(talk: Talk, name: str) -> None:
@@ -89,10 +90,10 @@ def resume(talk: Talk, name: str) -> None:
 
 
 def find(talk: Talk, name: str) -> KeptConversation:
-    kept = conversations.find(name, talk.listed)
-    if kept is None:
+    conversation = conversations.find(name, talk.listed)
+    if conversation is None:
         raise UsageError(f"no conversation begins with {name!r}; /search WORDS looks inside them")
-    return kept
+    return conversation
 
 
 def go_on(talk: Talk, conversation: Session) -> None:
@@ -104,11 +105,11 @@ def go_on(talk: Talk, conversation: Session) -> None:
 def delete(talk: Talk, name: str) -> None:
     if not name:
         raise UsageError("name a conversation: /delete NAME, by its number or its beginning")
-    kept = find(talk, name)
-    kept.session.discard()
-    if kept.session.name == talk.session.name:
+    conversation = find(talk, name)
+    conversation.session.discard()
+    if conversation.session.name == talk.session.name:
         begin_anew(talk)
-    talk.screen.faint(f"deleted: {kept.title}")
+    talk.screen.faint(f"deleted: {conversation.title}")
 
 
 def retry(talk: Talk, _: str) -> bool:

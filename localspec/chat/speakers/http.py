@@ -82,17 +82,17 @@ class Wire:
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise UsageError(f"{address!r} cannot be asked: {error}") from error
 
-    def ask(self, path: str, asked: Json = None, seconds: float = SILENT_SECONDS) -> Object:
+    def ask(self, path: str, body: Json = None, seconds: float = SILENT_SECONDS) -> Object:
         """Send a request whose answer comes in one piece, and return the answer."""
-        method, timeout = "GET" if asked is None else "POST", patient(seconds)
-        opened = self._client.stream(method, path, json=asked, timeout=timeout)
+        method, timeout = "GET" if body is None else "POST", patient(seconds)
+        opened = self._client.stream(method, path, json=body, timeout=timeout)
         with self._translated(seconds), opened as answer:
             self._succeed(answer)
             return objects(json.loads(self._content(answer)))
 
-    def events(self, path: str, asked: Json, line: HttpLine) -> Iterator[Json]:
+    def events(self, path: str, body: Json, line: HttpLine) -> Iterator[Json]:
         """Stream the events of an answer until the server says that it is complete."""
-        opened = self._client.stream("POST", path, json=asked, extensions={"trace": line.trace})
+        opened = self._client.stream("POST", path, json=body, extensions={"trace": line.trace})
         with self._translated(SILENT_SECONDS), opened as answer:
             self._succeed(answer)
             heard = False

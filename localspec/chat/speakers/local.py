@@ -49,12 +49,12 @@ class LocalSpeaker:
 
 
 class LocalAnswer:
-    def __init__(self, runtime: Runtime, asked: PreparedPrompt) -> None:
+    def __init__(self, runtime: Runtime, prepared: PreparedPrompt) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._reader = asked.reader()
+        self._reader = prepared.reader()
         self._trail = Trail()
         self._ready: deque[Piece | Ended] = deque()
-        self._job: Job = runtime.submit(asked.tokens, asked.settings, self._events.put)
+        self._job: Job = runtime.submit(prepared.tokens, prepared.settings, self._events.put)
 
     @property
     def read(self) -> float:

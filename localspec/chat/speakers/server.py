@@ -104,11 +104,11 @@ class Attached:
     def count(self, messages: Sequence[Message]) -> int | None:
         if self._owner != OURS:
             return None
-        asked: dict[str, Json] = {"model": self.name, "messages": self.sendable(messages)}
+        request: dict[str, Json] = {"model": self.name, "messages": self.sendable(messages)}
         try:
-            text = self._wire.ask("/apply-template", asked).get("prompt")
-            asked = {"model": self.name, "content": text, "add_special": True}
-            tokens = self._wire.ask("/tokenize", asked).get("tokens")
+            text = self._wire.ask("/apply-template", request).get("prompt")
+            request = {"model": self.name, "content": text, "add_special": True}
+            tokens = self._wire.ask("/tokenize", request).get("tokens")
         except UsageError:  # the request itself gets a better message
             return None
         return len(tokens) if isinstance(tokens, list) else None
@@ -116,7 +116,7 @@ class Attached:
     def ask(
         self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
     ) -> AttachedAnswer:
-        asked: dict[str, Json] = {
+        request: dict[str, Json] = {
             "model": self.name,
             "messages": self.sendable(messages),
             "stream": True,
@@ -124,10 +124,10 @@ class Attached:
             **request_fields(settings, ours=self._owner == OURS),
         }
         if think is not None:
-            asked["chat_template_kwargs"] = {SWITCH: think}
+            request["chat_template_kwargs"] = {SWITCH: think}
         if self._owner in READS_ALOUD:
-            asked["return_progress"] = True
-        return AttachedAnswer(self._wire, asked)
+            request["return_progress"] = True
+        return AttachedAnswer(self._wire, request)
 
     def sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages as the server is sent them: without pictures where it takes none."""
@@ -140,9 +140,9 @@ class Attached:
 class AttachedAnswer:
     """An answer that a thread of its own reads, so that leaving never waits for the network."""
 
-    def __init__(self, wire: Wire, asked: Object) -> None:
+    def __init__(self, wire: Wire, request: Object) -> None:
         self._wire = wire
-        self._asked = asked
+        self._request = request
         self._line = HttpLine()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ready: deque[Piece | Ended] = deque()
@@ -183,7 +183,7 @@ class AttachedAnswer:
 
     def _listen(self) -> None:
         try:
-            for chunk in self._wire.events("/v1/chat/completions", self._asked, self._line):
+            for chunk in self._wire.events("/v1/chat/completions", self._request, self._line):
                 self._events.put((time.perf_counter(), chunk))
             self._events.put(None)
         except Exception as error:
