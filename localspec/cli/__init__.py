@@ -65,21 +65,25 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
     except BrokenPipeError:  # who read the output has gone
         standard_streams.discard_output()
         return FAILED
-    except OSError as error:
-        keep_defect(error)
-        if error.errno in NO_ROOM:
-            standard_streams.discard_output()
-            place = error.filename or "a file, or the output,"
-            click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
-        elif error.errno in REFUSED and error.filename:
-            click.echo(f"localspec: {error.strerror}: {error.filename}", err=True)
-        else:
-            raise
-        return FAILED
     except Exception as error:
         keep_defect(error)
-        raise
+        if not (isinstance(error, OSError) and report_refusal(error)):
+            raise
+        return FAILED
     return code or 0
+
+
+def report_refusal(error: OSError) -> bool:
+    """Report what the system refused; False for errors that are defects."""
+    if error.errno in NO_ROOM:
+        standard_streams.discard_output()
+        place = error.filename or "a file, or the output,"
+        click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
+        return True
+    if error.errno in REFUSED and error.filename:
+        click.echo(f"localspec: {error.strerror}: {error.filename}", err=True)
+        return True
+    return False
 
 
 def keep_defect(error: Exception) -> None:

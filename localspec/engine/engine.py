@@ -13,17 +13,16 @@ from typing import Protocol
 from localspec.adapter import AdaptedModel, adapters_of
 from localspec.backend import Model, RestingModel
 from localspec.costs import Costs
-from localspec.decoding.adapter_turns import AdapterTurns
 from localspec.decoding.generation import Generation
 from localspec.decoding.plain_rounds import Hurried, PlainRounds, are_plain
 from localspec.decoding.prompt_pace import MAX_GAP, Pace
 from localspec.decoding.round import conclude, propose, run
-from localspec.decoding.scheduler import Scheduler, left_to_read
 from localspec.decoding.turn import Outcome, Turn
 from localspec.draft import Draft
 from localspec.engine import request
 from localspec.engine.figures import Clockwork
 from localspec.engine.job import Event, FinishReason, Job
+from localspec.engine.round_planner import RoundPlanner
 from localspec.engine.settings import Settings
 from localspec.engine.speedup import gain
 from localspec.errors import BackendError, ContextFull, OutOfMemory, reported
@@ -31,13 +30,12 @@ from localspec.grammar.compiler import Lexicon
 from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.slots import Slots
 from localspec.prefix_cache.tiers import CacheTiers
-from localspec.proposer import Proposer, RoundCost, notes_of
+from localspec.proposer import Proposer, notes_of
 from localspec.sampling.banned import Bans
 from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
-SHORT_DRAFT = 16  # tokens of a draft that other replies wait for in any case
 AWAIT_SECONDS = 0.01  # between two looks at requests, while all there are wait for pictures
 MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
 
@@ -104,13 +102,18 @@ class Engine:
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
         self._bans = Bans(target.tokenizer)
-        self._scheduler = Scheduler(target.batch, target.tentative, parts.first_drafts)
         self._plain_rounds = PlainRounds(target, proposer)
         self._pace = Pace(parts.max_gap)
-        self._turns = AdapterTurns()
         self._waiting: deque[Job] = deque()
         self._active: dict[int, Job] = {}  # by slot
         self.slots = Slots(target, self.tiers, parts.files)
+        self._planner = RoundPlanner(
+            target,
+            self.slots,
+            self._pace,
+            is_priced=parts.costs is not None,
+            first_drafts=parts.first_drafts,
+        )
 
     def prepare(self, prompt: Tokens, settings: Settings, listener: Callable[[Event], None]) -> Job:
         """Check a request against the model; return the job to `add`."""
@@ -163,75 +166,28 @@ class Engine:
             self._round([job.generation for job in self._active.values()], hurried)
 
     def _round(self, active: Sequence[Generation], hurried: Hurried) -> None:
-        readable = [g for g in active if not (g.media and g.encoding())]
-        if not readable:
+        plan = self._planner.plan(active)
+        if plan is None:
             self._await_picture(active)
             return
-        generations = self._turns.choose(readable) if self._adapted else readable
-        alone = len(generations) == len(readable)
-        reading = [g for g in generations if g.reads]
-        allowance = self._allowance(reading)
-        longest = self._longest_draft(active, generations, allowance) if self._costs else None
-        turns = self._scheduler.plan(generations, allowance, longest, alone=alone)
-        if len(active) > 1:
-            note_waiting(active, turns)
-        read, before = prompts_read(turns) if reading else (0, 0.0)
-        encodes = len(readable) < len(active)
-        sees = encodes or any(turn.sees for turn in turns if turn.generation.media)
-        begins, begun = any(turn.begins for turn in turns), self._clock()
-        outcomes = self._run(turns, hurried)
+        begun = self._clock()
+        outcomes = self._run(plan.turns, hurried)
         self._notify()
         for outcome in outcomes:
             self._publish(outcome)
         if not outcomes:
             return
-        rounds = outcomes[0].rounds
-        widths = [outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes]
-        tokens, elapsed = sum(widths), self._clock() - begun
-        if self._adapted:
-            self._turns.note(elapsed)
-        seconds = elapsed / rounds
-        self.slots.tidy(tokens * rounds)
-        if not sees:  # how long it takes with pictures tells nothing about tokens
-            self._pace.note(tokens if begins else read, seconds, before)
+        cost = self._planner.note(plan, outcomes, self._clock() - begun)
+        self.slots.tidy(cost.tokens * cost.rounds)
         self.tiers.reading_seconds = self._pace.per_token
-        if self._notes:
-            emitted = sum(outcome.emitted for outcome in outcomes) // rounds
-            held = sum(outcome.turn.generation.cached for outcome in outcomes)
-            cost = RoundCost(len(widths), tokens, emitted, seconds, read > 0 or sees, held, rounds)
-            for note in self._notes:
-                note(cost)
+        for note in self._notes:
+            note(cost)
 
     def _await_picture(self, active: Sequence[Generation]) -> None:
         """Wait until one is encoded, but look soon what else there may be to do."""
         self.rest()
         encodings = [encoding for g in active if (encoding := g.encoding())]
         wait(encodings, AWAIT_SECONDS, FIRST_COMPLETED)
-
-    def _allowance(self, reading: Sequence[Generation]) -> int | None:
-        """Return how many tokens of prompts a round may read beside replies."""
-        if not reading:
-            return None
-        return self._pace.allowance(min(reading, key=left_to_read).cached)
-
-    def _longest_draft(
-        self, active: Sequence[Generation], generations: Sequence[Generation], reading: int | None
-    ) -> int:
-        """Return how many tokens each reply may draft, where depths are open.
-
-        All drafts together take no room that other texts have in a pool, and hold the round up no
-        longer than a piece of a prompt may. They fit into one batch, beside the tokens of prompts
-        that it may read or three quarters of it, so that no reply waits for the draft of another.
-        """
-        room = self.slots.room(sum(g.history.size for g in active))
-        if len(active) == 1:
-            return max(SHORT_DRAFT, room)
-        replies = [g for g in generations if not g.reads]
-        held = max((g.cached for g in replies), default=0)
-        most, rows = min(room, self._pace.allowance(held)), max(len(replies), 1)
-        batch = self.target.batch
-        fits = max(batch - (reading or 0), batch // 4) // rows - 1
-        return max(min(max(SHORT_DRAFT, most // rows), fits), 0)
 
     @property
     def waits(self) -> bool:
@@ -283,7 +239,7 @@ class Engine:
     def _run_again(self, turns: Sequence[Turn]) -> list[Outcome]:
         """Run a single round of those that still have their slots."""
         left = [turn.generation for turn in turns if turn.slot in self._active]
-        return self._run(self._scheduler.plan(left), None) if left else []
+        return self._run(self._planner.plan_plainly(left), None) if left else []
 
     def _rounds_at_once(self, turns: Sequence[Turn]) -> int:
         """Return how many rounds without drafts may be run before anybody hears of their tokens."""
@@ -297,7 +253,10 @@ class Engine:
         """Free cells or memory, whichever the engine lacks; return whether there was any."""
         if isinstance(error, ContextFull):
             return self.slots.give_up() or self._postpone()
-        return self.slots.make_room() or self._give_up(error)
+        if self.slots.make_room():
+            return True
+        lacks_memory = isinstance(error, OutOfMemory)
+        return lacks_memory and self._relief is not None and self._relief.give_up(str(error))
 
     def _postpone(self) -> bool:
         """Let the newest request wait until others are done; return whether there are others."""
@@ -331,11 +290,6 @@ class Engine:
             self._active[slot].publish(outcome, self._clock())
         if finish:
             self._finish(self._release(slot), finish)
-
-    def _give_up(self, error: BackendError) -> bool:
-        """Free the draft model or the head, if the target lacks memory."""
-        lacks = isinstance(error, OutOfMemory)
-        return lacks and self._relief is not None and self._relief.give_up(str(error))
 
     def _fail(self, slots: Sequence[int], error: Exception) -> None:
         for job in [self._release(slot) for slot in slots]:
@@ -382,19 +336,3 @@ class Engine:
         self.slots.leave(slot, job.generation.held, job.generation.adapters)
         self._proposer.release(slot)
         return job
-
-
-def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> None:
-    """Count the rounds of each sequence without a turn."""
-    for g in generations:
-        g.waited += 1
-        g.age += 1
-    for turn in turns:
-        turn.generation.waited = 0
-
-
-def prompts_read(turns: Sequence[Turn]) -> tuple[int, float]:
-    """Count the tokens of prompts that turns read, and how many are before these on average."""
-    parts = [(turn.feed, turn.generation.cached) for turn in turns if turn.generation.reads]
-    read = sum(feed for feed, _ in parts)
-    return read, sum(feed * cached for feed, cached in parts) / max(read, 1)

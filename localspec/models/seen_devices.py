@@ -6,7 +6,6 @@ Linux.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -17,8 +16,7 @@ from pathlib import Path
 from localspec.backend import Device
 from localspec.backend_spec import WORKERS
 from localspec.models.engines import backend, versions
-from localspec.system import folders
-from localspec.system.atomic_write import write
+from localspec.system import folders, kept_json
 
 KEPT_SECONDS = 86_400.0  # after which an engine is asked again: a driver may have been installed
 
@@ -36,8 +34,7 @@ def seen_devices(engine: str) -> Sequence[Device]:
         return devices
     devices = [replace(device, free_bytes=device.total_bytes) for device in backend(engine).probe()]
     record = {"circumstances": circumstances, "devices": [asdict(device) for device in devices]}
-    with suppress(OSError):
-        write(place, json.dumps(record))
+    kept_json.keep(place, record)
     return devices
 
 
@@ -49,10 +46,10 @@ def forget_devices() -> None:
 
 
 def _recorded_devices(place: Path, circumstances: Sequence[str]) -> list[Device] | None:
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+    with suppress(OSError, ValueError, TypeError, KeyError):
         if time.time() - place.stat().st_mtime > KEPT_SECONDS:
             return None
-        record = json.loads(place.read_text(encoding="utf-8"))
+        record = kept_json.read(place)
         if record["circumstances"] == circumstances:
             return [Device(**fields) for fields in record["devices"]]
     return None

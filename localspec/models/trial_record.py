@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
@@ -14,7 +13,6 @@ from localspec.models.engines import EngineHere, weight_files
 from localspec.models.locate import ModelFiles
 from localspec.models.trial_process import footprint
 from localspec.system import folders, kept_json
-from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 
@@ -24,10 +22,7 @@ def folder() -> Path:
 
 def newest(count: int) -> list[tuple[Footprint, list[str]]]:
     """Read the last files that were tried here, each with the faults that were found."""
-    with suppress(OSError):
-        places = sorted(folder().glob("*.json"), key=lambda place: -place.stat().st_mtime)
-        return list(islice(filter(None, map(_tried, places)), count))
-    return []
+    return list(islice(filter(None, map(_tried, kept_json.newest_first(folder()))), count))
 
 
 def _tried(place: Path) -> tuple[Footprint, list[str]] | None:
@@ -82,9 +77,7 @@ class Record:
         self._write()
 
     def _write(self) -> None:
-        """Write the record; a full disk is no reason to fail."""
-        with suppress(OSError):
-            write(self._place, json.dumps(self._results, default=str))
+        kept_json.keep(self._place, self._results)
 
 
 def key(way: Options) -> str:

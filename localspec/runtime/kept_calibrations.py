@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +19,6 @@ from localspec.runtime.calibration import ALL_SIZES, MIN_CONTEXT, Calibration, c
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
-from localspec.system.atomic_write import write
 from localspec.system.fingerprint import fingerprint
 
 MUCH_FASTER = 0.85  # of the calibrated time of a plain round, or less
@@ -102,11 +101,8 @@ def find(name: str) -> Calibration | None:
 
 def newest(count: int) -> list[tuple[str, Calibration]]:
     """Read the newest calibrations, each with the names of its model files."""
-    with suppress(OSError):
-        files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
-        records = [record for file in files if (record := read(file)) and record[0]]
-        return records[:count]
-    return []
+    records = map(read, kept_json.newest_first(folder()))
+    return list(islice((record for record in records if record and record[0]), count))
 
 
 def read(file: Path) -> tuple[str, Calibration] | None:
@@ -124,9 +120,7 @@ def read(file: Path) -> tuple[str, Calibration] | None:
 
 
 def keep(name: str, calibration: Calibration, of: str = "") -> None:
-    """Write it atomically; a full disk is no reason to fail."""
-    with suppress(OSError):
-        write(folder() / f"{name}.json", json.dumps({"of": of, **asdict(calibration)}))
+    kept_json.keep(folder() / f"{name}.json", {"of": of, **asdict(calibration)})
 
 
 def _points(record: Mapping[str, object]) -> dict[int, float]:

@@ -6,7 +6,6 @@ measurements.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.pair_speed import FORM, MIN_CONTEXT, PairSpeed, measure
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
-from localspec.system.atomic_write import write
 from localspec.system.fingerprint import changed, fingerprint
 from localspec.system.machine_load import MachineChange
 
@@ -152,11 +150,11 @@ def update(place: Path, fresh: History, measure: Callable[[], PairSpeed]) -> str
     history = (stored or fresh).with_versions(fresh.now.versions)
     if history.unsettled:
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
-        if not keep(place, history):  # else each load would measure, for nothing
+        if not kept_json.keep(place, asdict(history)):  # else each load would measure, for nothing
             return ""
         history = history.with_speed(measure())
     if history != stored:
-        keep(place, history)
+        kept_json.keep(place, asdict(history))
     return history.sentence()
 
 
@@ -203,10 +201,7 @@ def folder() -> Path:
 
 def newest(count: int | None = None) -> list[History]:
     """Read the histories of pairs, or so many of them, the newest first."""
-    with suppress(OSError):
-        files = sorted(folder().glob("*.json"), key=lambda file: -file.stat().st_mtime)
-        return list(islice(filter(None, map(read, files)), count))
-    return []
+    return list(islice(filter(None, map(read, kept_json.newest_first(folder()))), count))
 
 
 def fallen() -> list[str]:
@@ -222,11 +217,3 @@ def read(file: Path) -> History | None:
         now, on_host = Era.of_record(record["now"]), record["on_host"] is True
         return History(str(record["of"]), on_host, now, before)
     return None
-
-
-def keep(file: Path, history: History) -> bool:
-    """Write a history; False where that cannot be done, as on a full disk."""
-    with suppress(OSError):
-        write(file, json.dumps(asdict(history)))
-        return True
-    return False

@@ -57,6 +57,12 @@ class LoadedFacts:
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
     corpus: Corpus | None = None  # texts on disk that replies may repeat
 
+    def devices(self) -> list[Pool]:
+        """Measure the memories in use by the models; empty where they are not known."""
+        if not self.plan or not self.target:
+            return []
+        return in_use(self.plan, current_machine(self.target.engine.name, Limits()))
+
 
 NO_FACTS = LoadedFacts()
 
@@ -103,10 +109,7 @@ class Runtime:
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the models; empty where they are not known."""
-        plan, target = self.known.plan, self.known.target
-        if not plan or not target:
-            return []
-        return in_use(plan, current_machine(target.engine.name, Limits()))
+        return self.known.devices()
 
     def slot_action(self, work: Callable[[Slots], T]) -> T:
         """Save, restore or erase a slot between two rounds, and wait for that."""

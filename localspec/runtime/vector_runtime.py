@@ -11,7 +11,6 @@ import numpy as np
 from localspec.errors import PromptTooLong, UsageError
 from localspec.interruption import check_patience
 from localspec.memory.machine import Pool
-from localspec.memory.planner import Limits, current_machine, in_use
 from localspec.runtime.runtime import NO_FACTS, LoadedFacts
 from localspec.tokens import Tokens, Vectors, tokens_of
 from localspec.vector_model import DOES, Kind, VectorModel, kind_of
@@ -159,10 +158,7 @@ class VectorRuntime:
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the model; empty where they are not known."""
-        plan, target = self.known.plan, self.known.target
-        if not plan or not target:
-            return []
-        return in_use(plan, current_machine(target.engine.name, Limits()))
+        return self.known.devices()
 
     def close(self) -> None:
         """End every request and free the model; safe to call twice."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,7 +10,6 @@ from contextlib import suppress
 import psutil
 
 from localspec.system import folders, kept_json
-from localspec.system.atomic_write import write
 
 COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches hold
 KEPT_SECONDS = 24 * 3600.0
@@ -54,6 +52,5 @@ def kept_bytes_a_second() -> float:
         if 0 <= time.time() - record["measured"] < KEPT_SECONDS and fastest:
             return fastest
     fastest = max(copied_bytes_a_second(), fastest)
-    with suppress(OSError):  # a full disk is no reason to fail
-        write(place, json.dumps({"measured": time.time(), "bytes_a_second": fastest}))
+    kept_json.keep(place, {"measured": time.time(), "bytes_a_second": fastest})
     return fastest

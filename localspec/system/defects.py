@@ -5,7 +5,6 @@ The message of an error may quote a prompt or a path, so it is not kept.
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from typing import Any
 
 from localspec.errors import BackendError, LocalSpecError
 from localspec.system import folders, kept_json
-from localspec.system.atomic_write import write
 from localspec.system.fingerprint import installed
 
 MAX_FRAMES = 60  # of a trace, the last ones
@@ -63,8 +61,7 @@ def last() -> dict[str, Any] | None:
 def _keep(trace: list[str]) -> None:
     [version] = installed(["localspec"]) or ["localspec"]
     record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "version": version, "trace": trace}
-    with suppress(OSError):
-        write(place(), json.dumps(record, indent=1))
+    kept_json.keep(place(), record)
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

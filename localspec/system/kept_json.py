@@ -1,10 +1,13 @@
-"""JSON files of LocalSpec itself, read without trusting their content."""
+"""JSON files that LocalSpec keeps for itself, read without trusting their content."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from localspec.system.atomic_write import write
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -21,3 +24,18 @@ def decode(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value
+
+
+def keep(path: Path, value: object) -> bool:
+    """Write an object; False where that cannot be done, as a full disk is no reason to fail."""
+    with suppress(OSError):
+        write(path, json.dumps(value, default=str))
+        return True
+    return False
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """List the files in a folder by their age; none if it cannot be read."""
+    with suppress(OSError):
+        return sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime)
+    return []

@@ -23,7 +23,7 @@ from localspec.runtime.calibration import Calibration
 from localspec.runtime.pair_history import Era, History
 from localspec.runtime.pair_speed import PairSpeed
 from localspec.server.replies.streaming import logged_fault
-from localspec.system import defects
+from localspec.system import defects, kept_json
 from localspec.system.atomic_write import write
 
 USER, KEY, TOKEN = "ottilie-brandt", "sk-verysecret-0123456789", "hf_OtherSecret"
@@ -80,7 +80,7 @@ def keep_measurements(*titles):
     for title in titles:
         speed = PairSpeed("1101", (0.1, 0.1, 0.1), (0.2, 0.2, 0.2))
         history = History(title, True, Era(VERSIONS, 1, speed))
-        pair_history.keep(pair_history.folder() / f"{len(title)}.json", history)
+        kept_json.keep(pair_history.folder() / f"{len(title)}.json", asdict(history))
         kept_calibrations.keep(str(len(title)), Calibration({1: 0.1, 2: 0.11, 4: 0.12}), title)
 
 

@@ -10,7 +10,8 @@ import pytest
 from localspec.ask import Ask
 from localspec.costs import Costs
 from localspec.draft import Draft
-from localspec.engine.engine import SHORT_DRAFT, Engine, EngineParts
+from localspec.engine.engine import Engine, EngineParts
+from localspec.engine.round_planner import SHORT_DRAFT
 from localspec.engine.settings import Settings
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.tiers import CacheTiers

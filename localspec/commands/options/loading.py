@@ -172,7 +172,7 @@ def read_loading(context: click.Context) -> Loading:
 
 
 def make_loading(
-    chosen: LoadingOptions,
+    options: LoadingOptions,
     drafting: DraftingOptions | None = None,
     corpus: CorpusOptions | None = None,
 ) -> Loading:
@@ -180,38 +180,42 @@ def make_loading(
     from localspec.memory.planner import Limits  # only here: it takes time to import
     from localspec.runtime.loading import Loading
 
-    workers.use(chosen.workers)
+    workers.use(options.workers)
     drafting, corpus = drafting or DraftingOptions(), corpus or CorpusOptions()
-    tentative = max(drafting.depth or 0, Options().tentative)
-    options = Options(
-        context=chosen.context,
-        batch=max(Options().batch, tentative + BATCH_MARGIN),
-        tentative=tentative,
-        kv_type=chosen.kv_type,
-        flash_attention=SWITCH[chosen.flash_attention],
-        gpu_layers=chosen.gpu_layers,
-        split=chosen.split or (),
-        cpu_moe=chosen.cpu_moe,
-        bit_exact=chosen.bit_exact,
-        threads=chosen.threads,
-        mmap=chosen.mmap,
-        members=members(),
-        adapters=chosen.adapter,
-        projector=chosen.mmproj,
-        projector_on_host=chosen.no_mmproj_offload,
-        verbose=chosen.verbose,
-    )
-    if chosen.mmproj and chosen.no_mmproj:
+    if options.mmproj and options.no_mmproj:
         raise UsageError("--mmproj names a projector, and --no-mmproj is for none: leave one away")
     limits = Limits(
-        chosen.device, chosen.budget, main_gpu=chosen.main_gpu, text_only=chosen.no_mmproj
+        options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
     )
     return Loading(
-        options,
+        engine_options(options, drafting.depth or 0),
         drafting.proposer,
         drafting.depth,
-        chosen.backend,
+        options.backend,
         limits,
         corpus=corpus.corpus,
         learn=corpus.learn,
+    )
+
+
+def engine_options(options: LoadingOptions, depth: int) -> Options:
+    """Make the options of an engine, for drafts of at least so many tokens."""
+    tentative = max(depth, Options().tentative)
+    return Options(
+        context=options.context,
+        batch=max(Options().batch, tentative + BATCH_MARGIN),
+        tentative=tentative,
+        kv_type=options.kv_type,
+        flash_attention=SWITCH[options.flash_attention],
+        gpu_layers=options.gpu_layers,
+        split=options.split or (),
+        cpu_moe=options.cpu_moe,
+        bit_exact=options.bit_exact,
+        threads=options.threads,
+        mmap=options.mmap,
+        members=members(),
+        adapters=options.adapter,
+        projector=options.mmproj,
+        projector_on_host=options.no_mmproj_offload,
+        verbose=options.verbose,
     )

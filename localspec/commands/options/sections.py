@@ -9,75 +9,33 @@ import click
 OWN = "Options"  # those that no other section has
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    OWN: ("help",),
-    "Reply": (
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "ban",
-        "reasoning_budget",
-        "reasoning_budget_message",
-        "repetition_penalty",
-        "presence_penalty",
-        "frequency_penalty",
-        "repeat_last_n",
-        "logit_bias",
-        "ignore_end",
-    ),
-    "Samplers": (
-        "samplers",
-        "typical_p",
-        "top_n_sigma",
-        "xtc_probability",
-        "xtc_threshold",
-        "dynatemp_range",
-        "dynatemp_exponent",
-        "dry_multiplier",
-        "dry_base",
-        "dry_allowed_length",
-        "dry_penalty_last_n",
-        "dry_sequence_breakers",
-        "mirostat",
-        "mirostat_tau",
-        "mirostat_eta",
-        "adaptive_target",
-        "adaptive_decay",
-    ),
-    "Address": ("host", "port", "unix", "tls_cert", "tls_key", "prefix"),
-    "Access": ("api_key", "api_key_file", "allow_host", "allow_origin", "manage", "insecure"),
-    "Requests": (
-        "slots",
-        "queue",
-        "max_gap",
-        "time_limit",
-        "body_limit",
-        "strict",
-        "response_store",
-    ),
-    "Pictures": ("max_images", "max_image_size", "max_image_pixels", "fetch_images"),
-    "Prompt cache": ("cache_ram", "cache_dir", "cache_size"),
-    "Log": ("log_file", "log_prompts"),
-    "Model": ("context", "backend", "mmproj", "no_mmproj", "adapter", "bit_exact"),
-    "Speculation": ("draft", "proposer", "depth", "prediction", "corpus", "learn", "plain"),
-    "Engine, memory and GPUs": (
-        "device",
-        "budget",
-        "kv_type",
-        "gpu_layers",
-        "cpu_moe",
-        "split",
-        "main_gpu",
-        "workers",
-        "threads",
-        "flash_attention",
-        "mmap",
-        "no_mmproj_offload",
-        "verbose",
-    ),
+    title: names.split()
+    for title, names in {
+        OWN: "help",
+        "Reply": """
+            max_tokens temperature top_p top_k min_p seed stop ban reasoning_budget
+            reasoning_budget_message repetition_penalty presence_penalty frequency_penalty
+            repeat_last_n logit_bias ignore_end
+        """,
+        "Samplers": """
+            samplers typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range
+            dynatemp_exponent dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
+            dry_sequence_breakers mirostat mirostat_tau mirostat_eta adaptive_target
+            adaptive_decay
+        """,
+        "Address": "host port unix tls_cert tls_key prefix",
+        "Access": "api_key api_key_file allow_host allow_origin manage insecure",
+        "Requests": "slots queue max_gap time_limit body_limit strict response_store",
+        "Pictures": "max_images max_image_size max_image_pixels fetch_images",
+        "Prompt cache": "cache_ram cache_dir cache_size",
+        "Log": "log_file log_prompts",
+        "Model": "context backend mmproj no_mmproj adapter bit_exact",
+        "Speculation": "draft proposer depth prediction corpus learn plain",
+        "Engine, memory and GPUs": """
+            device budget kv_type gpu_layers cpu_moe split main_gpu workers threads
+            flash_attention mmap no_mmproj_offload verbose
+        """,
+    }.items()
 }
 _SECTION_OF = {name: title for title, names in SECTIONS.items() for name in names}
 _PLACES = {name: at for names in SECTIONS.values() for at, name in enumerate(names)}
