@@ -75,7 +75,7 @@ class Curve:
         expected = max(widening * self.at(size), 1e-9)
         at = self._place(size)
         point = self._points[at]
-        surprise = clamped(point, seconds / expected)
+        surprise = clamp(point, seconds / expected)
         self._scales.note(math.log(surprise), wide=wide)
         point.seconds *= surprise**GAIN
         low, high = self._straighten(at)
@@ -153,7 +153,7 @@ class Curve:
         return seconds / (self._sizes[other] - self._sizes[one])
 
 
-def clamped(point: Point, surprise: float) -> float:
+def clamp(point: Point, surprise: float) -> float:
     """Clamp a surprise; several in a row widen the clamp."""
     most: float = CLAMP * WIDER ** abs(point.streak)
     if surprise > most:

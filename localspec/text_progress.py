@@ -196,6 +196,6 @@ class HeadProgress(Generic[Array]):
             self.texts[slot].give_up()
 
 
-def completed(rolls: Sequence[Roll], drafts: Mapping[int, Draft], by: str) -> list[Draft]:
+def drafts_of(rolls: Sequence[Roll], drafts: Mapping[int, Draft], by: str) -> list[Draft]:
     """Return the draft for each roll; those without one get an empty draft."""
     return [drafts.get(roll.row.slot, Draft(NONE, by)) for roll in rolls]

@@ -51,14 +51,14 @@ def encode_within(tokenizer: Tokenizer, text: str, *, special: bool = False) -> 
     spelling = text.encode()
     for lead in ("", "\n"):  # some tokenizers begin every text with a space
         tokens: list[int] = tokenizer.encode(lead + text, special=special).tolist()
-        while len(spelled := _spelled(tokenizer, tokens, special)) > len(spelling):
+        while len(spelled := _spell(tokenizer, tokens, special)) > len(spelling):
             del tokens[0]
         if spelled == spelling:
             return tokens
     return None
 
 
-def _spelled(tokenizer: Tokenizer, tokens: list[int], special: bool) -> bytes:
+def _spell(tokenizer: Tokenizer, tokens: list[int], special: bool) -> bytes:
     pieces = [tokenizer.token_bytes(token) for token in tokens]
     if special:
         texts = zip(pieces, tokens, strict=True)

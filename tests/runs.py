@@ -11,7 +11,7 @@ from localspec.backend import Model
 from localspec.control.best import Best
 from localspec.control.depth import Depth
 from localspec.corpus.match import longest_match
-from localspec.corpus.segment import Segment, packed
+from localspec.corpus.segment import Segment, pack
 from localspec.costs import Costs
 from localspec.draft import Draft
 from localspec.engine.engine import Engine, EngineParts
@@ -78,7 +78,7 @@ class FixedCorpus:
     def __init__(self, *texts: Sequence[int], vocabulary: int = LETTERS.size) -> None:
         self.vocabulary = vocabulary
         named = [((str(at), 1, 1), tokens_of(text)) for at, text in enumerate(texts)]
-        self.segments = (Segment(packed(named)),)
+        self.segments = (Segment(pack(named)),)
 
     def longest_match(self, text: Tokens):
         return longest_match(self.segments, text)

@@ -21,7 +21,7 @@ from localspec.backend import Roll, Row
 from localspec.draft import Draft
 from localspec.errors import BackendError
 from localspec.roll import roll_by_forward
-from localspec.text_progress import HeadProgress, completed
+from localspec.text_progress import HeadProgress, drafts_of
 from localspec.tokens import Logits
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States
@@ -107,7 +107,7 @@ class LlamaHead:
             for slot in self._drafted:  # it read what may never be said, by states of its own
                 self._memory.remove(slot, self._texts[slot].read)
             self._drafted.clear()
-        return completed(rolls, dict(zip(slots, drafts, strict=False)), self.proposer)
+        return drafts_of(rolls, dict(zip(slots, drafts, strict=False)), self.proposer)
 
     def _roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         slots = [roll.row.slot for roll in rolls]

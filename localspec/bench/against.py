@@ -23,7 +23,7 @@ from localspec.bench.theory import chance
 from localspec.bench.verdict import AUTO, LOOKUP, Drafter, Speeds, mean, standard_errors, title
 from localspec.commands.columns import columns
 from localspec.errors import UsageError
-from localspec.system.fingerprint import changed
+from localspec.system.fingerprint import changed_versions
 from localspec.system.machine_load import MachineChange
 
 FEWEST = 3  # prompts in both runs, with fewer of which nothing is said
@@ -198,7 +198,7 @@ def _changes(earlier: BenchRun, now: BenchRun) -> str:
         [*run.heading["versions"].split(", "), f"revision {run.heading.get('revision', 'unknown')}"]
         for run in (earlier, now)
     )
-    changes = changed(before, after)
+    changes = changed_versions(before, after)
     return f"Changed since: {changes}." if changes else "No version has changed since."
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from localspec.backend import Device, Footprint
 from localspec.models.engines import specs
-from localspec.system.fingerprint import installed
+from localspec.system.fingerprint import installed_versions
 
 ROOT = Path(__file__).parents[2]  # of a checkout
 
@@ -39,7 +39,7 @@ def versions(packages: Sequence[str] | None = None) -> str:
     """The versions of Python and of the installed packages that the engines use."""
     if packages is None:
         packages = [name for spec in specs().values() for name in spec.packages]
-    software = installed(("localspec", *packages, "numpy"))
+    software = installed_versions(("localspec", *packages, "numpy"))
     return ", ".join([f"Python {platform.python_version()}", *software])
 
 

@@ -29,7 +29,7 @@ from localspec.models.engines import spec, specs, weight_files
 from localspec.models.locate import ModelFiles
 from localspec.system import folders
 from localspec.system.atomic_write import write
-from localspec.system.fingerprint import digest, installed
+from localspec.system.fingerprint import digest, installed_versions
 from localspec.system.signals import leaving
 from localspec.training.support import require_trainable
 from localspec.training.texts import TextStore
@@ -205,7 +205,7 @@ def record_of(
         "working_seconds": round(working_seconds(training.folder)),
         "accepted": [held_out._asdict() for held_out in training.learned.measured],
         "verdict": asdict(report.verdict),
-        "versions": [machine.versions(), *installed(("torch", "gguf"))],
+        "versions": [machine.versions(), *installed_versions(("torch", "gguf"))],
         "machine": machine.machine(),
     }
 

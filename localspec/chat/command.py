@@ -153,7 +153,7 @@ def begin(talk: Talk, beginning: Beginning, other: str) -> None:
 
 
 def model_source(options: ChatCommandOptions) -> LocalModels | AttachedServer:
-    requested, set_by_user = settings(options.reply), sampled(options.chosen)
+    requested, set_by_user = settings(options.reply), set_sampling_fields(options.chosen)
     if not options.chat.attach:
         return LocalModels(options.loading, options.draft, requested, set_by_user)
 
@@ -163,7 +163,7 @@ def model_source(options: ChatCommandOptions) -> LocalModels | AttachedServer:
     return AttachedServer(options.chat.attach, options.chat.key or "", usual)
 
 
-def sampled(chosen: frozenset[str]) -> frozenset[str]:
+def set_sampling_fields(chosen: frozenset[str]) -> frozenset[str]:
     """Name the sampling parameters among the options that were given."""
     names = {parameter.names[0]: parameter.field for parameter in PARAMETERS}
     names |= {texts.name: texts.field for texts in LISTS} | {"logit_bias": "bias"}

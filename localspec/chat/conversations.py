@@ -54,7 +54,7 @@ def everything() -> list[KeptConversation]:
 
 def read(place: Path) -> KeptConversation | None:
     try:
-        return KeptConversation(place, session.opened(place), place.stat().st_mtime)
+        return KeptConversation(place, session.open_session(place), place.stat().st_mtime)
     except (UsageError, OSError):
         return None
 

@@ -72,7 +72,7 @@ def data_url(picture: str) -> str:
     return f"data:image/{kind.lower()};base64,{picture}"
 
 
-def quoted(path: str, text: str) -> str:
+def quote(path: str, text: str) -> str:
     """Fence the text of a file with more backticks than it contains."""
     ticks = max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1
     fence = "`" * ticks
@@ -80,24 +80,24 @@ def quoted(path: str, text: str) -> str:
     return f"{path}:\n{fence}\n{text}{end}{fence}"
 
 
-def mentioned(question: str) -> list[str]:
+def mentioned_files(question: str) -> list[str]:
     """List the paths of existing files that a question names as @path."""
-    return list(dict.fromkeys(_named(question)))
+    return list(dict.fromkeys(_mentions(question)))
 
 
 def missing(question: str) -> list[str]:
     """List what a question names as @path and looks like one, and where no file is."""
     mentions = (mention.rstrip(MARKS).strip('"') for mention in MENTION.findall(question))
     alike = (path for path in mentions if PATHLIKE.search(path) and not _is_there(path))
-    return [path for path in dict.fromkeys(alike) if path not in mentioned(question)]
+    return [path for path in dict.fromkeys(alike) if path not in mentioned_files(question)]
 
 
 def pasted_pictures(question: str) -> list[str]:
     """List the paths of pictures that stand in a question as a terminal pastes them."""
-    return [path for path in dict.fromkeys(_pasted(question)) if is_picture(path)]
+    return [path for path in dict.fromkeys(_pasted_paths(question)) if is_picture(path)]
 
 
-def _pasted(question: str) -> Iterator[str]:
+def _pasted_paths(question: str) -> Iterator[str]:
     for single, double, bare in PASTED.findall(question):
         path = single or double or bare.rstrip(MARKS)
         if path.startswith("file://"):
@@ -107,7 +107,7 @@ def _pasted(question: str) -> Iterator[str]:
             yield re.sub(r"\\(.)", r"\1", path)
 
 
-def _named(question: str) -> Iterator[str]:
+def _mentions(question: str) -> Iterator[str]:
     for mention in MENTION.findall(question):
         for path in (mention.strip('"'), mention.rstrip(MARKS)):
             if _is_there(path):

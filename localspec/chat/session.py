@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from localspec.chat.files import data_url, quoted
+from localspec.chat.files import data_url, quote
 from localspec.errors import LocalSpecError, UsageError
 from localspec.system import folders, kept_json
 from localspec.system.atomic_write import whole, write
@@ -50,7 +50,7 @@ class ChatMessage:
     @property
     def text(self) -> str:
         """The whole text as the model gets it, with files."""
-        return "\n\n".join((self.content, *(quoted(*file) for file in self.files.items())))
+        return "\n\n".join((self.content, *(quote(*file) for file in self.files.items())))
 
     @property
     def message(self) -> Message:
@@ -71,7 +71,7 @@ class Session:
     said: list[ChatMessage] = field(default_factory=list)
     forgotten: int = 0  # messages that the model hears no more, for want of context
     wishes: dict[str, str] = field(default_factory=dict)  # by the names of /set
-    name: str = field(default_factory=lambda: named(time.time()))
+    name: str = field(default_factory=lambda: new_name(time.time()))
     seen: str = ""  # the digest of its file, as it was last read or written
 
     def messages(self, question: ChatMessage) -> list[Message]:
@@ -129,7 +129,7 @@ class Session:
         """Save to the same file, or to a new one if another process has changed it."""
         place = folder() / f"{self.name}.json"
         if self.seen and place.exists() and digest(place) != self.seen:
-            self.name = named(time.time())
+            self.name = new_name(time.time())
             place = folder() / f"{self.name}.json"
         self.seen = save(self, place)
 
@@ -153,7 +153,7 @@ class Session:
         return "\n\n".join(parts) + "\n"
 
 
-def named(now: float) -> str:
+def new_name(now: float) -> str:
     """Name a file by its time, so that names sort by age."""
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{secrets.token_hex(2)}"
 
@@ -235,17 +235,17 @@ def _text(value: object) -> str:
 
 def latest() -> Iterator[Path]:
     """List the files of conversations, the newest first."""
-    return iter(sorted(folder().glob("*.json"), key=_changed, reverse=True))
+    return iter(sorted(folder().glob("*.json"), key=_changed_at, reverse=True))
 
 
-def _changed(place: Path) -> float:
+def _changed_at(place: Path) -> float:
     try:
         return place.stat().st_mtime
     except OSError:
         return 0.0
 
 
-def opened(place: Path) -> Session:
+def open_session(place: Path) -> Session:
     """Load a conversation to go on with in the same file."""
     session = load(place)
     session.name, session.seen = place.stem, digest(place)
@@ -258,7 +258,7 @@ def last(model: str = "") -> tuple[Session | None, list[str]]:
     others: list[Session] = []
     for place in latest():
         try:
-            session = opened(place)
+            session = open_session(place)
         except (UsageError, OSError) as error:
             notices.append(str(error))
             continue

@@ -33,7 +33,7 @@ POSITIONS = 8  # positions of a draft that the table shows
 def status(ended: Ended, more: Sequence[str] = ()) -> str:
     """Format the line under an answer: its length, its speed, and settings that are not default."""
     figures = ended.figures
-    parts = [counted(figures.tokens, "token")]
+    parts = [quantity(figures.tokens, "token")]
     if figures.per_second:
         gain = figures.speedup if figures.drafted else None
         plain = f" ({gain:.1f}x plain)" if gain else ""
@@ -45,7 +45,7 @@ def status(ended: Ended, more: Sequence[str] = ()) -> str:
     return " · ".join((*parts, *more))
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -60,10 +60,10 @@ def explain(figures: AnswerFigures, context: int) -> Iterator[tuple[str, str]]:
     yield from drafting(figures)
     if figures.thought:
         cut = ", and cut: its budget was spent" if figures.thoughts_cut else ""
-        yield "thought", f"{counted(figures.thought, 'token')} of the answer{cut}"
+        yield "thought", f"{quantity(figures.thought, 'token')} of the answer{cut}"
     if figures.prompt:
         cached = f"; {figures.cached:,} were in the cache already" if figures.cached else ""
-        yield "prompt", f"{counted(figures.prompt, 'token')}{cached}"
+        yield "prompt", f"{quantity(figures.prompt, 'token')}{cached}"
     if figures.prompt and context:
         used = figures.prompt + figures.tokens
         left = max(context - used, 0)
@@ -76,8 +76,8 @@ def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
         yield "drafted", "nothing: no token was guessed ahead"
         return
     share = figures.accepted / figures.drafted
-    rounds = f" in {counted(figures.rounds, 'round')}" if figures.rounds else ""
-    yield "drafted", f"{counted(figures.drafted, 'token')} guessed ahead{rounds}"
+    rounds = f" in {quantity(figures.rounds, 'round')}" if figures.rounds else ""
+    yield "drafted", f"{quantity(figures.drafted, 'token')} guessed ahead{rounds}"
     yield "accepted", f"{figures.accepted:,} of them, {share:.0%}: the model chose the same"
     for source, count in figures.by_source.items():
         if source != TARGET:
@@ -88,7 +88,7 @@ def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
 def statistics(heard: Sequence[HeardAnswer]) -> Iterator[RenderableType]:
     """Tables of a conversation: each answer, each proposer by position, and the depth over time."""
     yield answers(heard)
-    if positions := guessed(heard):
+    if positions := acceptance_table(heard):
         yield ""
         yield positions
     if line := sparkline(heard[-1].rounds):
@@ -140,7 +140,7 @@ def _answer(number: int, heard: HeardAnswer) -> Sequence[str]:
     )
 
 
-def guessed(heard: Sequence[HeardAnswer]) -> Columns | None:
+def acceptance_table(heard: Sequence[HeardAnswer]) -> Columns | None:
     """Tabulate the share of accepted drafts by proposer and position."""
     drafted: Counter[tuple[str, int]] = Counter()
     accepted: Counter[tuple[str, int]] = Counter()

@@ -105,7 +105,7 @@ class Talk:
     def _named(self, question: str) -> Sequence[str]:
         """List the files that a question names; paths of pictures count where a model sees."""
         pasted = files.pasted_pictures(question) if self.speaker.sees else []
-        return list(dict.fromkeys([*files.mentioned(question), *pasted]))
+        return list(dict.fromkeys([*files.mentioned_files(question), *pasted]))
 
     def attach(self, path: str, question: ChatMessage) -> None:
         """Put a file or a picture into a question."""

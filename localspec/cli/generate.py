@@ -104,7 +104,7 @@ def show(stream: Stream) -> None:
     for notice in stream.result.notices:
         click.echo(f"localspec: {notice}", err=True)
     if sys.stderr.isatty():
-        from localspec.chat.speakers.local import ended
+        from localspec.chat.speakers.local import end_of
         from localspec.chat.status import status
 
-        click.secho(status(ended(stream.result)), err=True, dim=True)
+        click.secho(status(end_of(stream.result)), err=True, dim=True)

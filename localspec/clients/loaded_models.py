@@ -58,7 +58,7 @@ def ps(context: click.Context) -> None:
     The server is the one that `localspec serve` starts as it is configured, or that of --attach.
     """
     wire = find_server(context)
-    models = loaded_at(wire)
+    models = list_loaded(wire)
     if read(context, PsOptions).json:
         click.echo(json.dumps({"server": wire.address, "models": [*map(asdict, models)]}, indent=2))
         return
@@ -82,7 +82,7 @@ def stop(context: click.Context, model: str) -> None:
     from localspec.chat.speakers.stream import count
 
     wire = find_server(context)
-    names = [model.name for model in loaded_at(wire)]
+    names = [model.name for model in list_loaded(wire)]
     if not names:
         raise UsageError(f"no model is loaded at {wire.address}")
     name = model.removesuffix(LATEST)
@@ -100,7 +100,7 @@ def find_server(context: click.Context) -> Wire:
     return running_server(attaching.attach, attaching.key or "", serving(context))
 
 
-def loaded_at(wire: Wire) -> list[LoadedModel]:
+def list_loaded(wire: Wire) -> list[LoadedModel]:
     """Ask a server for its loaded models."""
     from localspec.chat.speakers.http import QUICK_SECONDS
     from localspec.chat.speakers.stream import objects

@@ -83,7 +83,7 @@ class Configuration:
     ) -> Value:
         option = options[key.replace("_", "-")]
         try:
-            plain_value = accepted(value, option)
+            plain_value = check_value(value, option)
             with click.Context(click.Command(table)) as context:
                 option.type_cast_value(context, as_typed(plain_value))
         except (click.BadParameter, ValueError) as error:
@@ -109,7 +109,7 @@ def by_name(command: click.Command) -> dict[str, click.Option]:
     return {option.opts[0].removeprefix("--"): option for option in options}
 
 
-def accepted(value: object, option: click.Option) -> Value:
+def check_value(value: object, option: click.Option) -> Value:
     """Take a value of TOML if it is of a kind that an option has."""
     if option.is_flag:
         if not isinstance(value, bool):

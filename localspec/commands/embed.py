@@ -94,7 +94,7 @@ def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:
     with ExitStack() as closing:
         runtime = closing.enter_context(load_vectors_and_report(model, located, loading))
         width = chosen.dimensions or runtime.dimensions
-        out = closing.enter_context(opened(chosen.out, len(sources), width))
+        out = closing.enter_context(open_output(chosen.out, len(sources), width))
         count = closing.enter_context(Progress(len(sources), unit=TEXTS))
         for at in range(0, len(sources), AT_ONCE):
             some = sources[at : at + AT_ONCE]
@@ -122,7 +122,7 @@ def texts_in(file: Path, *, whole: bool) -> Iterator[Source]:
 
 
 @contextmanager
-def opened(place: Path | None, count: int, width: int) -> Iterator[Out]:
+def open_output(place: Path | None, count: int, width: int) -> Iterator[Out]:
     """Open the output; a file gets its name when all vectors are in it."""
     if place is None:
         yield JsonLines(sys.stdout)

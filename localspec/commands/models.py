@@ -17,7 +17,7 @@ from localspec.commands.options.declare import TEXT, flag, option, options, read
 from localspec.commands.options.loading import EngineOptions
 from localspec.errors import BackendError, DoesNotFit, PullError
 from localspec.memory.machine import Machine, size
-from localspec.memory.planner import Limits, limited
+from localspec.memory.planner import Limits, machine_within
 from localspec.models import catalogue, store
 from localspec.models.catalogue import entries, offer_for
 from localspec.models.engines import backend, specs
@@ -174,7 +174,7 @@ def with_size(drafter: str, count: int) -> str:
 def machine(engine: str) -> Machine | None:
     """Return the memory for an engine's models; None if the engine cannot be used."""
     try:
-        return limited(seen_devices(engine), Limits())
+        return machine_within(seen_devices(engine), Limits())
     except BackendError:
         return None
 

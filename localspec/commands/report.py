@@ -30,7 +30,7 @@ from localspec.models.sources import Package
 from localspec.runtime import kept_calibrations, pair_history
 from localspec.runtime.pair_history import Era
 from localspec.system import defects, free_memory
-from localspec.system.fingerprint import installed
+from localspec.system.fingerprint import installed_versions
 
 FORMAT = 1
 MAX_MODELS, MAX_PAIRS = 8, 8  # the last ones
@@ -71,7 +71,7 @@ def software() -> Object:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "libc": " ".join(platform.libc_ver()).strip(),
-        "packages": sorted({*installed(dict.fromkeys(required)), *by_engines}),
+        "packages": sorted({*installed_versions(dict.fromkeys(required)), *by_engines}),
     }
 
 
@@ -148,7 +148,7 @@ def without_file(text: str, path: Path) -> str:
     return text.replace(os.fspath(path), "FILE").replace(path.name, "FILE")
 
 
-def titled(files: str, names: Mapping[Path, str]) -> str:
+def name_pair(files: str, names: Mapping[Path, str]) -> str:
     """Name the models of a pair whose title is the names of its files."""
     by_file = {path.name: name for path, name in names.items()}
     return " with ".join(by_file.get(file, UNNAMED) for file in files.split(" with "))
@@ -159,7 +159,7 @@ def pairs(names: Mapping[Path, str]) -> Iterator[Object]:
     for history in pair_history.newest(MAX_PAIRS):
         before = history.before
         yield {
-            "pair": titled(history.of, names),
+            "pair": name_pair(history.of, names),
             "now": era(history.now),
             "before": era(before) if before else None,
             "fell": list(history.falls()),
@@ -182,4 +182,4 @@ def era(era: Era) -> Object:
 def costs(names: Mapping[Path, str]) -> Iterator[Object]:
     for files, calibration in kept_calibrations.newest(MAX_PAIRS):
         advice = list(draft_advice.describe(calibration))
-        yield {"pair": titled(files, names), "advice": advice}
+        yield {"pair": name_pair(files, names), "advice": advice}

@@ -18,7 +18,7 @@ from localspec.corpus import files, replies, stored
 from localspec.corpus.match import Match, longest_match
 from localspec.corpus.replies import MIN_TOKENS, KeptReplies, UnkeptReply
 from localspec.corpus.segment import Key, Segment
-from localspec.corpus.segment_files import read, updated
+from localspec.corpus.segment_files import read, update
 from localspec.corpus.source import Source, SourceFacts
 from localspec.errors import LocalSpecError
 from localspec.interruption import Interrupted, Patience, check_patience
@@ -118,7 +118,7 @@ class Corpus:
 
         source.is_current = False
         source.listing = files.listing(source.root)
-        for segments in updated(source.folder, source.segments, source.listing.keys, tokenise):
+        for segments in update(source.folder, source.segments, source.listing.keys, tokenise):
             source.segments = segments
             self._collect()
 

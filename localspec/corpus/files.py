@@ -70,7 +70,7 @@ def files(root: Path, left_out: Counter[str]) -> Iterator[tuple[str, os.stat_res
     while pending:
         folder, needless = pending.pop()
         if repository.begins_at(folder) or (folder == top and repository.is_within(root)):
-            paths = repository.ignored(folder)
+            paths = repository.ignored_paths(folder)
             if paths is None:
                 left_out["repositories of which git does not tell what it ignores"] += 1
             elif os.path.join(folder, os.curdir) not in paths:

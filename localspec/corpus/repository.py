@@ -27,7 +27,7 @@ def is_within(folder: Path) -> bool:
     return any(begins_at(os.fspath(parent)) for parent in (whole, *whole.parents))
 
 
-def ignored(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
+def ignored_paths(folder: str, seconds: float = MAX_SECONDS) -> frozenset[str] | None:
     """Ask git for the paths in a folder that it ignores; None if it has no answer.
 
     Of a folder that is ignored whole it names the folder alone, which is "." if it is this one.

@@ -107,7 +107,7 @@ def keys_of(tokens: Tokens) -> NDArray[np.uint32]:
     return keys
 
 
-def packed(texts: Iterable[Text]) -> NDArray[np.int32]:
+def pack(texts: Iterable[Text]) -> NDArray[np.int32]:
     """Index texts; 12 bytes a token, and up to three times as much memory while it does so."""
     end = np.array([BREAK], np.int32)
     parts, table, at, filled = [np.repeat(end, MAX_MATCH)], [], MAX_MATCH, 0
@@ -119,7 +119,7 @@ def packed(texts: Iterable[Text]) -> NDArray[np.int32]:
     tokens = np.concatenate(parts)
     parts.clear()
     bits = max(len(tokens).bit_length() - 1, LEAST_BITS)
-    starts, positions = indexed(tokens, bits)
+    starts, positions = index_runs(tokens, bits)
     data = json.dumps(table).encode()
     data += b" " * (-len(data) % 4)
     header = [FORM, bits, len(tokens), len(data) // 4, filled]
@@ -127,7 +127,7 @@ def packed(texts: Iterable[Text]) -> NDArray[np.int32]:
     return np.concatenate([*numbers, np.frombuffer(data, np.int32)])
 
 
-def indexed(tokens: Tokens, bits: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def index_runs(tokens: Tokens, bits: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Sort where runs end by their buckets; return where each bucket begins, and the places."""
     places = (keys_of(tokens) >> np.uint32(32 - bits)).astype(np.uint64)
     places <<= np.uint64(32)
@@ -152,7 +152,7 @@ def write(place: Path, array: NDArray[np.int32]) -> None:
         Path(part).unlink(missing_ok=True)
 
 
-def opened(place: Path) -> Segment | None:
+def open_segment(place: Path) -> Segment | None:
     """Map a file into memory; None if there is none that can be used."""
     with suppress(OSError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
         return Segment(np.asarray(np.lib.format.open_memmap(place, mode="r")))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from localspec.corpus.segment import Key, Segment, Text, opened, packed, write
+from localspec.corpus.segment import Key, Segment, Text, open_segment, pack, write
 from localspec.errors import LocalSpecError
 from localspec.system.folders import make_private
 from localspec.tokens import Tokens
@@ -29,7 +29,7 @@ Segments = Mapping[str, Segment]
 def read(folder: Path) -> Segments:
     """Map the segments of a folder into memory."""
     names = [path.name for path in paths(folder) if NAME.fullmatch(path.name)]
-    segments = ((name, opened(folder / name)) for name in sorted(names))
+    segments = ((name, open_segment(folder / name)) for name in sorted(names))
     return {name: segment for name, segment in segments if segment}
 
 
@@ -39,7 +39,7 @@ def paths(folder: Path) -> list[Path]:
     return []
 
 
-def updated(
+def update(
     folder: Path,
     old: Segments,
     keys: Sequence[Key],
@@ -52,21 +52,21 @@ def updated(
     Files that did not change are not read again.
     """
     make_private(folder)
-    groups = {name_of(group): group for group in grouped(keys)}
+    groups = {name_of(group): group for group in group_files(keys)}
     indexed: dict[Key, Tokens] = {}
     if groups.keys() - old.keys():
         indexed = {key: tokens for segment in old.values() for key, tokens in segment.texts()}
     new: dict[str, Segment] = {}
     for name, group in groups.items():
         texts = ((key, indexed[key] if key in indexed else tokenise(key)) for key in group)
-        segment = old.get(name) or opened(folder / name)
-        new[name] = segment or stored(folder / name, texts, min_free_bytes)
+        segment = old.get(name) or open_segment(folder / name)
+        new[name] = segment or write_segment(folder / name, texts, min_free_bytes)
         yield {**old, **new}
     remove_others(folder, new)
     yield new
 
 
-def grouped(keys: Sequence[Key]) -> list[list[Key]]:
+def group_files(keys: Sequence[Key]) -> list[list[Key]]:
     """Divide files by their paths, so that each stays in its group when others change."""
     total, count = sum(size for _, size, _ in keys), 1
     while count < MAX_SEGMENTS and total > count * SEGMENT_BYTES:
@@ -77,12 +77,12 @@ def grouped(keys: Sequence[Key]) -> list[list[Key]]:
     return [group for group in groups if group]
 
 
-def stored(place: Path, texts: Iterable[Text], min_free_bytes: int) -> Segment:
+def write_segment(place: Path, texts: Iterable[Text], min_free_bytes: int) -> Segment:
     """Index texts in a file."""
-    array = packed(texts)
+    array = pack(texts)
     require_room(place.parent, array.nbytes, min_free_bytes)
     write(place, array)
-    return opened(place) or Segment(array)
+    return open_segment(place) or Segment(array)
 
 
 def require_room(folder: Path, size: int, min_free: int) -> None:

@@ -135,7 +135,7 @@ class Engine:
             constraint,
             self._bans.ban(settings.banned_strings),
             request.thought_budget(self.target, settings),
-            request.written(self.target.tokenizer),
+            request.spell_everything(self.target.tokenizer),
             # The controller looks at drafts to decide how many tokens to verify. Dropping a draft
             # token that was sampled with its own random number would bias the output, so drafts are
             # then sampled with the target's random numbers.

@@ -93,7 +93,7 @@ def generation(
     )
 
 
-def written(tokenizer: Tokenizer) -> Callable[[int], bytes]:
+def spell_everything(tokenizer: Tokenizer) -> Callable[[int], bytes]:
     """Return the function that spells tokens, control tokens by their names."""
     return lambda token: tokenizer.token_bytes(token) or tokenizer.token_text(token).encode()
 

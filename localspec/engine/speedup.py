@@ -20,12 +20,12 @@ def gain(costs: Costs, speculation: Speculation) -> float | None:
         return None
     alone = Batch(1)
     checking = sum(count * costs.at(alone, 1 + size) for size, count in speculation.depths.items())
-    drafting = sum(drafted(costs, by, guesses) for by, guesses in speculation.positions.items())
+    drafting = sum(drafting_seconds(costs, *drafts) for drafts in speculation.positions.items())
     tokens = speculation.rounds + speculation.accepted
     return tokens * costs.at(alone, 1) / (checking + drafting) if tokens else None
 
 
-def drafted(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:
+def drafting_seconds(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -> float:
     """Estimate the seconds of a proposer's drafts, each as long as they were on average."""
     curve, count = costs.drafting(by, 1), guesses[0].drafted
     if curve is None:

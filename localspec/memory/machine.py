@@ -99,19 +99,19 @@ class Machine:
     def within(self, budget: int) -> Machine:
         """Return the machine with at most `budget` bytes for models, on its GPUs if it has any."""
         if not self.gpus:
-            return replace(self, host=_limited(self.host, budget))
+            return replace(self, host=_limit(self.host, budget))
         available = max(sum(gpu.available for gpu in self.gpus), 1)
         return replace(
             self,
-            gpus=tuple(_limited(gpu, budget * gpu.available // available) for gpu in self.gpus),
+            gpus=tuple(_limit(gpu, budget * gpu.available // available) for gpu in self.gpus),
         )
 
     def instead(self, budget: int) -> Machine:
         """Return another machine with exactly `budget` bytes for models, whatever is free here."""
         host, gpus = self.host, self.gpus
         if not gpus:
-            return replace(self, host=_supposed(host, budget))
-        return replace(self, gpus=tuple(_supposed(gpu, budget // len(gpus)) for gpu in gpus))
+            return replace(self, host=_suppose(host, budget))
+        return replace(self, gpus=tuple(_suppose(gpu, budget // len(gpus)) for gpu in gpus))
 
 
 def _pool(device: Device) -> Pool:
@@ -121,13 +121,13 @@ def _pool(device: Device) -> Pool:
     return Pool(device.name, device.total_bytes, device.free_bytes, reserve, device.worker)
 
 
-def _limited(pool: Pool, budget: int) -> Pool:
+def _limit(pool: Pool, budget: int) -> Pool:
     """Limit a pool to a budget; no reserve is left, since the user has chosen."""
     free = min(pool.free, budget)
     return replace(pool, free=free, reserve=0, by_budget=free < pool.free)
 
 
-def _supposed(pool: Pool, budget: int) -> Pool:
+def _suppose(pool: Pool, budget: int) -> Pool:
     return replace(pool, total=budget, free=budget, reserve=0, by_budget=True)
 
 

@@ -51,7 +51,7 @@ def plan_pair(
 ) -> Plan:
     """Plan how to load a pair here; `insists` on the draft model."""
     require_projectors(target, options)
-    machine = limited(target.engine.devices, limits)
+    machine = machine_within(target.engine.devices, limits)
     if draft is not None and draft.footprint().drafter:
         options, draft = replace(options, head=draft.files.path), None
     if limits.device == "cpu":
@@ -133,10 +133,10 @@ def open_projector(target: Examined, options: Options, limits: Limits) -> Path |
 
 def current_machine(engine: str, limits: Limits) -> Machine:
     """Return the memory that an engine could use now, within limits."""
-    return limited(backend(engine).probe(), limits)
+    return machine_within(backend(engine).probe(), limits)
 
 
-def limited(devices: Sequence[Device], limits: Limits) -> Machine:
+def machine_within(devices: Sequence[Device], limits: Limits) -> Machine:
     """Return the memory of these devices, and the host's as it is now, within limits."""
     machine = Machine.of(free_memory.memory(), devices)
     if limits.device.isdecimal():

@@ -15,7 +15,7 @@ from typing import cast
 from localspec.backend import Backend, Build, Device, VectorEngine
 from localspec.backend_spec import WORKERS, BackendSpec, Link, Workers
 from localspec.errors import BackendError, UsageError
-from localspec.system.fingerprint import installed
+from localspec.system.fingerprint import installed_versions
 
 GROUP = "localspec.backends"
 AUTO = "auto"  # a wish for whichever engine takes a model
@@ -160,7 +160,7 @@ def links(name: str) -> Sequence[Link]:
 
 def versions(name: str) -> list[str]:
     """Read the versions of the packages that decide what an engine does."""
-    return installed(("localspec", "numpy", *spec(name).packages))
+    return installed_versions(("localspec", "numpy", *spec(name).packages))
 
 
 def weight_files(name: str, path: Path) -> Sequence[Path]:

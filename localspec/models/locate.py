@@ -37,16 +37,16 @@ class ModelFiles:
 
 def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
     """Find the weights of a named model, or of a path, on this machine, and what drafts for it."""
-    files = _located(name_or_path, backend)
+    files = _locate(name_or_path, backend)
     return files if files.draft else replace(files, draft=trained.drafter_of(files.path))
 
 
-def _located(name_or_path: str, backend: str) -> ModelFiles:
+def _locate(name_or_path: str, backend: str) -> ModelFiles:
     path = place(name_or_path)
     if is_there(path):
         return ModelFiles(taker(path, backend), path)
     engines = tuple(specs()) if backend == AUTO else (backend,)
-    if pulled := _preferred(name_or_path, engines):
+    if pulled := _choose_pulled(name_or_path, engines):
         target, projector = pulled.target.path, pulled.projector
         return ModelFiles(
             pulled.engine, target, pulled.draft_path, projector.path if projector else None
@@ -61,7 +61,7 @@ def _located(name_or_path: str, backend: str) -> ModelFiles:
     return _unpulled(entry, engine, weights)
 
 
-def _preferred(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
+def _choose_pulled(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
     """Choose among several pulled under a name: the first by engine and by the catalogue."""
     candidates = store.find(name, engines)
     if not candidates:
@@ -95,7 +95,7 @@ def _unpulled(entry: Entry, engine: str, weights: str) -> ModelFiles:
                 if not path.exists():
                     raise UnknownModel(f"there is no file {path}, for which {entry.name} stands")
                 if _is_complete(offer):
-                    draft = _located(offer.draft, engine).path if offer.draft else None
+                    draft = _locate(offer.draft, engine).path if offer.draft else None
                     return ModelFiles(engine, path, draft)
     full_name = f"{entry.name}:{weights}" if weights else entry.name
     raise NotPulled(f"{full_name} is not here yet: localspec pull {full_name}")

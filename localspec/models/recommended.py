@@ -40,7 +40,7 @@ def thought_defaults(name: str, chosen: ThoughtDefaults) -> ThoughtDefaults:
     return ThoughtDefaults(budget, message)
 
 
-def advised(name: str, otherwise: Sampling) -> Sampling:
+def recommended_sampling(name: str, otherwise: Sampling) -> Sampling:
     """Look up a named model's sampling in the catalogue."""
     entry = catalogue.entries().get(name.partition(":")[0])
     sampling = otherwise

@@ -22,10 +22,10 @@ def folder() -> Path:
 
 def newest(count: int) -> list[tuple[Footprint, list[str]]]:
     """Read the last files that were tried here, each with the faults that were found."""
-    return list(islice(filter(None, map(_tried, kept_json.newest_first(folder()))), count))
+    return list(islice(filter(None, map(_read_trial, kept_json.newest_first(folder()))), count))
 
 
-def _tried(place: Path) -> tuple[Footprint, list[str]] | None:
+def _read_trial(place: Path) -> tuple[Footprint, list[str]] | None:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         record = kept_json.read(place)
         verdicts = record["verdicts"].values()

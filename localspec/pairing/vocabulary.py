@@ -36,7 +36,7 @@ def match(target: Tokenizer, draft_tokenizer: Tokenizer) -> Match:
     if difference is None:
         ids = np.arange(min(target.size, draft_tokenizer.size))
         return Match(None, ids, ids, len(ids) / target.size)
-    shared = _shared(target, draft_tokenizer)
+    shared = _shared_ids(target, draft_tokenizer)
     share = len(shared) / target.size
     if share < MIN_SHARE:
         raise PairError(
@@ -64,7 +64,7 @@ def first_difference(target: Tokenizer, draft_tokenizer: Tokenizer) -> str | Non
     return None
 
 
-def _shared(target: Tokenizer, draft_tokenizer: Tokenizer) -> list[tuple[int, int]]:
+def _shared_ids(target: Tokenizer, draft_tokenizer: Tokenizer) -> list[tuple[int, int]]:
     """Pair the ids, target first, of tokens with the same text, each once."""
     by_spelling = {
         _spelling(draft_tokenizer, token): token for token in reversed(range(draft_tokenizer.size))

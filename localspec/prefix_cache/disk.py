@@ -62,7 +62,7 @@ class Disk:
     def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
         self._folder = folder
         self._limit = limit_bytes
-        self._identity = identified(identity)
+        self._identity = identity_digest(identity)
         self._mine = self._identity.hex()[:16]  # how names of files begin
         self._texts: dict[Path, DiskText] = {}
         self._writer = ThreadPoolExecutor(1, "localspec-keeping")
@@ -95,7 +95,7 @@ class Disk:
             now = parse_named(file, text.path, self._identity)  # it may have been written anew
             data = np.fromfile(file, np.uint8)
             if hashlib.sha256(data.data).digest() == now.data_sum:
-                used(text.path)
+                mark_used(text.path)
                 return data
         remove(text.path)
         return None
@@ -105,7 +105,7 @@ class Disk:
         self._look()
         for text in self._texts.values():
             if text.adapters == adapters and text.serves(tokens) == len(tokens):
-                used(text.path)
+                mark_used(text.path)
                 return False
         return True
 
@@ -114,11 +114,11 @@ class Disk:
         self.wait()
         self._look()
         old = [] if saved.whole else needless(self._texts.values(), tokens, adapters)
-        path = self._folder / f"{self._mine}-{digest_of(text_form.packed(tokens, adapters))}.kept"
+        path = self._folder / f"{self._mine}-{digest_of(text_form.pack(tokens, adapters))}.kept"
 
         def write() -> str:
             head = pack(self._identity, tokens, saved, adapters)
-            failure = written(path, [*head, saved.data.data], self._limit)
+            failure = write_file(path, [*head, saved.data.data], self._limit)
             for text in [] if failure else old:
                 remove(text.path)
             return failure
@@ -170,19 +170,19 @@ def pack(identity: bytes, tokens: Tokens, saved: Saved, adapters: Scales) -> lis
     """Pack the head of a file, before the data."""
     data_sum = hashlib.sha256(saved.data.data).digest()
     fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
-    text = text_form.packed(tokens, adapters)
+    text = text_form.pack(tokens, adapters)
     own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + text).digest()
     return [HEAD.pack(MAGIC, own_sum, *fields), text]
 
 
-def identified(identity: str) -> bytes:
+def identity_digest(identity: str) -> bytes:
     return hashlib.sha256(identity.encode()).digest()
 
 
 def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     """Read a file up to its data; raise a ValueError if it was not written under its name."""
     text = parse(file, path, identity)
-    if digest_of(text_form.packed(text.tokens, text.adapters)) not in path.name:
+    if digest_of(text_form.pack(text.tokens, text.adapters)) not in path.name:
         raise ValueError("it is damaged")
     return text
 
@@ -201,11 +201,11 @@ def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
     text = file.read(4 * count + beside)
     if hashlib.sha256(head[SUMMED_FROM:] + text).digest() != own_sum:
         raise ValueError("it is damaged")
-    tokens, adapters = text_form.unpacked(text, count)
+    tokens, adapters = text_form.unpack(text, count)
     return DiskText(tokens, whole, path, data_bytes, data_sum, adapters=adapters)
 
 
-def written(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
+def write_file(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
     """Write a file atomically; return the reason for a failure, or an empty string."""
     try:
         make_room(path.parent, limit - sum(map(len, parts)))
@@ -251,6 +251,6 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def used(path: Path) -> None:
+def mark_used(path: Path) -> None:
     with suppress(OSError):
         os.utime(path)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from localspec.adapter import Scales
 from localspec.backend import Saved
 from localspec.errors import UsageError
-from localspec.prefix_cache.disk import PART, identified, pack, parse, written
+from localspec.prefix_cache.disk import PART, identity_digest, pack, parse, write_file
 from localspec.prefix_cache.stored_text import MEMORY_SHARE
 from localspec.system import free_memory
 from localspec.system.folders import make_private
@@ -27,7 +27,7 @@ class SlotFiles:
     def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
         self._folder = folder
         self._limit = limit_bytes
-        self._identity = identified(identity)
+        self._identity = identity_digest(identity)
         make_private(folder)
 
     @property
@@ -47,7 +47,7 @@ class SlotFiles:
                 f"{name} takes {total:,} bytes beside {others:,} in {self._folder}, which may have "
                 f"{self._limit:,}: delete some, or raise --cache-size"
             )
-        if failure := written(path, parts, self._limit):
+        if failure := write_file(path, parts, self._limit):
             raise UsageError(failure)
         return total
 

@@ -18,7 +18,7 @@ from localspec.tokens import Tokens
 MAX_BYTES = 1 << 20  # of what comes after the tokens
 
 
-def packed(tokens: Tokens, adapters: Scales, numbers: Numbers = NUMBERS) -> bytes:
+def pack(tokens: Tokens, adapters: Scales, numbers: Numbers = NUMBERS) -> bytes:
     runs = list(names_in(tokens, numbers))
     lines = [json.dumps(adapters)] if adapters or runs else []
     if runs:
@@ -30,7 +30,7 @@ def packed(tokens: Tokens, adapters: Scales, numbers: Numbers = NUMBERS) -> byte
     return tokens.astype("<i4").tobytes() + "\n".join(lines).encode()
 
 
-def unpacked(data: bytes, count: int, numbers: Numbers = NUMBERS) -> tuple[Tokens, Scales]:
+def unpack(data: bytes, count: int, numbers: Numbers = NUMBERS) -> tuple[Tokens, Scales]:
     """Read a text of so many tokens; its media get numbers of this process."""
     tokens = np.frombuffer(data, "<i4", count).astype(np.int32)
     scales, _, names = data[4 * count :].partition(b"\n")

@@ -58,7 +58,7 @@ def listing(source: Hub) -> Listing:
     return Listing(source.repository, info.sha or "", tuple(files))
 
 
-def cached(listing: Listing, file: Remote) -> Path | None:
+def cached_path(listing: Listing, file: Remote) -> Path | None:
     path = try_to_load_from_cache(listing.repository, file.name, revision=listing.revision)
     return Path(path) if isinstance(path, str) and Path(path).exists() else None
 
@@ -68,13 +68,13 @@ def missing(listing: Listing, files: Sequence[Remote]) -> int:
     return sum(
         file.size - min(_size(part(listing, file)), file.size)
         for file in files
-        if cached(listing, file) is None
+        if cached_path(listing, file) is None
     )
 
 
 def fetch(listing: Listing, file: Remote, count: Count) -> Path:
     """Get a file whole and right; what was there of it is not downloaded again."""
-    path = cached(listing, file)
+    path = cached_path(listing, file)
     if path is not None and is_right(path, file):
         count(file.size)
         return path
@@ -102,7 +102,7 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
     What is fetched for it is where `fetch` goes on. None where that cannot be had.
     """
     place = part(listing, file)
-    path = cached(listing, file) or place.with_suffix("")
+    path = cached_path(listing, file) or place.with_suffix("")
     if path.exists():
         return path
     with suppress(PullError):

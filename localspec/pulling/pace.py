@@ -10,7 +10,7 @@ from math import inf
 from localspec.backend import Device
 from localspec.errors import LocalSpecError
 from localspec.memory.machine import size
-from localspec.memory.planner import Limits, current_machine, limited
+from localspec.memory.planner import Limits, current_machine, machine_within
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import backend, spec, specs
 from localspec.pulling.estimate import fitting
@@ -44,7 +44,7 @@ def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -
     if devices is None:
         devices = backend(engine).probe()
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
-    gpus = limited(devices, limits).gpus if has_gpu else ()
+    gpus = machine_within(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
     rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else READING_SHARE)
     slow = spec(engine).slow_without_gpu and not has_gpu

@@ -50,13 +50,13 @@ def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
     for part in (plan.target, plan.draft):
         if part and part.listing:
             require_readable(plan.engine, part.listing, part.files)
-    target = stored_model(plan.target, plan.engine, count)
-    draft = stored_model(plan.draft, plan.engine, count) if plan.draft else None
-    projector = stored_model(plan.projector, plan.engine, count) if plan.projector else None
+    target = fetch_model(plan.target, plan.engine, count)
+    draft = fetch_model(plan.draft, plan.engine, count) if plan.draft else None
+    projector = fetch_model(plan.projector, plan.engine, count) if plan.projector else None
     say("checking that it runs")
     with trial.examine(ModelFiles(plan.engine, target.path)) as examined:
         examined.check_runs(Options(), current_machine(plan.engine, Limits()).available)
-        drafter = checked_drafter(plan, examined, draft, say) if draft else plan.drafter
+        drafter = check_drafter(plan, examined, draft, say) if draft else plan.drafter
         if projector and not takes_projector(plan, examined, projector, say):
             projector = None
     pair = store.PulledPair(plan.name, plan.weights, plan.engine, target, drafter, draft, projector)
@@ -77,7 +77,7 @@ def takes_projector(
     return True
 
 
-def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
+def check_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
     """Try a model's drafter, and return its kind; a head that fails is left unused."""
     free_bytes = current_machine(plan.engine, Limits()).available
     with trial.examine(ModelFiles(plan.engine, draft.path)) as examined:
@@ -99,7 +99,7 @@ def checked_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, 
     return "model"
 
 
-def stored_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
+def fetch_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = hub.fetch_address(part.source, store.folder().parent / "files", count)

@@ -47,7 +47,7 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
 
 def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
     """Return the engine's reason to refuse files with these first bytes; "" for none."""
-    with suppress(OSError, BackendError), outlined(files, heads) as folder:
+    with suppress(OSError, BackendError), outline_files(files, heads) as folder:
         try:
             backend(engine).inspect(folder / Path(files[0].name).name)
         except ModelFileError as error:
@@ -56,7 +56,7 @@ def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
 
 
 @contextmanager
-def outlined(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Path]:
+def outline_files(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Path]:
     """Give a folder with files of the listed names and sizes that begin like `heads`."""
     with TemporaryDirectory(prefix="localspec-") as name:
         for file, head in zip(files, heads, strict=True):

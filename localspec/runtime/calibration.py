@@ -108,15 +108,15 @@ def calibrate(
     Where a plain forward takes much less in the end, forwards were measured while the machine was
     busy, drafts perhaps not: one would seem to cost nothing beside the other. All is measured anew.
     """
-    calibration = _calibrated(target, draft_model, seconds, sizes, clock)
+    calibration = _measure_costs(target, draft_model, seconds, sizes, clock)
     plain = CostProbe(target, clock).plain()
     target.truncate(0, 0)
     if plain < CALMER * calibration.costs().at(ONE, 1):  # behind nothing, too
-        return _calibrated(target, draft_model, seconds, sizes, clock)
+        return _measure_costs(target, draft_model, seconds, sizes, clock)
     return calibration
 
 
-def _calibrated(
+def _measure_costs(
     target: Model, draft_model: Model | None, seconds: float, sizes: Sequence[int], clock: Clock
 ) -> Calibration:
     fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]

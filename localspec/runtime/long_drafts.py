@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from localspec.backend import BATCH_MARGIN, MAX_TENTATIVE, Options
-from localspec.memory.planner import limited
+from localspec.memory.planner import machine_within
 
 if TYPE_CHECKING:
     from localspec.models.trial import Examined
@@ -25,7 +25,7 @@ def with_long_drafts(loading: Loading, target: Examined) -> Options:
     options = loading.options
     if loading.depth is not None or options.tentative != Options().tentative:
         return options
-    memory = limited(target.engine.devices, loading.limits).available
+    memory = machine_within(target.engine.devices, loading.limits).available
     return replace(options, tentative=open_depth(options, target.footprint().vocabulary, memory))
 
 

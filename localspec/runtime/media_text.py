@@ -61,7 +61,7 @@ def require_sight(runtime: Runtime, medium: Medium) -> Sight:
     return runtime.sight
 
 
-def marked(messages: Sequence[Message], media: Sequence[Medium]) -> list[Message]:
+def mark_media(messages: Sequence[Message], media: Sequence[Medium]) -> list[Message]:
     """Put a mark in place of each part that is a medium."""
     marks = iter([f"medium{SECRET}n{number}e" for number in range(len(media))])
     return [{**message, **_marked_content(message, marks)} for message in messages]
@@ -81,7 +81,7 @@ def _marked_part(part: Json, marks: Iterator[str]) -> Json:
     return part
 
 
-def parted(text: str, media: Sequence[Medium]) -> MediaText:
+def split_at_marks(text: str, media: Sequence[Medium]) -> MediaText:
     """Part a rendered text at its marks; each medium has one, in any order."""
     pieces = MARK.split(text)
     texts, numbers = pieces[::2], [int(number) for number in pieces[1::2]]

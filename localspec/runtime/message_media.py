@@ -12,7 +12,7 @@ from localspec.errors import UsageError
 from localspec.media import Kind, Medium
 from localspec.pictures.encoded import file_bytes
 from localspec.pictures.limits import MAX_BYTES
-from localspec.runtime.messages import GivenMessage, shortened
+from localspec.runtime.messages import GivenMessage, shorten
 from localspec.templates.message import Message
 
 FORMS = "a path, bytes, a data URL or an image of Pillow's"
@@ -63,7 +63,7 @@ def _part(part: object, media: list[Medium]) -> object:
         case {"type": "image", "image": picture}:
             data = data_of(picture)
         case {"type": "input_audio", "input_audio": {"data": str(encoded)}}:
-            kind, data = "audio", decoded(encoded)
+            kind, data = "audio", decode(encoded)
         case _:
             return part
     media.append(Medium(kind, data))
@@ -76,7 +76,7 @@ def data_of(picture: object) -> bytes:
         case bytes() | bytearray():
             return bytes(picture)
         case str() if picture.startswith("data:"):
-            return decoded(picture)
+            return decode(picture)
         case str() if picture.startswith(("http://", "https://")):
             raise UsageError(f"{picture[:80]} is not fetched: download it and give its path")
         case str() | os.PathLike():
@@ -85,7 +85,7 @@ def data_of(picture: object) -> bytes:
         file = io.BytesIO()
         picture.save(file, "PNG")
         return file.getvalue()
-    raise UsageError(f"an image is {shortened(picture)}; it must be {FORMS}")
+    raise UsageError(f"an image is {shorten(picture)}; it must be {FORMS}")
 
 
 def file_data(path: Path) -> bytes:
@@ -99,7 +99,7 @@ def file_data(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def decoded(encoded: str) -> bytes:
+def decode(encoded: str) -> bytes:
     try:
         return file_bytes(encoded)
     except ValueError as error:

@@ -20,7 +20,7 @@ def as_messages(conversation: object) -> Sequence[GivenMessage]:
     if isinstance(conversation, Mapping):
         return [require_message(1, conversation)]
     if not isinstance(conversation, Sequence) or not conversation:
-        fault = f"a conversation is {shortened(conversation)}"
+        fault = f"a conversation is {shorten(conversation)}"
         raise UsageError(f"{fault}; it must be a text, or messages like {FORM}")
     return [require_message(number, message) for number, message in enumerate(conversation, 1)]
 
@@ -28,18 +28,18 @@ def as_messages(conversation: object) -> Sequence[GivenMessage]:
 def require_message(number: int, message: object) -> GivenMessage:
     """Require a role and a content; a call of tools, or a picture, needs no content."""
     if not isinstance(message, Mapping):
-        raise UsageError(f"message {number} is {shortened(message)}; it must be like {FORM}")
+        raise UsageError(f"message {number} is {shorten(message)}; it must be like {FORM}")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or not role:
         raise UsageError(
-            f"message {number} has no role: {shortened(message)}; it must be like {FORM}"
+            f"message {number} has no role: {shorten(message)}; it must be like {FORM}"
         )
     if content is None and not (message.get("tool_calls") or message.get("images")):
         raise UsageError(
-            f"message {number} has no content: {shortened(message)}; it must be like {FORM}"
+            f"message {number} has no content: {shorten(message)}; it must be like {FORM}"
         )
     if content is not None and not isinstance(content, str | Sequence):
-        fault = f"the content of message {number} is {shortened(content)}"
+        fault = f"the content of message {number} is {shorten(content)}"
         raise UsageError(f"{fault}; it must be a text, or a list of parts")
     return message
 
@@ -51,6 +51,6 @@ def are_tokens(prompt: object) -> TypeGuard[Sequence[int]]:
     return not isinstance(prompt, Sequence) or not prompt or isinstance(prompt[0], Integral)
 
 
-def shortened(value: object) -> str:
+def shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -23,7 +23,7 @@ from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.pair_speed import FORM, MIN_CONTEXT, PairSpeed, measure
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.system import folders, kept_json
-from localspec.system.fingerprint import changed, fingerprint
+from localspec.system.fingerprint import changed_versions, fingerprint
 from localspec.system.machine_load import MachineChange
 
 MIN_WEIGHT_BYTES = 32 << 20  # with smaller models the program around them takes as long
@@ -103,7 +103,7 @@ class History:
         falls = list(self.falls())
         if not falls or not self.before:
             return ""
-        changes = changed(self.before.versions, self.now.versions)
+        changes = changed_versions(self.before.versions, self.now.versions)
         return f"since {changes}, {self.of} {' and '.join(falls)}"
 
 

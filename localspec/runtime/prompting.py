@@ -15,7 +15,7 @@ from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.media import Medium
-from localspec.runtime.media_text import marked, parted
+from localspec.runtime.media_text import mark_media, split_at_marks
 from localspec.templates.message import Json, Message, Tool
 from localspec.templates.thinking import BUDGET, SWITCH
 from localspec.thought.form import Thoughts
@@ -101,7 +101,7 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
     """Render and tokenise a conversation; may take seconds for a long one, or for pictures."""
     if settings.reasoning_budget is None and conversation.extra.get(SWITCH) is False:
         settings = replace(settings, reasoning_budget=0)
-    text = parted(rendered(runtime, conversation, settings), conversation.media)
+    text = split_at_marks(render_prompt(runtime, conversation, settings), conversation.media)
     ending = text.texts[-1][-MAX_ENDING:]
     marks = map(runtime.control_token, runtime.dialect.marks)
     settings = replace(
@@ -114,7 +114,7 @@ def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> 
     return PreparedPrompt(tokens, replace(settings, media=runs), runtime, conversation, ending)
 
 
-def rendered(runtime: Runtime, conversation: Conversation, settings: Settings) -> str:
+def render_prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> str:
     """Render a conversation, with a mark for each of its media.
 
     A template that reads them hears of budgets for thought.
@@ -126,7 +126,7 @@ def rendered(runtime: Runtime, conversation: Conversation, settings: Settings) -
         extra.setdefault(BUDGET, settings.reasoning_budget)
     messages = conversation.messages
     if conversation.media:
-        messages = marked(messages, conversation.media)
+        messages = mark_media(messages, conversation.media)
     return runtime.render(messages, conversation.offered, extra, continued=conversation.begun)
 
 
@@ -146,21 +146,24 @@ def thoughts(
     tokenizer, message = runtime.tokenizer, ""
     if settings.reasoning_budget:  # a thought that has not begun needs no last words
         message = sendable(settings.reasoning_budget_message or "")
-    closing = (*encoded(tokenizer, message), *encoded(tokenizer, marks.closing, special=True))
-    return Thoughts(marks.form, closing, tuple(beginnings(tokenizer, marks.word)))
+    closing = (
+        *encode_in_reply(tokenizer, message),
+        *encode_in_reply(tokenizer, marks.closing, special=True),
+    )
+    return Thoughts(marks.form, closing, tuple(first_tokens(tokenizer, marks.word)))
 
 
 def has_budget(settings: Settings) -> bool:
     return settings.reasoning_budget is not None and settings.reasoning_budget >= 0
 
 
-def encoded(tokenizer: Tokenizer, text: str, *, special: bool = False) -> list[int]:
+def encode_in_reply(tokenizer: Tokenizer, text: str, *, special: bool = False) -> list[int]:
     """Tokenise a text as it stands within a reply, or else as it would stand alone."""
     within = encode_within(tokenizer, text, special=special)
     return tokenizer.encode(text, special=special).tolist() if within is None else within
 
 
-def beginnings(tokenizer: Tokenizer, word: str) -> set[int]:
+def first_tokens(tokenizer: Tokenizer, word: str) -> set[int]:
     """Find the tokens by which a word may begin."""
     spellings = (encode_within(tokenizer, word[:end]) for end in range(1, len(word) + 1))
     return {tokens[0] for tokens in spellings if tokens is not None and len(tokens) == 1}

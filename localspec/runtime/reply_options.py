@@ -124,14 +124,14 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
         elif value is not None:
             sampling = texts.put(sampling, tuple(value) if isinstance(value, list) else value)
     changes: dict[str, Any] = {
-        name: listed(name, values[name]) for name in OF_SETTINGS & values.keys()
+        name: as_tuple(name, values[name]) for name in OF_SETTINGS & values.keys()
     }
     if "json_schema" in options:
         changes["grammar"] = json_grammar(options["json_schema"])
     return replace(settings, sampling=sampling, **changes)
 
 
-def listed(name: str, value: object) -> object:
+def as_tuple(name: str, value: object) -> object:
     """Put one text, or several, into a tuple where settings have one."""
     if name in ("stop", "banned_strings") and isinstance(value, str):
         return (value,)
@@ -153,7 +153,7 @@ def conversation_with(
     messages: Sequence[Message], settings: Settings, options: ReplyOptions
 ) -> Conversation:
     """Combine messages with the options of a chat."""
-    tools = [checked_tool(tool) for tool in options.get("tools", ())]
+    tools = [require_tool(tool) for tool in options.get("tools", ())]
     choice = options.get("tool_choice", "auto")
     is_mode = choice in get_args(Choice)
     names = [name_of(tool) for tool in tools]
@@ -172,7 +172,7 @@ def conversation_with(
     )
 
 
-def checked_tool(tool: object) -> Tool:
+def require_tool(tool: object) -> Tool:
     """Require OpenAI's form of a tool; a function without its envelope gets one."""
     if isinstance(tool, Mapping) and "function" not in tool and "name" in tool:
         tool = {"type": "function", "function": tool}

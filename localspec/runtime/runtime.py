@@ -25,7 +25,7 @@ from localspec.models.trial import ResolvedModel
 from localspec.pairing.vocabulary import Match
 from localspec.prefix_cache.slots import Slots
 from localspec.runtime import prompting
-from localspec.runtime.media_text import marked, parted
+from localspec.runtime.media_text import mark_media, split_at_marks
 from localspec.runtime.message_media import with_media
 from localspec.runtime.messages import GivenMessage, are_tokens, as_messages
 from localspec.runtime.reply_options import (
@@ -38,7 +38,7 @@ from localspec.runtime.reply_reading import ReplyReading
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.thinking import EFFORT
-from localspec.templates.tools_in_words import instructed
+from localspec.templates.tools_in_words import add_instructions
 from localspec.tokens import tokens_of
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ class Runtime:
     def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
         texts, media = with_media(as_messages(messages))
-        return parted(self.render(marked(texts, media)), media).read(self)[0]
+        return split_at_marks(self.render(mark_media(texts, media)), media).read(self)[0]
 
     def render(
         self,
@@ -221,7 +221,7 @@ class Runtime:
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
         self._check_length("".join(map(text_of, messages)))
-        messages, tools = instructed(messages, tools, self._template.takes)
+        messages, tools = add_instructions(messages, tools, self._template.takes)
         return self._template.render(messages, tools, extra or {}, continued=continued)
 
     def read(self, text: str) -> list[int]:

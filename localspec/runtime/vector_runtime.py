@@ -14,7 +14,7 @@ from localspec.memory.machine import Pool
 from localspec.runtime.runtime import NO_FACTS, LoadedFacts
 from localspec.tokens import Tokens, Vectors, tokens_of
 from localspec.vector_model import DOES, Kind, VectorModel, kind_of
-from localspec.vectors.rows import normalised, scores, shortened
+from localspec.vectors.rows import normalise, scores, shorten
 from localspec.vectors.worker import Done, Reading, VectorWorker
 
 NO_PREFIXES: Mapping[str, str] = {}
@@ -67,7 +67,7 @@ class VectorRuntime:
         self.require("embedding")
         prefix, most = self.prefixes.get(kind, ""), self.context if cut else None
         rows = self._read([self.tokens(text, prefix, most) for text in texts])
-        return normalised(shortened(rows, dimensions))
+        return normalise(shorten(rows, dimensions))
 
     def rank(
         self, query: str, documents: Sequence[str], *, cut: bool = True, raw: bool = False

@@ -72,7 +72,7 @@ class Chain:
         left = Candidates.of(row)
         for name in self._steps.cuts:
             if name in self._shifts:
-                left = shifted(left, self._shifts[name], drafted, len(row))
+                left = shift_candidates(left, self._shifts[name], drafted, len(row))
             elif name in CUTS and (name != "xtc" or self._excludes(drafted)):
                 left = CUTS[name](left, self._sampling)
         return left
@@ -82,7 +82,9 @@ class Chain:
         return self._coin(self._length + len(drafted)) < self._sampling.xtc_probability
 
 
-def shifted(left: Candidates, shift: Shift, drafted: Sequence[int], width: int) -> Candidates:
+def shift_candidates(
+    left: Candidates, shift: Shift, drafted: Sequence[int], width: int
+) -> Candidates:
     """Change the logits of the tokens that are left."""
     row = np.full(width, -np.inf, np.float32)
     row[left.ids] = left.logits

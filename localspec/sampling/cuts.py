@@ -59,16 +59,16 @@ class Candidates(NamedTuple):
 def temperature(left: Candidates, sampling: Sampling) -> Candidates:
     """Divide by the temperature; a dynamic one follows the entropy, as far as there could be."""
     if not sampling.dynatemp_range or sampling.mirostat:
-        return divided(left, sampling.temperature)
+        return divide(left, sampling.temperature)
     if left.size < 2:
         return left
     lowest = max(sampling.temperature - sampling.dynatemp_range, 0.0)
     highest = sampling.temperature + sampling.dynatemp_range
     share = min(max(entropy(left.probs) / math.log(left.size), 0.0), 1.0)
-    return divided(left, lowest + (highest - lowest) * share**sampling.dynatemp_exponent)
+    return divide(left, lowest + (highest - lowest) * share**sampling.dynatemp_exponent)
 
 
-def divided(left: Candidates, by: float) -> Candidates:
+def divide(left: Candidates, by: float) -> Candidates:
     if by < MIN_TEMPERATURE:
         return likeliest(left)
     return left._replace(logits=left.logits / by)

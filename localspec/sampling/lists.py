@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from localspec.errors import UsageError
-from localspec.sampling.order import sampler_name, spelled_samplers
+from localspec.sampling.order import sampler_name, split_samplers
 
 if TYPE_CHECKING:
     from localspec.sampling.parameters import Sampling
@@ -44,7 +44,7 @@ class ListParameter:
 
 
 def read_samplers(text: str) -> Texts:
-    names = (sampler_name(name) or name for name in spelled_samplers(text))
+    names = (sampler_name(name) or name for name in split_samplers(text))
     return tuple(dict.fromkeys(names))
 
 

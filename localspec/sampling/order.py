@@ -57,7 +57,7 @@ def sampler_name(text: str) -> str | None:
     return NAMES.get(re.sub("[-_ ]", "", text.lower()))
 
 
-def spelled_samplers(text: str) -> list[str]:
+def split_samplers(text: str) -> list[str]:
     """Read names with semicolons between them, or a letter for each sampler."""
     if ";" in text or "_" in text or text in NAMES.values():
         return [name for name in text.split(";") if name.strip()]

@@ -86,7 +86,7 @@ class Sampling:
     def __post_init__(self) -> None:
         for parameter in PARAMETERS:
             parameter.check(parameter.get(self))
-        for token, value in mapped(self.bias):
+        for token, value in bias_items(self.bias):
             check(f"bias of token {token}", value, -1000, 1000)
         check_texts("samplers", self.samplers)
         check_texts("dry_breakers", self.dry_breakers)
@@ -134,7 +134,7 @@ def check_texts(name: str, texts: object) -> None:
         raise UsageError(f"{name} has a text of {longest:,} characters; it may have {MAX_BREAKER}")
 
 
-def mapped(bias: object) -> Iterable[tuple[object, float]]:
+def bias_items(bias: object) -> Iterable[tuple[object, float]]:
     """Return the items of a bias; refuse one that is no mapping."""
     if not isinstance(bias, Mapping):
         raise UsageError(f"bias is {bias!r}; it must map tokens to numbers")

@@ -26,7 +26,12 @@ from localspec.errors import UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.recommended import ThoughtDefaults, advised, parameters, thought_defaults
+from localspec.models.recommended import (
+    ThoughtDefaults,
+    parameters,
+    recommended_sampling,
+    thought_defaults,
+)
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.phases import TellPhase
@@ -308,7 +313,7 @@ def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) ->
         name=offered,
         load=load,
         vocabulary=partial(trial.vocabulary, files),
-        usual=advised(name, OPENAI_DEFAULTS),
+        usual=recommended_sampling(name, OPENAI_DEFAULTS),
         path=str(path),
         parameters=parameters(name),
         footprint=footprint,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from localspec.media import Medium
-from localspec.prefix_cache.text_form import packed
+from localspec.prefix_cache.text_form import pack
 from localspec.server.downloads import Downloads
 from localspec.server.faults import Fault, refused
 from localspec.server.media_intake import MediaIntake
@@ -180,4 +180,4 @@ def prefix_hash(prompts: Sequence[Prepared]) -> str:
     tokens = prompts[0].tokens[:PREFIX_TOKENS] if prompts else ()
     if len(tokens) < PREFIX_TOKENS:
         return ""
-    return blake2s(packed(tokens_of(tokens), ()), digest_size=8).hexdigest()
+    return blake2s(pack(tokens_of(tokens), ()), digest_size=8).hexdigest()

@@ -16,7 +16,7 @@ from typing import Any
 
 from localspec.errors import BackendError, LocalSpecError
 from localspec.system import folders, kept_json
-from localspec.system.fingerprint import installed
+from localspec.system.fingerprint import installed_versions
 
 MAX_FRAMES = 60  # of a trace, the last ones
 MAX_LINKS = 8  # errors that led to one another
@@ -59,7 +59,7 @@ def last() -> dict[str, Any] | None:
 
 
 def _keep(trace: list[str]) -> None:
-    [version] = installed(["localspec"]) or ["localspec"]
+    [version] = installed_versions(["localspec"]) or ["localspec"]
     record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "version": version, "trace": trace}
     kept_json.keep(place(), record)
 

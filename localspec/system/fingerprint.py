@@ -30,12 +30,12 @@ def fingerprint(models: Iterable[Path], circumstances: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def installed(packages: Iterable[str]) -> list[str]:
+def installed_versions(packages: Iterable[str]) -> list[str]:
     """List the installed ones of these packages, with their versions."""
     return [f"{package} {version(package)}" for package in packages if _has(package)]
 
 
-def changed(before: Iterable[str], now: Iterable[str]) -> str:
+def changed_versions(before: Iterable[str], now: Iterable[str]) -> str:
     """Name the software that has another version now, as "engine 0.4 (was 0.3)"."""
     old = dict(line.rpartition(" ")[::2] for line in before)
     pairs = (line.rpartition(" ")[::2] for line in now)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from localspec.errors import UsageError
-from localspec.templates.capabilities import Takes, identity, thoughtful, typed, without_content
+from localspec.templates.capabilities import Takes, as_parts, identity, thoughtful, without_content
 from localspec.templates.message import Json, Message, text_of
 from localspec.templates.partial_json import read_object
 
@@ -25,15 +25,15 @@ def conversation(messages: Sequence[Message], takes: Takes) -> list[Message]:
     """Return the conversation in forms that a template neither refuses nor drops."""
     adapted: Iterable[Message] = [_put(message, takes) for message in messages]
     if not takes.names:
-        adapted = _named(adapted)
+        adapted = _name_calls(adapted)
     if not takes.systems:
-        adapted = _ruled(adapted, takes)
+        adapted = _place_rules(adapted, takes)
     if not takes.repeats:
-        adapted = _merged(adapted)
+        adapted = _merge_roles(adapted)
     if not takes.parallel:
         adapted = _in_turn(list(adapted), takes)
     adapted = list(adapted) if takes.replies_without_reasoning else thoughtful(list(adapted))
-    return list(adapted) if takes.text else typed(list(adapted))
+    return list(adapted) if takes.text else as_parts(list(adapted))
 
 
 def _put(message: Message, takes: Takes) -> Message:
@@ -49,11 +49,11 @@ def _put(message: Message, takes: Takes) -> Message:
             put["tool_call_id"] = _identity(identity, takes)
     match put.get("tool_calls"):
         case [_, *_] as calls:
-            put["tool_calls"] = [_adapted_call(call, takes) for call in calls]
-            return _calling(_reasoned(put), takes)
+            put["tool_calls"] = [_adapt_call(call, takes) for call in calls]
+            return _calling(_copy_reasoning(put), takes)
         case []:
             del put["tool_calls"]
-    return _reasoned(put if "content" in put else {**put, "content": ""})
+    return _copy_reasoning(put if "content" in put else {**put, "content": ""})
 
 
 def _check(parts: Sequence[Json]) -> None:
@@ -76,7 +76,7 @@ def _calling(message: Message, takes: Takes) -> Message:
     return message
 
 
-def _reasoned(message: Message) -> Message:
+def _copy_reasoning(message: Message) -> Message:
     """Put reasoning under each name that templates have for it."""
     for name in REASONING:
         if name in message:
@@ -85,7 +85,7 @@ def _reasoned(message: Message) -> Message:
     return message
 
 
-def _adapted_call(call: Json, takes: Takes) -> Json:
+def _adapt_call(call: Json, takes: Takes) -> Json:
     if not isinstance(call, Mapping):
         return call
     readable_call = dict(call)
@@ -116,13 +116,13 @@ def _identity(call_id: str, takes: Takes) -> str:
     return hashlib.blake2b(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
-def _named(messages: Iterable[Message]) -> Iterator[Message]:
+def _name_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """Give calls and their results identifiers that contain the names of the calls."""
     new_ids: dict[Json, str] = {}
     for message in messages:
         match message:
             case {"tool_calls": [*calls]}:
-                renamed = [_renamed(call, new_ids) for call in calls]
+                renamed = [_rename_call(call, new_ids) for call in calls]
                 yield {**message, "tool_calls": renamed}
             case {"tool_call_id": str(call_id)} if call_id in new_ids:
                 yield {**message, "tool_call_id": new_ids[call_id]}
@@ -130,7 +130,7 @@ def _named(messages: Iterable[Message]) -> Iterator[Message]:
                 yield message
 
 
-def _renamed(call: Json, new_ids: dict[Json, str]) -> Json:
+def _rename_call(call: Json, new_ids: dict[Json, str]) -> Json:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(name, str):
@@ -140,7 +140,7 @@ def _renamed(call: Json, new_ids: dict[Json, str]) -> Json:
     return {**call, "id": new_id}
 
 
-def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
+def _place_rules(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
     """Join rules at the start in one message; put later ones into the user message after them."""
     held: list[Message] = []
     role, opening = "system" if takes.system else "user", True
@@ -151,16 +151,16 @@ def _ruled(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
             held.append(message)
             continue
         if role == "user" == message.get("role"):
-            message = _joined([*held, message])
+            message = _join([*held, message])
         elif held:
-            yield {**_joined(held), "role": role}
+            yield {**_join(held), "role": role}
         yield message
         held, role, opening = [], "user", False
     if held:
-        yield {**_joined(held), "role": role if takes.alone else "user"}
+        yield {**_join(held), "role": role if takes.alone else "user"}
 
 
-def _merged(messages: Iterable[Message]) -> Iterator[Message]:
+def _merge_roles(messages: Iterable[Message]) -> Iterator[Message]:
     """Join user messages in a row, and replies in a row."""
 
     def kind(numbered: tuple[int, Message]) -> Json:
@@ -169,10 +169,10 @@ def _merged(messages: Iterable[Message]) -> Iterator[Message]:
         return role if role in ("user", "assistant") and "tool_calls" not in message else at
 
     for _, group in groupby(enumerate(messages), kind):
-        yield _joined([message for _, message in group])
+        yield _join([message for _, message in group])
 
 
-def _joined(messages: Sequence[Message]) -> Message:
+def _join(messages: Sequence[Message]) -> Message:
     *_, last = messages
     if len(messages) == 1:
         return last
@@ -187,12 +187,12 @@ def _in_turn(messages: Iterable[Message], takes: Takes) -> Iterator[Message]:
         if message.get("role") == "tool":
             results.append(message)
             continue
-        yield from _paired(calling, results, takes)
+        yield from _pair_results(calling, results, takes)
         calling, results = message, []
-    yield from _paired(calling, results, takes)
+    yield from _pair_results(calling, results, takes)
 
 
-def _paired(message: Message, results: Sequence[Message], takes: Takes) -> Iterator[Message]:
+def _pair_results(message: Message, results: Sequence[Message], takes: Takes) -> Iterator[Message]:
     match message.get("tool_calls"):
         case [_, _, *_] as calls:
             left = _by_call(results)

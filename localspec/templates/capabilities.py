@@ -64,7 +64,7 @@ THOUGHT = "reasoning_content"
 SHORT, SECOND, LONG = "abcdef123", "abcdef456", "call_abcdefghijklmnopqrst"
 
 
-def learned(render: Render, source: str) -> Takes:
+def learn_capabilities(render: Render, source: str) -> Takes:
     """Learn the capabilities of a template; one that renders no question at all gets every one."""
     readers = [_Reader(render, typed, tools) for typed in (False, True) for tools in ((), (TOOL,))]
     for reader in readers:
@@ -97,7 +97,7 @@ def _takes_parts(reader: _Reader, takes: Takes) -> bool:
     middle = _exchange(takes, arguments) if takes.calls else [_user(ASK)]
     talk = [*opening, *middle, _tells(TELL), _user(MORE)]
     text = reader.rendered(talk)
-    return bool(text) and text == reader.rendered(typed(talk))
+    return bool(text) and text == reader.rendered(as_parts(talk))
 
 
 def identity(name: str, number: int) -> str:
@@ -105,12 +105,12 @@ def identity(name: str, number: int) -> str:
     return f"functions.{name}:{number}"
 
 
-def typed(messages: Sequence[Message]) -> list[Message]:
+def as_parts(messages: Sequence[Message]) -> list[Message]:
     """Put every text as a list of one part."""
-    return [_typed(message) for message in messages]
+    return [_as_part(message) for message in messages]
 
 
-def _typed(message: Message) -> Message:
+def _as_part(message: Message) -> Message:
     match message.get("content"):
         case str(text):
             return {**message, "content": [{"type": "text", "text": text}]}
@@ -141,7 +141,7 @@ class _Reader:
 
     def rendered(self, messages: Sequence[Message]) -> str:
         put = thoughtful(messages) if self.thinks else messages
-        return self.render(typed(put) if self.typed else put, self.tools)
+        return self.render(as_parts(put) if self.typed else put, self.tools)
 
 
 def _talking(reader: _Reader, source: str) -> Takes:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from localspec.errors import ModelFileError, UsageError
 from localspec.templates.adapt import conversation
-from localspec.templates.capabilities import Takes, learned
+from localspec.templates.capabilities import Takes, learn_capabilities
 from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.renderer import SHARED, Meter, Renderer
 from localspec.templates.simpler import simpler
@@ -152,4 +152,4 @@ class ChatTemplate:
             reply = self._ask_renderer(messages, tools, {"add_generation_prompt": True})
             return reply.get("text", "")
 
-        return learned(render, self._source)
+        return learn_capabilities(render, self._source)

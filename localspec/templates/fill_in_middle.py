@@ -63,7 +63,7 @@ def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
 
 def infill_tokens(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:
     """Find the tokens for filling in: those that a model file names, or else by their texts."""
-    ids = _named(named) or _by_texts(id_of)
+    ids = _ids_by_name(named) or _by_texts(id_of)
     if ids is None:
         return None
     separator = named.get("separator", _first(id_of, SEPARATORS))
@@ -73,7 +73,7 @@ def infill_tokens(id_of: Callable[[str], int | None], named: Mapping[str, int]) 
     return Infill(*ids, separator, repository, ends)
 
 
-def _named(named: Mapping[str, int]) -> Ids | None:
+def _ids_by_name(named: Mapping[str, int]) -> Ids | None:
     if not named.keys() >= {"prefix", "suffix", "middle"}:
         return None
     return named["prefix"], named["suffix"], named["middle"], False

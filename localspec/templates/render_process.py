@@ -139,14 +139,14 @@ def now(form: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def compiled(source: str) -> jinja2.Template:
+def compile_template(source: str) -> jinja2.Template:
     return environment().from_string(source)
 
 
 def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
     """Return the text or the reason for none; without variables, only compile the template."""
     try:
-        template = compiled(source)
+        template = compile_template(source)
     except Exception as error:  # whatever a stranger's code brings about
         return {"broken": _words(error)}
     if variables is None:

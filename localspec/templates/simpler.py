@@ -8,7 +8,7 @@ from dataclasses import replace
 from localspec.templates.adapt import conversation
 from localspec.templates.capabilities import Takes
 from localspec.templates.message import Message
-from localspec.templates.tools_in_words import spoken
+from localspec.templates.tools_in_words import in_words
 
 ASKED: Message = {"role": "user", "content": ""}
 SAID: Message = {"role": "assistant", "content": ""}
@@ -17,18 +17,18 @@ SAID: Message = {"role": "assistant", "content": ""}
 def simpler(messages: Sequence[Message], takes: Takes) -> Iterator[list[Message]]:
     """Yield the conversation with alternating roles, then with calls and results in words, too."""
     strict = replace(takes, systems=False, repeats=False)
-    for put in (_paired(messages), map(spoken, messages)):
+    for put in (_put_unpaired_in_words(messages), map(in_words, messages)):
         yield conversation(list(_in_turn(conversation(list(put), strict))), strict)
 
 
-def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+def _put_unpaired_in_words(messages: Sequence[Message]) -> Iterator[Message]:
     """Put in words results without a call before them, and calls without a result after them."""
     called = False
     for at, message in enumerate(messages):
         is_result = message.get("role") == "tool"
         follows = messages[at + 1].get("role") if at + 1 < len(messages) else "tool"
         called = called if is_result else bool(message.get("tool_calls")) and follows == "tool"
-        yield message if called else spoken(message)
+        yield message if called else in_words(message)
 
 
 def _in_turn(messages: Iterable[Message]) -> Iterator[Message]:

@@ -21,11 +21,11 @@ def tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:
     functions = [tool.get("function") for tool in tools]
     variables: dict[str, Json] = {"functions": json.dumps(functions, indent=4, ensure_ascii=False)}
     variables["datetime"] = datetime.now().strftime("%Y-%m-%d")
-    variables["tools"] = [rewrite_objects(_described(tool), _in_full) for tool in tools]
+    variables["tools"] = [rewrite_objects(_describe(tool), _in_full) for tool in tools]
     return variables
 
 
-def _described(tool: Tool) -> Json:
+def _describe(tool: Tool) -> Json:
     """Return a tool whose function has a description and parameters, empty ones if need be."""
     match tool.get("function"):
         case dict() as function:
@@ -35,12 +35,11 @@ def _described(tool: Tool) -> Json:
 
 def simple_tool_variables(tools: Sequence[Tool]) -> dict[str, Json]:
     """Give the same, with types of values that all templates know: one or several, never null."""
-    return tool_variables(
-        [{name: rewrite_objects(part, _typed) for name, part in tool.items()} for tool in tools]
-    )
+    simple = [{k: rewrite_objects(part, _simplify_types) for k, part in t.items()} for t in tools]
+    return tool_variables(simple)
 
 
-def _typed(schema: dict[str, Json]) -> Json:
+def _simplify_types(schema: dict[str, Json]) -> Json:
     match schema.get("type"):
         case [*kinds]:
             types = [kind for kind in kinds if kind != "null"] or ["string"]

@@ -15,19 +15,19 @@ CALL = (
 )
 
 
-def instructed(
+def add_instructions(
     messages: Sequence[Message], tools: Sequence[Tool], takes: Takes
 ) -> tuple[list[Message], Sequence[Tool]]:
     """Return the conversation with tools in words if needed, and the tools left to the template."""
     shown = takes.calls and (takes.calls_without_tools or bool(tools))
-    shown_messages = list(messages) if shown else [spoken(message) for message in messages]
+    shown_messages = list(messages) if shown else [in_words(message) for message in messages]
     if not tools or takes.tools:
         return shown_messages, tools
     lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
     return [{"role": "system", "content": "\n".join([OFFER, *lines, CALL])}, *shown_messages], ()
 
 
-def spoken(message: Message) -> Message:
+def in_words(message: Message) -> Message:
     """Put a call or its result in words."""
     calls = message.get("tool_calls")
     if message.get("role") == "tool":

@@ -32,7 +32,7 @@ class Vocabulary:
         return cls(tokens, numbers)
 
 
-def counted(folder: Path, size: int) -> NDArray[np.int64]:
+def likeliest_tokens(folder: Path, size: int) -> NDArray[np.int64]:
     """Choose the tokens that a target is likeliest to write."""
     counts = np.zeros(size)
     for path in shards(folder):

@@ -98,7 +98,7 @@ class Network:
         return self.linear(self.norm(states, "output_norm"), "output")
 
 
-def rotated(x: Tensor, positions: Tensor) -> Tensor:
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
     """Rotate [texts, heads, rows, width] by the positions of the rows, [texts, rows]."""
     half = x.shape[-1] // 2
     speeds = ROPE_BASE ** (-torch.arange(half, device=x.device) / half)
@@ -122,7 +122,7 @@ class Chains:
         encoded = network.encoded(texts.states[:, :-1])
         places = torch.arange(encoded.shape[1], device=encoded.device)
         joined = network.side_by_side(texts.embedded[:, 1:], encoded)
-        self._keys = rotated(network.heads(joined, "blk.0.attn_k"), places[None])
+        self._keys = rotate(network.heads(joined, "blk.0.attn_k"), places[None])
         self._values = network.heads(joined, "blk.0.attn_v")
         self._hidden = places > begins[..., None]  # [texts, drafts, entries]
         self._states = rows_of(encoded, begins)
@@ -138,9 +138,9 @@ class Chains:
         read = self.judges.clamp(max=texts.embedded.shape[1] - 1)
         joined = network.side_by_side(rows_of(texts.embedded, read), self._states)
         places = self.begins + self.depth
-        queries = rotated(network.heads(joined, "blk.0.attn_q"), places)
+        queries = rotate(network.heads(joined, "blk.0.attn_q"), places)
         if self.depth:
-            keys = rotated(network.heads(joined, "blk.0.attn_k"), places)
+            keys = rotate(network.heads(joined, "blk.0.attn_k"), places)
             self._own.append((keys, network.heads(joined, "blk.0.attn_v")))
         self._states = network.finished(self._attended(queries), self._states)
         self.depth += 1

@@ -20,7 +20,7 @@ from localspec.models import trial
 from localspec.models.locate import ModelFiles
 from localspec.system.free_memory import memory
 from localspec.trained_head import HeadShape
-from localspec.training.batches import Reader, Vocabulary, counted
+from localspec.training.batches import Reader, Vocabulary, likeliest_tokens
 from localspec.training.export import measured_costs, trained_head
 from localspec.training.head import Network, Texts, shape_of
 from localspec.training.losses import acceptance, loss
@@ -70,7 +70,7 @@ class Training:
         device = best_device()
         state = State.load(folder, device)
         size = self._footprint.vocabulary
-        drafted = state.vocabulary if state else counted(folder, size)
+        drafted = state.vocabulary if state else likeliest_tokens(folder, size)
         self._reader = Reader(folder, Vocabulary.numbered(drafted, size), device)
         self.state = state or self._begun(drafted, device)
         self._costs: Costs | None = None

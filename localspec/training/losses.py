@@ -64,15 +64,15 @@ def loss(network: Network, texts: Texts, random: torch.Generator) -> Tensor:
     total, count = torch.zeros((), device=texts.lengths.device), 1.0
     for step in range(STEPS):
         judged = judge(chains, texts)
-        total = total + (weighed(judged) * judged.valid).sum()
+        total = total + (weigh(judged) * judged.valid).sum()
         if not step:
             count = max(float(judged.valid.sum()), 1.0)
         if step + 1 < STEPS:
-            chains.keep(reached(judged, random))
+            chains.keep(draw_continued(judged, random))
     return total / count
 
 
-def weighed(judged: Judged) -> Tensor:
+def weigh(judged: Judged) -> Tensor:
     """Blend cross entropy with the chance to be rejected, which counts the more it has fallen.
 
     Cross entropy teaches faster at first; a small network lowers it at the cost of acceptance.
@@ -82,7 +82,7 @@ def weighed(judged: Judged) -> Tensor:
     return share * judged.crossed + (1 - share) * (1 - judged.accepted)
 
 
-def reached(judged: Judged, random: torch.Generator) -> Tensor:
+def draw_continued(judged: Judged, random: torch.Generator) -> Tensor:
     """Draw the drafts that go on, by their chances to be accepted: as many in each text."""
     chances = judged.accepted.detach().clamp(min=LEAST_REACHED) * judged.valid
     share = float(chances.sum() / judged.valid.sum().clamp(min=1))

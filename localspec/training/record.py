@@ -121,7 +121,7 @@ def record(
                     yield tokens
             finally:  # a reading that is ended keeps what it has
                 if read:
-                    rows = shard(group[: len(read)], concatenated(read))
+                    rows = shard(group[: len(read)], concatenate(read))
                     rows.save(folder / f"shard-{len(shards(folder)):05}.npz")
 
 
@@ -147,10 +147,10 @@ def read_text(target: ObservedModel, tokens: Tokens) -> Rows:
         Rows(np.clip(states, -LARGEST, LARGEST).astype(np.float16), *candidates(logits))
         for states, logits in target.read(tokens)
     ]
-    return concatenated(rows)
+    return concatenate(rows)
 
 
-def concatenated(rows: Sequence[Rows]) -> Rows:
+def concatenate(rows: Sequence[Rows]) -> Rows:
     return Rows(
         np.concatenate([piece.states for piece in rows]),
         np.concatenate([piece.likeliest for piece in rows]),

@@ -78,7 +78,7 @@ def trained_topics() -> tuple[str, ...]:
     return tuple(topic for topic in topics() if topic not in held_out_topics())
 
 
-def written(runtime: Runtime, assignment: Assignment) -> Text:
+def write_text(runtime: Runtime, assignment: Assignment) -> Text:
     """Have the model ask about a topic, and answer that."""
     if runtime.tokenizer.chat_template:
         request = [{"role": "user", "content": assignment.form.format(assignment.topic)}]
@@ -101,7 +101,7 @@ def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generato
     threads = ThreadPoolExecutor(runtime.slots)
 
     def submit() -> Future[Text]:
-        return threads.submit(written, runtime, Assignment.numbered(next(numbers)))
+        return threads.submit(write_text, runtime, Assignment.numbered(next(numbers)))
 
     pending = deque(submit() for _ in range(2 * runtime.slots))
     try:

@@ -12,7 +12,7 @@ MAX_NORM = 64  # of which powers stay within numbers of 64 bits
 INT16 = 32_760  # the largest number, where the largest of each vector is scaled to it
 
 
-def normalised(vectors: Vectors, norm: int = EUCLIDEAN) -> Vectors:
+def normalise(vectors: Vectors, norm: int = EUCLIDEAN) -> Vectors:
     """Scale each vector to length one by a norm; one without length stays as it is."""
     if norm == AS_THEY_ARE:
         return vectors
@@ -24,7 +24,7 @@ def normalised(vectors: Vectors, norm: int = EUCLIDEAN) -> Vectors:
     return (values / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
 
 
-def shortened(vectors: Vectors, dimensions: int | None) -> Vectors:
+def shorten(vectors: Vectors, dimensions: int | None) -> Vectors:
     """Keep the first numbers of each vector."""
     most = vectors.shape[1]
     if dimensions is None:

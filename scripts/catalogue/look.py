@@ -17,7 +17,7 @@ from localspec.models.engines import backend
 from localspec.models.sources import LocalFiles, Package
 from localspec.pulling import hub
 from localspec.pulling.listing import Listing, Remote
-from localspec.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outlined
+from localspec.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outline_files
 from localspec.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
@@ -79,7 +79,7 @@ class Looks:
         later = most if engine == "mlx" else min(most, MAX_LATER_HEADER)
         heads = [self._head(part.listing, part.files[0], most)]
         heads += [self._head(part.listing, file, later) for file in part.files[1:]]
-        with outlined(part.files, heads) as folder:
+        with outline_files(part.files, heads) as folder:
             yield folder
 
     def _head(self, listing: Listing, file: Remote, most: int) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from localspec.backend import Options
 from localspec.errors import ModelFileError
-from localspec.vectors.rows import normalised, scores
+from localspec.vectors.rows import normalise, scores
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
 from localspec_llamacpp.bindings.weights import HOST, ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
@@ -53,8 +53,8 @@ def loaded(path, **options):
 def test_vectors_are_those_of_the_arithmetic_several_at_once(bert, pooling):
     model, arithmetic = loaded(bert[pooling]), tiny_bert.Arithmetic(bert[pooling])
     tokens = [model.text(text) for text in TEXTS]
-    rows = normalised(model.read(tokens))
-    expected = normalised(np.array([arithmetic.pooled(text, pooling) for text in tokens]))
+    rows = normalise(model.read(tokens))
+    expected = normalise(np.array([arithmetic.pooled(text, pooling) for text in tokens]))
     model.close()
     assert rows.shape == (len(TEXTS), tiny_bert.WIDTH)
     assert np.abs(rows - expected).max() < CLOSE
@@ -86,9 +86,9 @@ def test_a_text_longer_than_a_batch_is_read_alone(bert):
     model, arithmetic = loaded(bert["mean"]), tiny_bert.Arithmetic(bert["mean"])
     text = model.text("sea code " * 250)
     assert len(text) == 502
-    rows = normalised(model.read([text]))
+    rows = normalise(model.read([text]))
     model.close()
-    expected = normalised(np.array([arithmetic.pooled(text, "mean")]))
+    expected = normalise(np.array([arithmetic.pooled(text, "mean")]))
     assert np.abs(rows - expected).max() < CLOSE
 
 
@@ -138,7 +138,7 @@ def test_a_causal_text_is_read_in_pieces_as_it_would_be_whole(causal, pooling):
     whole.close()
     weights.close()
     assert rows.shape == (4, 2 if pooling == "rank" else WIDTH)
-    assert np.abs(normalised(rows) - normalised(expected)).max() < 1e-4
+    assert np.abs(normalise(rows) - normalise(expected)).max() < 1e-4
 
 
 def test_a_reranker_may_want_its_own_words_around_a_pair(causal, tmp_path):

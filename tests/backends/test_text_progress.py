@@ -9,7 +9,7 @@ import pytest
 from localspec.backend import MAX_HEAD_LAG, Roll, Row
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.sampler import Sampler
-from localspec.text_progress import HeadProgress, TextProgress, completed
+from localspec.text_progress import HeadProgress, TextProgress, drafts_of
 from localspec.tokens import tokens_of
 
 ORDERS = [(0, 1), (1, 1), (0, 0), (1, 0)]  # shift and lag of an entry
@@ -235,7 +235,7 @@ def test_only_texts_that_are_followed_are_drafted_for():
     rolls = [Roll(Row(slot, tokens_of([7])), 9, sampler, 5) for slot in range(3)]
     [able] = progress.able(rolls, limit=6)
     assert (able.row.slot, able.depth) == (0, 6)
-    drafts = completed(rolls, {}, "mtp")
+    drafts = drafts_of(rolls, {}, "mtp")
     assert [len(draft.tokens) for draft in drafts] == [0, 0, 0]
     assert {draft.by for draft in drafts} == {"mtp"}
 

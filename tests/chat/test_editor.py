@@ -23,7 +23,7 @@ from localspec.chat.terminal.editor import (
     Typing,
     history,
     is_open,
-    unquoted,
+    unquote,
 )
 from localspec.chat.terminal.folds import MAX_CHARACTERS, MAX_LINES, Folds
 
@@ -42,7 +42,7 @@ from localspec.chat.terminal.folds import MAX_CHARACTERS, MAX_LINES, Folds
 )
 def test_three_quotes_begin_a_message_that_three_quotes_end(text, open_, message):
     assert is_open(text) == open_
-    assert unquoted(text) == message
+    assert unquote(text) == message
 
 
 def test_a_plain_terminal_takes_lines_and_quotes(monkeypatch):

@@ -29,7 +29,7 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_a_question_names_files_that_are_there(here, question, paths):
-    assert files.mentioned(question) == paths
+    assert files.mentioned_files(question) == paths
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_what_cannot_be_read_is_said_why(here, path, why):
 
 
 def test_a_file_cannot_end_its_own_fence():
-    quoted = files.quoted("a.md", "````\ncode\n````")
+    quoted = files.quote("a.md", "````\ncode\n````")
     assert quoted == "a.md:\n`````\n````\ncode\n````\n`````"
-    assert files.quoted("b", "x\n") == "b:\n```\nx\n```"
+    assert files.quote("b", "x\n") == "b:\n```\nx\n```"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from localspec.chat.speakers.speaker import AnswerFigures, AnswerRound, Piece
-from localspec.chat.speakers.stream import StreamTally, error_message, named, spans
+from localspec.chat.speakers.stream import StreamTally, error_message, printable_name, spans
 from localspec.chat.status import explain, sparkline, status
 from localspec.engine.figures import PositionCounts
 from localspec.errors import BackendError
@@ -112,7 +112,7 @@ def test_who_said_what_is_told_of_all_characters_or_of_none():
     assert spans([[2, "ngram"], [1, "target"]], 3) == [(2, "ngram"), (1, "target")]
     for told in ([[2, "ngram"]], [[4, "ngram"]], [[-1, "a"], [4, "b"]], [["3", "a"]], "abc", None):
         assert spans(told, 3) == []
-    assert named("\x1b[31m" + "x" * 1000) == "[31m" + "x" * 35
+    assert printable_name("\x1b[31m" + "x" * 1000) == "[31m" + "x" * 35
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from localspec.adapter import Adapter
 from localspec.backend import Options
 from localspec.cli import run
-from localspec.commands.options.kinds import ADAPTER, parsed
+from localspec.commands.options.kinds import ADAPTER, parse_adapter
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.server.command import for_other_models
 from tests import engines
@@ -36,16 +36,16 @@ WORDS = "the code is the code, and the return is"
     ],
 )
 def test_a_number_behind_the_last_colon_is_a_scale(text, path, scale):
-    adapter = parsed(text)
+    adapter = parse_adapter(text)
     assert adapter == Adapter(Path(path), scale)
-    assert parsed(str(adapter)) == adapter
+    assert parse_adapter(str(adapter)) == adapter
 
 
 def test_a_file_whose_name_ends_like_a_scale_is_found(tmp_path):
     path = tmp_path / "poet:2"
     path.write_bytes(b"")
-    assert parsed(str(path)) == Adapter(path)
-    assert parsed(f"{path}:0.5") == Adapter(path, 0.5)
+    assert parse_adapter(str(path)) == Adapter(path)
+    assert parse_adapter(f"{path}:0.5") == Adapter(path, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from localspec.cli import commands, run
-from localspec.cli.manual import escaped
+from localspec.cli.manual import escape
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def test_the_manual_has_every_command_with_its_options(page):
     assert {"NAME", "SYNOPSIS"} < sections.keys()
     for name, command in commands.commands.items():
         if name != "join-group":  # which `launch-group` runs
-            section = sections[escaped(name.upper())]
+            section = sections[escape(name.upper())]
             context = click.Context(command, info_name=name)
             for parameter in command.get_params(context):
                 if record := parameter.get_help_record(context):
-                    assert escaped(record[0]) in section, name
+                    assert escape(record[0]) in section, name
 
 
 def test_every_line_of_the_manual_is_a_request_that_man_knows_or_text(page):
@@ -60,4 +60,4 @@ def test_groff_lays_the_manual_out_without_a_warning(page):
     ],
 )
 def test_text_is_no_request(text, line):
-    assert escaped(text) == line
+    assert escape(text) == line

@@ -167,7 +167,7 @@ def test_a_full_disk_is_logged_once_and_changes_nothing_else(root, monkeypatch, 
 def test_an_index_leaves_some_of_the_disk_free(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     keys = [(str(tmp_path / "a.txt"), len(TEXT), 1)]
-    made = segment_files.updated(tmp_path / "index", {}, keys, lambda _: NONE, 1 << 60)
+    made = segment_files.update(tmp_path / "index", {}, keys, lambda _: NONE, 1 << 60)
     with pytest.raises(LocalSpecError, match="make room, or name fewer files"):
         list(made)
     assert not list((tmp_path / "index").iterdir())

@@ -85,7 +85,7 @@ def test_a_repository_cannot_have_git_run_a_program(tmp_path):
     (tmp_path / "program").chmod(0o755)
     git(tmp_path, "init")
     git(tmp_path, "config", "core.fsmonitor", "./program")
-    assert repository.ignored(str(tmp_path)) == set()
+    assert repository.ignored_paths(str(tmp_path)) == set()
     assert not (tmp_path / "ran").exists()
 
 
@@ -93,10 +93,10 @@ def test_a_repository_that_has_git_wait_for_ever_is_given_up(tmp_path):
     written(tmp_path, "a.py")
     git(tmp_path, "init")
     os.mkfifo(tmp_path / ".gitignore")
-    assert repository.ignored(str(tmp_path), seconds=0.2) is None
+    assert repository.ignored_paths(str(tmp_path), seconds=0.2) is None
     patience = Patience(over=True)
     with patience.lent(), pytest.raises(Interrupted):
-        repository.ignored(str(tmp_path))
+        repository.ignored_paths(str(tmp_path))
 
 
 def test_of_too_many_files_not_all_are_looked_at(tmp_path):

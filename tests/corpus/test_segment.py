@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localspec.corpus.match import longest_match
-from localspec.corpus.segment import GRAM, MAX_MATCH, Segment, opened, packed, write
+from localspec.corpus.segment import GRAM, MAX_MATCH, Segment, open_segment, pack, write
 from localspec.tokens import tokens_of
 
 texts = st.lists(st.lists(st.integers(0, 2), max_size=60), min_size=1, max_size=4)
 
 
 def segment(*texts):
-    return Segment(packed([((str(at), 1, 1), tokens_of(t)) for at, t in enumerate(texts)]))
+    return Segment(pack([((str(at), 1, 1), tokens_of(t)) for at, t in enumerate(texts)]))
 
 
 def searched(texts, newest):
@@ -69,10 +69,10 @@ def test_no_draft_goes_beyond_a_text_or_the_vocabulary():
 
 
 def test_a_file_is_what_was_written(tmp_path):
-    array = packed([(("é\udcff", 3, 2), tokens_of(range(40))), (("b", 1, 1), tokens_of([]))])
+    array = pack([(("é\udcff", 3, 2), tokens_of(range(40))), (("b", 1, 1), tokens_of([]))])
     write(tmp_path / "one.npy", array)
     assert (tmp_path / "one.npy").stat().st_mode & 0o77 == 0
-    part = opened(tmp_path / "one.npy")
+    part = open_segment(tmp_path / "one.npy")
     assert [(key, tokens.tolist()) for key, tokens in part.texts()] == [
         (("é\udcff", 3, 2), list(range(40))),
         (("b", 1, 1), []),
@@ -82,23 +82,23 @@ def test_a_file_is_what_was_written(tmp_path):
 
 @pytest.mark.parametrize("cut", [0, 1, 60, 200, -4])
 def test_a_file_that_is_cut_short_is_none(tmp_path, cut):
-    write(tmp_path / "one.npy", packed([(("a", 1, 1), tokens_of(range(40)))]))
+    write(tmp_path / "one.npy", pack([(("a", 1, 1), tokens_of(range(40)))]))
     data = (tmp_path / "one.npy").read_bytes()
     (tmp_path / "one.npy").write_bytes(data[:cut])
-    assert opened(tmp_path / "one.npy") is None
-    assert opened(tmp_path / "two.npy") is None
+    assert open_segment(tmp_path / "one.npy") is None
+    assert open_segment(tmp_path / "two.npy") is None
 
 
 def test_whatever_a_file_says_a_draft_is_of_tokens(tmp_path):
     """Also one whose numbers were changed, which fits its header or is not taken."""
-    whole = packed([(("a", 1, 1), tokens_of(list(range(20)) * 4))])
+    whole = pack([(("a", 1, 1), tokens_of(list(range(20)) * 4))])
     random, drafts, texts = np.random.default_rng(1), 0, 0
     for _ in range(150):
         array = whole.copy()
         for at in random.integers(0, len(array), 4):
             array[at] = random.choice([-(2**31), -9, -1, 0, 7, 40, 2**31 - 1, array[at]])
         write(tmp_path / "one.npy", array)
-        part = opened(tmp_path / "one.npy")
+        part = open_segment(tmp_path / "one.npy")
         for size in range(GRAM, 40) if part else ():
             match = longest_match([part], tokens_of((list(range(20)) * 3)[:size]))
             if match:

@@ -10,7 +10,7 @@ from localspec.engine.engine import Engine, EngineParts
 from localspec.media import Medium, Numbers, RunName, names_in
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.slot_files import SlotFiles
-from localspec.prefix_cache.text_form import packed, unpacked
+from localspec.prefix_cache.text_form import pack, unpack
 from localspec.prefix_cache.tiers import CacheTiers
 from localspec.proposers.silent import Silent
 from localspec.tokens import tokens_of
@@ -42,9 +42,9 @@ def numbers(*seen):
 @pytest.mark.parametrize("end", [None, 4, 9, 13, 2])
 def test_a_text_is_the_same_in_a_process_that_numbers_pictures_otherwise(adapters, end):
     here, there = numbers(), numbers(9, 70)
-    data = packed(text(here, end), adapters, here)
-    assert data == packed(text(there, end), adapters, there)
-    tokens, scales = unpacked(data, len(text(here, end)), there)
+    data = pack(text(here, end), adapters, here)
+    assert data == pack(text(there, end), adapters, there)
+    tokens, scales = unpack(data, len(text(here, end)), there)
     assert tokens.tolist() == text(there, end).tolist()
     assert scales == adapters
     assert [name for _, name in names_in(tokens, there)] == [
@@ -53,8 +53,8 @@ def test_a_text_is_the_same_in_a_process_that_numbers_pictures_otherwise(adapter
 
 
 def test_a_text_without_pictures_has_nothing_behind_its_tokens():
-    assert packed(tokens_of([1, 2, 3]), ()) == tokens_of([1, 2, 3]).tobytes()
-    assert packed(tokens_of([1]), SCALES) == tokens_of([1]).tobytes() + b"[[0, 0.5], [2, 1.0]]"
+    assert pack(tokens_of([1, 2, 3]), ()) == tokens_of([1, 2, 3]).tobytes()
+    assert pack(tokens_of([1]), SCALES) == tokens_of([1]).tobytes() + b"[[0, 0.5], [2, 1.0]]"
 
 
 def test_a_saved_slot_keeps_its_pictures(tmp_path):

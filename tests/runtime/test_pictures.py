@@ -12,7 +12,7 @@ from localspec.errors import UsageError
 from localspec.media import NUMBERS, names_in
 from localspec.proposers.silent import Silent
 from localspec.runtime import message_media
-from localspec.runtime.media_text import MARK, MediaText, marked, parted
+from localspec.runtime.media_text import MARK, MediaText, mark_media, split_at_marks
 from localspec.runtime.runtime import Runtime
 from localspec.testing import ScriptedModel, ScriptedSight
 from localspec.tokens import tokens_of
@@ -179,8 +179,8 @@ def test_texts_around_pictures_are_tokenised_each_by_itself(model):
 
 
 def test_marks_are_told_from_texts_that_look_like_them():
-    [message] = marked([{"role": "user", "content": [{"type": "image"}]}], [CAT])
+    [message] = mark_media([{"role": "user", "content": [{"type": "image"}]}], [CAT])
     [part] = message["content"]
     assert MARK.fullmatch(part["text"])
-    text = parted(f"medium0n0e{part['text']}medium", [CAT])
+    text = split_at_marks(f"medium0n0e{part['text']}medium", [CAT])
     assert list(text.texts) == ["medium0n0e", "medium"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from localspec.errors import UsageError
 from localspec.sampling.dry import repeats
-from localspec.sampling.order import LETTERS, ORDER, sampler_name, spelled_samplers
+from localspec.sampling.order import LETTERS, ORDER, sampler_name, split_samplers
 from localspec.sampling.parameters import MAX_BREAKERS, Sampling
 from localspec.sampling.sampler import Dice, Sampler, SamplerParts
 from localspec.testing import hashed_logits
@@ -275,11 +275,11 @@ def test_parameters_of_samplers_that_are_not_listed_are_off():
 
 
 def test_samplers_go_by_the_names_of_llama_cpp():
-    assert spelled_samplers("edkypmxt") == [
+    assert split_samplers("edkypmxt") == [
         *("penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
     ]
-    assert spelled_samplers("penalties; top-k ;temp") == ["penalties", " top-k ", "temp"]
-    assert spelled_samplers("temperature") == ["temperature"]
+    assert split_samplers("penalties; top-k ;temp") == ["penalties", " top-k ", "temp"]
+    assert split_samplers("temperature") == ["temperature"]
     for text in ("top-k", "TOP_K", "topk", " top_k"):
         assert sampler_name(text) == "top_k"
     assert sampler_name("nucleus") == "top_p"

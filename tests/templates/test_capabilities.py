@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localspec.dialects.probe import Untokenized
 from localspec.templates.chat_template import ChatTemplate
-from localspec.templates.tools_in_words import instructed
+from localspec.templates.tools_in_words import add_instructions
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
 CALL = {"id": "call00000", "type": "function", "function": {"name": "find", "arguments": {"k": 1}}}
@@ -30,7 +30,7 @@ THINKING = (
 
 def written(source, messages, tools):
     subject = ChatTemplate(Untokenized(source))
-    put, told = instructed(messages, tools, subject.takes)
+    put, told = add_instructions(messages, tools, subject.takes)
     return subject.render(put, told)
 
 

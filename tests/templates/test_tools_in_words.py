@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from localspec.templates.capabilities import Takes
-from localspec.templates.tools_in_words import instructed
+from localspec.templates.tools_in_words import add_instructions
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
@@ -17,20 +17,20 @@ TALK = [
 
 
 def test_a_template_that_knows_tools_is_left_alone():
-    assert instructed(TALK, [TOOL], Takes()) == (TALK, [TOOL])
+    assert add_instructions(TALK, [TOOL], Takes()) == (TALK, [TOOL])
 
 
 def test_a_template_without_tools_is_told_of_them_first():
-    told, rest = instructed(TALK, [TOOL], replace(Takes(), tools=False))
+    told, rest = add_instructions(TALK, [TOOL], replace(Takes(), tools=False))
     assert rest == ()
     assert told[0]["role"] == "system"
     assert '{"name": "add", "parameters": {"type": "object"}}' in told[0]["content"]
     assert told[1:] == TALK
-    assert instructed(TALK, [], replace(Takes(), tools=False)) == (TALK, [])
+    assert add_instructions(TALK, [], replace(Takes(), tools=False)) == (TALK, [])
 
 
 def test_calls_and_results_become_words_where_there_is_no_form_for_them():
-    told, _ = instructed(TALK, [TOOL], replace(Takes(), calls=False))
+    told, _ = add_instructions(TALK, [TOOL], replace(Takes(), calls=False))
     assert told[1:] == [
         {"role": "assistant", "content": 'Let me see.\n{"name": "add", "arguments": {"a": 1}}'},
         {"role": "user", "content": "The function returned: 2"},

@@ -15,7 +15,7 @@ from localspec.models.trial import examine
 from localspec.models.trial_child import Trial
 from localspec.runtime.vector_loading import vector_options
 from localspec.runtime.vector_runtime import VectorRuntime
-from localspec.vectors.rows import normalised, scores
+from localspec.vectors.rows import normalise, scores
 from tests import engines, tiny_bert
 from tests.backends.gguf_copies import copied
 from tests.vectors.counting import Counting
@@ -38,7 +38,7 @@ def counting():
 def test_vectors_have_length_one(counting):
     vectors = counting.embed(["abc", [97, 98]])
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
-    assert np.allclose(vectors[0], normalised(np.array([[3, 97, 0, 0]], np.float32))[0])
+    assert np.allclose(vectors[0], normalise(np.array([[3, 97, 0, 0]], np.float32))[0])
 
 
 def test_a_query_has_what_goes_before_it(counting):
@@ -97,10 +97,10 @@ def test_a_logit_becomes_a_score_from_0_to_1():
 
 def test_norms_are_those_of_llama_cpps_server():
     vectors = np.array([[3.0, -4.0], [0.0, 0.0]], np.float32)
-    assert normalised(vectors).tolist() == [[pytest.approx(0.6), pytest.approx(-0.8)], [0, 0]]
-    assert normalised(vectors, -1).tolist() == vectors.tolist()
-    assert normalised(vectors, 0)[0].tolist() == [24570, -32760]
-    assert normalised(vectors, 1)[0].tolist() == [pytest.approx(3 / 7), pytest.approx(-4 / 7)]
+    assert normalise(vectors).tolist() == [[pytest.approx(0.6), pytest.approx(-0.8)], [0, 0]]
+    assert normalise(vectors, -1).tolist() == vectors.tolist()
+    assert normalise(vectors, 0)[0].tolist() == [24570, -32760]
+    assert normalise(vectors, 1)[0].tolist() == [pytest.approx(3 / 7), pytest.approx(-4 / 7)]
 
 
 def test_a_file_is_loaded_by_its_path(bert):

@@ -16,7 +16,7 @@ import mlx.core as mx
 from localspec.backend import Options, Roll, Row
 from localspec.draft import Draft
 from localspec.roll import RolledRow, roll_by_forward
-from localspec.text_progress import HeadProgress, completed
+from localspec.text_progress import HeadProgress, drafts_of
 from localspec.tokens import Logits
 from localspec_mlx.chain import LOOK, chained, extend, follow
 from localspec_mlx.devices import tidy
@@ -189,7 +189,7 @@ class MlxHead:
             for slot in self._own:  # it read what may never be said, by states of its own
                 self.slots.truncate(slot, self._texts[slot].read)
             self._own.clear()
-        return completed(rolls, dict(zip(slots, drafts, strict=False)), self.proposer)
+        return drafts_of(rolls, dict(zip(slots, drafts, strict=False)), self.proposer)
 
     def _drafts(self, rolls: Sequence[Roll]) -> list[Draft]:
         share = self._batch // len(rolls) - 1

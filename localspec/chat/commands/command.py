@@ -30,7 +30,7 @@ class Command:
     values: Callable[[Talk], Sequence[str]] | None = nothing  # that can follow; None: a path
 
 
-def switched(text: str, before: bool) -> bool:
+def read_switch(text: str, before: bool) -> bool:
     """Read `on` or `off`; nothing turns it round."""
     if text not in ("", ON, OFF):
         raise UsageError(f"it is {ON} or {OFF}, not {text!r}")

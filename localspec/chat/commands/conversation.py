@@ -11,7 +11,7 @@ from localspec.chat import conversations, files, named_settings, session
 from localspec.chat.commands.command import OFF, add, columns
 from localspec.chat.conversations import KeptConversation
 from localspec.chat.session import ChatMessage, Session
-from localspec.chat.status import counted
+from localspec.chat.status import quantity
 from localspec.chat.talk import Talk
 from localspec.chat.terminal import clipboard
 from localspec.chat.terminal.folds import MAX_LINES
@@ -77,7 +77,7 @@ def listing() -> Table:
 
 def add_row(rows: Table, talk: Talk, at: int, conversation: KeptConversation) -> None:
     mark = "*" if conversation.place.stem == talk.session.name else ""
-    count = counted(len(conversation.session.said), "message")
+    count = quantity(len(conversation.session.said), "message")
     add(rows, f"{mark}{at}", conversation.when, count, conversation.title)
 
 
@@ -141,7 +141,7 @@ def load(talk: Talk, path: str) -> None:
 def recall(talk: Talk, other: str) -> None:
     """Show the end of a loaded conversation, and check its model and settings."""
     messages = talk.session.said
-    talk.screen.faint(f"{counted(len(messages), 'message')}{', the last:' if messages else ''}")
+    talk.screen.faint(f"{quantity(len(messages), 'message')}{', the last:' if messages else ''}")
     for message in messages[-2:]:
         if message.role == "user":
             talk.screen.say(f"> {beginning(message.content)}", "bold")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from localspec.chat.commands.command import add, columns, switched
+from localspec.chat.commands.command import add, columns, read_switch
 from localspec.chat.session import ChatMessage
-from localspec.chat.status import counted, explain, statistics
+from localspec.chat.status import explain, quantity, statistics
 from localspec.chat.talk import Talk
 from localspec.errors import UsageError
 
@@ -59,13 +59,13 @@ def contents(talk: Talk) -> Iterator[tuple[str, int, str]]:
         sent = len(session.said) - session.forgotten
         left_out = f", without the oldest {session.forgotten:,}" if session.forgotten else ""
         yield "system prompt", with_system - empty_question, "tokens"
-        yield "conversation", whole - with_system, f"in {counted(sent, 'message')}{left_out}"
+        yield "conversation", whole - with_system, f"in {quantity(sent, 'message')}{left_out}"
         yield "next question", empty_question, "at least: the marks around it"
     yield "room left", max(speaker.context - whole, 0), f"of {speaker.context:,} tokens"
 
 
 def lens(talk: Talk, text: str) -> None:
-    talk.lens = switched(text, talk.lens)
+    talk.lens = read_switch(text, talk.lens)
     if talk.lens and not talk.screen.colours:
         talk.screen.notice("this terminal has no colours to show it in")
     else:

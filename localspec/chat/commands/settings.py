@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from localspec.chat import files, named_settings
-from localspec.chat.commands.command import OFF, ON, add, columns, switched
+from localspec.chat.commands.command import OFF, ON, add, columns, read_switch
 from localspec.chat.talk import Talk
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
@@ -72,7 +72,7 @@ def show(talk: Talk) -> None:
 
 
 def plain(talk: Talk, text: str) -> None:
-    talk.plain = switched(text, talk.plain)
+    talk.plain = read_switch(text, talk.plain)
     nothing = talk.settings.depth == 0  # which may have been set otherwise too
     talk.screen.faint("nothing is drafted" if nothing else "tokens are drafted where it pays")
 
@@ -83,7 +83,7 @@ def think(talk: Talk, text: str) -> None:
     if text == named_settings.AUTO:
         talk.think, state = None, "thinks before it answers as its makers meant it to"
     else:
-        think = int(text) > 0 if is_budget else switched(text, talk.think is not False)
+        think = int(text) > 0 if is_budget else read_switch(text, talk.think is not False)
         if talk.speaker.thinks is False:
             raise UsageError(f"{talk.speaker.name} knows no thinking before an answer")
         talk.think, state = think, "thinks" if think else "does not think"

@@ -80,7 +80,7 @@ class LocalAnswer:
                 yield from map(self._piece, self._reader.read(event.text))
             case Result():
                 yield from map(self._piece, self._reader.close())
-                yield ended(event)
+                yield end_of(event)
             case _:
                 raise event
 
@@ -94,7 +94,7 @@ class LocalAnswer:
                 return Piece(f"{name} ", "answer", self._trail.attribute(name))
 
 
-def ended(result: Result) -> Ended:
+def end_of(result: Result) -> Ended:
     used, took, speculation = result.usage, result.timings, result.speculation
     figures = AnswerFigures(
         tokens=used.completion_tokens,

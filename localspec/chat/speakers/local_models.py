@@ -11,7 +11,7 @@ from localspec.commands.interactive_load import load_and_report, locate_or_pull
 from localspec.engine.settings import Settings
 from localspec.memory.machine import size
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.recommended import ThoughtDefaults, advised, thought_defaults
+from localspec.models.recommended import ThoughtDefaults, recommended_sampling, thought_defaults
 from localspec.proposers.registry import DRAFT
 from localspec.pulling.at_hand import at_hand, who_sees
 from localspec.runtime.loading import Loading
@@ -69,7 +69,7 @@ def with_sampling(
     name: str, requested: Settings, set_by_user: frozenset[str], usual: Sampling
 ) -> Settings:
     """Combine the requested settings with the sampling that the model's makers recommend."""
-    sampling = advised(name, usual)
+    sampling = recommended_sampling(name, usual)
     sampling = replace(
         sampling, **{name: getattr(requested.sampling, name) for name in set_by_user}
     )

@@ -23,7 +23,7 @@ SECONDS = 5.0
 def copy(text: str, terminal: IO[str] | None) -> str:
     """Copy a text, through the terminal if it may be one; return how it was done."""
     for name, *arguments in COMMANDS:
-        if (path := shutil.which(name)) and taken(path, arguments, text):
+        if (path := shutil.which(name)) and accepts(path, arguments, text):
             return f"copied with {name}"
     if terminal is None:
         raise UsageError("there is no clipboard here: /save or /export FILE takes a file")
@@ -33,7 +33,7 @@ def copy(text: str, terminal: IO[str] | None) -> str:
     return "sent to the terminal, which copies it if it is allowed to"
 
 
-def taken(path: str, arguments: list[str], text: str) -> bool:
+def accepts(path: str, arguments: list[str], text: str) -> bool:
     """Return whether a command accepted the text; without a desktop it fails."""
     encoding = "utf-16" if Path(path).stem.lower() == "clip" else "utf-8"
     quiet = subprocess.DEVNULL

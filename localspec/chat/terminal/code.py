@@ -58,17 +58,17 @@ def part(lines: list[str], language: str) -> tuple[int, list[Line]]:
     """Take so many lines that the rest can be lexed without them."""
     size = PART
     while size < len(lines):
-        highlighted = lexed("".join(lines[:size]), language)
+        highlighted = lex_lines("".join(lines[:size]), language)
         ends = [at for at in range(1, size) if highlighted[at - 1][1]]
         good = [at for at in ends if not lines[at].startswith(CLOSING)]
         if ends:
             return (good or ends)[-1], [line for line, _ in highlighted]
         size *= 2
-    return len(lines), [line for line, _ in lexed("".join(lines), language)]
+    return len(lines), [line for line, _ in lex_lines("".join(lines), language)]
 
 
 @lru_cache(64)
-def lexed(source: str, language: str) -> list[tuple[Line, bool]]:
+def lex_lines(source: str, language: str) -> list[tuple[Line, bool]]:
     """Lex lines, each with whether nothing is open at its end, e.g. a comment."""
     lines: list[tuple[Line, bool]] = []
     line: list[Run] = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from localspec.chat.terminal.ink import Ink, Run, shown, visible
+from localspec.chat.terminal.ink import Ink, Run, split_shown, visible
 from localspec.engine.attribution import Span
 from localspec.engine.figures import TARGET
 
@@ -43,7 +43,7 @@ class Coloured:
         self._append(text[at:], "")
 
     def _append(self, text: str, colour: str) -> None:
-        text, self._half = shown(self._half + text)
+        text, self._half = split_shown(self._half + text)
         if self._empty:
             text = text.lstrip("\n")
         if text:
@@ -53,7 +53,7 @@ class Coloured:
     def lines(self, width: int, *, final: bool = False) -> tuple[list[str], list[str]]:
         if final:
             self._runs.append((visible(self._half), self._style))
-        whole, last = parted(self._runs)
+        whole, last = split_last_line(self._runs)
         if final:
             *drawn, end = self._ink.lines([*whole, *last], width)
             self._runs = []
@@ -63,7 +63,7 @@ class Coloured:
         return settled, self._ink.lines(last, width)
 
 
-def parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+def split_last_line(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     """Split spans into those of whole lines and those of the last line."""
     for at in range(len(runs) - 1, -1, -1):
         text, style = runs[at]

@@ -72,7 +72,7 @@ class Typing:
                 return None
             draft = "\n".join(filter(None, (begun, typed.replace(LEAVE, ""))))
             text = self._session.prompt(PROMPT, default=self._folds.folded(draft))
-            return whole(self._folds.whole(unquoted(text)))
+            return whole(self._folds.whole(unquote(text)))
         return None
 
     def forget(self) -> None:
@@ -141,7 +141,7 @@ class Asking:
                 text += "\n" + input(MORE)
         except EOFError:
             return None
-        return unquoted(whole(text))
+        return unquote(whole(text))
 
     def forget(self) -> None:
         """Do nothing: Ctrl-C has dropped it."""
@@ -159,7 +159,7 @@ def is_open(text: str) -> bool:
     return begun.startswith(QUOTE) and not (len(begun) >= 6 and begun.rstrip().endswith(QUOTE))
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     inner = text.strip()
     if inner.startswith(QUOTE) and inner.endswith(QUOTE) and len(inner) >= 6:
         return inner[3:-3].strip("\n")

@@ -30,7 +30,7 @@ def visible(text: str) -> str:
     return text.translate(SIGNS)
 
 
-def shown(text: str) -> tuple[str, str]:
+def split_shown(text: str) -> tuple[str, str]:
     """Split off a last carriage return, which is kept until it is known whether it ends a line."""
     half = "\r" if text.endswith("\r") else ""
     return visible(text.removesuffix(half).replace("\r\n", "\n")), half
@@ -83,7 +83,7 @@ class Ink:
             else:
                 page.fill(text, style)
         page.flush()
-        return ["".join(self.paint(*run) for run in joined(line)) for line in page.lines]
+        return ["".join(self.paint(*run) for run in join_runs(line)) for line in page.lines]
 
 
 class Page:
@@ -139,7 +139,7 @@ def size(runs: Iterable[Run]) -> int:
     return sum(cells(text) for text, _ in runs)
 
 
-def joined(runs: Iterable[Run]) -> Iterator[Run]:
+def join_runs(runs: Iterable[Run]) -> Iterator[Run]:
     """Join neighbours of one style."""
     text, style = "", ""
     for more, other in runs:

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from localspec.chat.terminal import code
 from localspec.chat.terminal.ink import Ink, Run, bare
-from localspec.chat.terminal.table import MarkdownTable, drawn
+from localspec.chat.terminal.table import MarkdownTable, draw
 
 FAINT = "2"
 INLINE_CODE = "36"
@@ -113,11 +113,11 @@ class Sheet:
             case "fence":
                 return self._fence(node.token, width, begun)
             case "code_block":
-                return indented(self.listing(node.token, width - 4), "    ", "    ")
+                return indent(self.listing(node.token, width - 4), "    ", "    ")
             case "hr":
                 return [self.ink.paint("─" * width, FAINT)]
             case "table_open":
-                return drawn(self.table(node), self.ink, width, begun.columns if begun else None)
+                return draw(self.table(node), self.ink, width, begun.columns if begun else None)
             case "blockquote_open":
                 bar = self.ink.paint("│", FAINT) + " "
                 return self._hung(node, bar, bar, width)
@@ -151,7 +151,7 @@ class Sheet:
         if inner < NARROW:
             mark = self.ink.lines([(bare(first), FAINT)], width)
             return [*mark, *self._together(node, width)]
-        return indented(self._together(node, inner) or [""], first, others)
+        return indent(self._together(node, inner) or [""], first, others)
 
     def _fence(self, token: Token, width: int, begun: Begun | None) -> list[str]:
         first, last = token.map or (0, 0)
@@ -232,7 +232,7 @@ class Sheet:
                 return token.content
 
 
-def indented(lines: Sequence[str], first: str, others: str) -> list[str]:
+def indent(lines: Sequence[str], first: str, others: str) -> list[str]:
     return [((others if at else first) + line).rstrip(" ") for at, line in enumerate(lines)]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from localspec.chat.terminal import code
-from localspec.chat.terminal.ink import Ink, shown, visible
+from localspec.chat.terminal.ink import Ink, split_shown, visible
 from localspec.chat.terminal.markdown import Begun, MarkdownBlock, Node, Sheet, blocks, language
-from localspec.chat.terminal.table import ROWS, drawn
+from localspec.chat.terminal.table import ROWS, draw
 
 
 class Prose:
@@ -23,7 +23,7 @@ class Prose:
         self._begun: Begun | None = None  # if the beginning of its first block is settled
 
     def add(self, text: str) -> None:
-        text, self._half = shown(self._half + text)
+        text, self._half = split_shown(self._half + text)
         self._source += text
         self._whole = self._whole or "\n" in text
 
@@ -80,7 +80,7 @@ class Prose:
             return []
         columns = self._begun.columns if self._begun else table.columns
         above = replace(table, rows=table.rows[:-1])
-        lines = drawn(above, self._ink, width, columns if self._begun else None)
+        lines = draw(above, self._ink, width, columns if self._begun else None)
         lines = [*self._above, *lines]
         self._go_on(2, len(above.rows), Begun(columns))
         return lines

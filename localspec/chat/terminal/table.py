@@ -29,21 +29,21 @@ class MarkdownTable:
         return [max(map(size, column)) for column in zip(*measured, strict=True)]
 
 
-def drawn(
+def draw(
     table: MarkdownTable, ink: Ink, width: int, begun: Sequence[int] | None = None
 ) -> list[str]:
     """Draw the table, without its header where it has begun above."""
-    columns = fitted(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
+    columns = fit_columns(begun or table.columns, width - len(BETWEEN) * (len(table.header) - 1))
     if columns is None:
-        return listed(table, ink, width, headed=begun is None)
-    body = [line for row in table.rows for line in across(row, columns, table.sides, ink)]
+        return draw_list(table, ink, width, headed=begun is None)
+    body = [line for row in table.rows for line in draw_row(row, columns, table.sides, ink)]
     if begun is not None:
         return body
     rule = ink.paint("─┼─".join("─" * column for column in columns), FAINT)
-    return [*across(table.header, columns, table.sides, ink), rule, *body]
+    return [*draw_row(table.header, columns, table.sides, ink), rule, *body]
 
 
-def fitted(columns: Sequence[int], width: int) -> list[int] | None:
+def fit_columns(columns: Sequence[int], width: int) -> list[int] | None:
     """Narrow the widest columns until they fit; None if they would be too narrow."""
     most = max(*columns, LEAST)
     if sum(columns) > width:
@@ -53,7 +53,7 @@ def fitted(columns: Sequence[int], width: int) -> list[int] | None:
     return [max(min(column, most), 1) for column in columns] if most >= LEAST else None
 
 
-def across(
+def draw_row(
     row: Sequence[Cell], columns: Sequence[int], sides: Sequence[str], ink: Ink
 ) -> list[str]:
     """Draw a row in as many lines as its longest cell takes."""
@@ -62,17 +62,17 @@ def across(
     lines = []
     for parts in zip_longest(*written, fillvalue=""):
         beside = zip(parts, columns, sides, strict=True)
-        lines.append(between.join(placed(*place) for place in beside).rstrip(" "))
+        lines.append(between.join(align(*place) for place in beside).rstrip(" "))
     return lines
 
 
-def placed(text: str, column: int, side: str) -> str:
+def align(text: str, column: int, side: str) -> str:
     free = max(column - cells(bare(text)), 0)
     left = {RIGHT: free, CENTER: free // 2}.get(side, 0)
     return " " * left + text + " " * (free - left)
 
 
-def listed(table: MarkdownTable, ink: Ink, width: int, *, headed: bool) -> list[str]:
+def draw_list(table: MarkdownTable, ink: Ink, width: int, *, headed: bool) -> list[str]:
     """List cells one a line behind their headings, where columns would be too narrow."""
     if not table.rows and headed:
         return [line for head in table.header for line in ink.lines(head, width)]

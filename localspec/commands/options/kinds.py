@@ -43,7 +43,7 @@ def layers(value: object) -> int | None:
 def adapter(value: object) -> Adapter:
     """Read a path, which may have colons of its own, or PATH:SCALE."""
     try:
-        adapter = value if isinstance(value, Adapter) else parsed(str(value))
+        adapter = value if isinstance(value, Adapter) else parse_adapter(str(value))
     except UsageError as error:
         raise ValueError(str(error)) from error
     if not adapter.path.exists():
@@ -51,7 +51,7 @@ def adapter(value: object) -> Adapter:
     return adapter
 
 
-def parsed(text: str) -> Adapter:
+def parse_adapter(text: str) -> Adapter:
     path, _, scale = text.rpartition(":")
     try:
         number = float(scale)

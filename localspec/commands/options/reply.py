@@ -25,20 +25,20 @@ from localspec.sampling.parameters import GREEDY, Sampling, neutral
 from localspec.sampling.table import PARAMETERS, Parameter
 
 
-def declared(parameter: Parameter) -> Mapping[str, object]:
+def option_metadata(parameter: Parameter) -> Mapping[str, object]:
     """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
     return {"type": kind, "default": neutral(parameter), "help": parameter.about, "metavar": "N"}
 
 
-def built(values: Mapping[str, float]) -> Sampling:
+def build_sampling(values: Mapping[str, float]) -> Sampling:
     sampling = GREEDY
     for parameter in PARAMETERS:
         sampling = parameter.choose(sampling, values[parameter.names[0]])
     return sampling
 
 
-MEMBERS = {parameter.names[0]: declared(parameter) for parameter in PARAMETERS}
+MEMBERS = {parameter.names[0]: option_metadata(parameter) for parameter in PARAMETERS}
 SAMPLERS, BREAKERS = LISTS
 
 
@@ -60,7 +60,7 @@ class ReplyOptions:
     max_tokens: int | None = option(
         INTEGER, "Maximum tokens to generate.", otherwise="until the context is full"
     )
-    sampling: Sampling = combined(GREEDY, MEMBERS, built)
+    sampling: Sampling = combined(GREEDY, MEMBERS, build_sampling)
     samplers: str | None = option(
         TEXT, SAMPLERS.about, "NAME;...", otherwise=SAMPLERS.write(SAMPLERS.get(GREEDY))
     )

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.engine.settings import Settings
 from localspec.media import Medium
-from localspec.runtime.media_text import parted
-from localspec.runtime.prompting import Conversation, rendered
+from localspec.runtime.media_text import split_at_marks
+from localspec.runtime.prompting import Conversation, render_prompt
 from localspec.server.faults import refused
 from localspec.server.requests.chat_blocks import without_blocks
 from localspec.server.requests.chat_messages import ChatMessage
@@ -137,8 +137,8 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
         """Render the conversation by the model's template, with a marker for each medium."""
         asked = self.conversation(media)
         settings = with_budget(served, asked.extra, self.engine_settings(served))
-        text = rendered(served.runtime, asked, settings)
-        return MARKER.join(parted(text, media).texts)
+        text = render_prompt(served.runtime, asked, settings)
+        return MARKER.join(split_at_marks(text, media).texts)
 
     @property
     def alternatives(self) -> int | None:

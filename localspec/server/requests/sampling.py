@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
 
 from localspec.errors import UsageError
 from localspec.sampling.lists import read_texts
-from localspec.sampling.order import sampler_name, spelled_samplers
+from localspec.sampling.order import sampler_name, split_samplers
 from localspec.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, Sampling, neutral
 from localspec.sampling.table import PARAMETERS, Parameter
 from localspec.server.faults import refused
@@ -35,7 +35,7 @@ def as_samplers(value: object) -> object:
     """Read samplers given by one letter each, or by names with semicolons between them."""
     if not isinstance(value, str) or len(value) > MAX_SPELLED:
         return value
-    return spelled_samplers(value)
+    return split_samplers(value)
 
 
 def as_texts(value: object) -> object:

@@ -13,7 +13,7 @@ from localspec.server.requests.prompts import One, PromptField, is_one
 from localspec.server.vectors.cutting import CutFields
 from localspec.server.vectors.reading import require_few
 from localspec.tokens import Tokens, Vectors
-from localspec.vectors.rows import AS_THEY_ARE, EUCLIDEAN, MAX_NORM, normalised, shortened
+from localspec.vectors.rows import AS_THEY_ARE, EUCLIDEAN, MAX_NORM, normalise, shorten
 
 QUERY, DOCUMENT = "query", "document"
 # What a text is, as Cohere, Voyage, Jina, Google and sentence-transformers call it.
@@ -65,7 +65,7 @@ class TextsRequest(CutFields):
         ]
 
     def vectors(self, rows: Vectors) -> Vectors:
-        return normalised(shortened(rows, self.dimensions))
+        return normalise(shorten(rows, self.dimensions))
 
 
 class EmbeddingsRequest(TextsRequest):
@@ -80,7 +80,7 @@ class EmbeddingsRequest(TextsRequest):
         return texts_of(self.input or self.content)
 
     def vectors(self, rows: Vectors) -> Vectors:
-        return normalised(shortened(rows, self.dimensions), self.embd_normalize)
+        return normalise(shorten(rows, self.dimensions), self.embd_normalize)
 
 
 class OllamaEmbedRequest(TextsRequest):
