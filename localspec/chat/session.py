@@ -41,7 +41,7 @@ class ChatMessage:
         """Return a question without anything."""
         return ChatMessage("user", "")
 
-    def copied(self, content: str, without: Collection[str] = ()) -> ChatMessage:
+    def with_content(self, content: str, without: Collection[str] = ()) -> ChatMessage:
         """Return it with another content, and without some of its files."""
         files = {path: text for path, text in self.files.items() if path not in without}
         pictures = {path: data for path, data in self.pictures.items() if path not in without}

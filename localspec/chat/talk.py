@@ -90,7 +90,7 @@ class Talk:
     def ask(self, question: str) -> bool:
         """Answer a question, or give it back; return False if it was stopped."""
         self.begun = question
-        message = self.next.copied(question)
+        message = self.next.with_content(question)
         for path in self._named(question):
             self.attach(path, message)
             self.screen.faint(f"with {path}")
@@ -133,7 +133,7 @@ class Talk:
         question = self.session.question
         named = self._named(question.content)
         self.begun, self.editing = question.content, True
-        self.next = question.copied("", without=named)
+        self.next = question.with_content("", without=named)
 
     def unedit(self) -> None:
         """Restore the last question."""

@@ -62,7 +62,7 @@ class ConfinedProcess:
 
     def _answer(self, request: Sequence[bytes], read: Callable[[IO[bytes]], T]) -> T:
         try:
-            process = self._started()
+            process = self._ensure_process()
         except OSError as error:
             raise Unanswered(f"no process could be started for it: {error}") from error
         assert process.stdin is not None
@@ -77,7 +77,7 @@ class ConfinedProcess:
             most = f"{self._seconds:g} seconds and {self._memory_bytes >> 20} MiB"
             raise Unanswered(f"it did not come to an end within {most}", self._seconds) from error
 
-    def _started(self) -> Process:
+    def _ensure_process(self) -> Process:
         process = self._process
         if process is None or process.poll() is not None:
             self._open.close()

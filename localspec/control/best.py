@@ -112,12 +112,12 @@ class Best:
         for proposer in proposers:
             if proposer.by not in cheap:
                 for slot in proposer.draft(asks, offers):
-                    self._looks.drafted(slot)
+                    self._looks.note_draft(slot)
         lengths = {ask.slot: len(ask.history) for ask in asks}
         self._offers |= {slot: (lengths[slot], some) for slot, some in offers.by_slot.items()}
         drafts = offers.drafts()
         for slot in drafts:
-            self._looks.drafted(slot)
+            self._looks.note_draft(slot)
         return drafts
 
     def _judge(self, ask: Ask) -> None:
@@ -127,7 +127,7 @@ class Best:
         for offer in offers:
             right = offer.judge(text)
             if right > (not offer.costly):  # a single token is right by chance
-                self._looks.drafted(ask.slot)
+                self._looks.note_draft(ask.slot)
             if offer.costly:
                 self._proposers[offer.by].note_right(ask.slot, right)
 
@@ -144,7 +144,7 @@ class Best:
             if not ask.wants(proposer.by):
                 continue
             if not proposer.quiet:
-                if proposer.stirs(ask.slot) and proposer.concerned(ask.slot):
+                if proposer.has_decision(ask.slot) and proposer.may_pay(ask.slot):
                     return None
             elif (quiet := proposer.quiet(ask)) is not ALWAYS_QUIET:
                 quiets.append(quiet)

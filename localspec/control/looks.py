@@ -61,7 +61,7 @@ class Looks:
         waits = [self._next_look(ask, rows, ask.slot in watches) - self.rounds for ask in asks]
         return [max(waits)] * rows if self._jointly(rows) else waits
 
-    def drafted(self, slot: int) -> None:
+    def note_draft(self, slot: int) -> None:
         """Look at a text in each round for a while: a draft for it was good."""
         self._busy[slot] = self.rounds
 

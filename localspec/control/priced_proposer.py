@@ -77,7 +77,7 @@ class PricedProposer:
             for ask in asks
             if ask.wants(self.by) and self._follows(ask.slot)
         ]
-        if not any(self.stirs(ask.slot) and self.concerned(ask.slot) for ask in asks):
+        if not any(self.has_decision(ask.slot) and self.may_pay(ask.slot) for ask in asks):
             return ()
         begun = self._clock()
         candidates = [self._candidate(ask, offers) for ask in asks]
@@ -106,13 +106,13 @@ class PricedProposer:
             self._read[slot] += right
         self._depth.record(self.by, slot).note_right(right)
 
-    def concerned(self, slot: int) -> bool:
+    def may_pay(self, slot: int) -> bool:
         """Whether its drafts could pay, or it follows the text until it is left."""
         if self._hope is None:
             self._hope = not self._depth.hopeless(self.by, REACH)
         return self._hope or (self.head is not None and self._follows(slot))
 
-    def stirs(self, slot: int) -> bool:
+    def has_decision(self, slot: int) -> bool:
         """Whether there is anything to decide about its drafts for a text."""
         late = self.head is not None and (self.head.behind(slot) or 0) >= DECIDING_LAG
         return late or not self._depth.sleeps(self.by, slot)
@@ -145,7 +145,7 @@ class PricedProposer:
 
     def _candidate(self, ask: Ask, offers: Offers) -> Candidate:
         acceptance, rival = self._depth.acceptance(self.by, ask), offers.best_worth(ask.slot)
-        return Candidate(ask, acceptance, self._missed(ask), rival, self.head is not None)
+        return Candidate(ask, acceptance, self._count_unread(ask), rival, self.head is not None)
 
     def _keep_up(self, candidates: Sequence[Candidate], batch: Batch) -> None:
         """Let a head read what it is far behind with; let it leave a text where that is too dear.
@@ -176,7 +176,7 @@ class PricedProposer:
         """Ask for drafts; the tokens that it has not seen are read first."""
         if not asks:
             return []
-        missed = max(map(self._missed, asks))
+        missed = max(map(self._count_unread, asks))
         drafts = self._proposer.propose(asks)
         self.seconds += self._note(drafts, begun, missed)
         if self.head:
@@ -198,7 +198,7 @@ class PricedProposer:
         self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)
         return seconds
 
-    def _missed(self, ask: Ask) -> int:
+    def _count_unread(self, ask: Ask) -> int:
         """Count the tokens of a text that it must read before it drafts."""
         if self._reader:
             return self._reader.unread(ask)

@@ -103,7 +103,7 @@ class Corpus:
             self._index(source)
         except (OSError, LocalSpecError, MemoryError) as error:
             fault = f"cannot be indexed: {error}"
-        source.looked(fault)
+        source.end_look(fault)
         now = time.monotonic()
         pause = min((now - begun) / SHARE, LONG_PAUSE_SECONDS)
         source.due = now + max(source.pause_seconds, pause)

@@ -55,7 +55,7 @@ class Source:
         """Return the seconds until it may be looked at."""
         return max(self.due - time.monotonic(), 0.0)
 
-    def looked(self, fault: str) -> None:
+    def end_look(self, fault: str) -> None:
         """End a look, and log what is amiss if that is new."""
         self.is_current = True
         if not fault and self.listing.left_out:

@@ -26,17 +26,17 @@ class GrowingText:
             return False
         if self.stopped_by is not None:
             return True
-        self._held += self._decoded(piece)
+        self._held += self._decode_piece(piece)
         self._look_for_stops()
         return self.stopped_by is not None
 
-    def _decoded(self, piece: bytes) -> str:
+    def _decode_piece(self, piece: bytes) -> str:
         text = self._decoder.decode(piece)
         self._lengths.append(len(text))
         return text
 
     def _decode(self) -> None:
-        self._ready += map(self._decoded, self._pieces)
+        self._ready += map(self._decode_piece, self._pieces)
         self._pieces.clear()
 
     def take_text(self) -> str:

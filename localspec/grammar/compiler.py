@@ -45,7 +45,7 @@ class Lexicon:
         )
         if not quick and (why := fault(source)):
             raise _refusal(grammar, why)
-        matcher = self._compiled(source)
+        matcher = self._compile(source)
         if matcher.is_error():
             raise _refusal(grammar, matcher.get_error())
         try:
@@ -56,7 +56,7 @@ class Lexicon:
             raise _refusal(grammar, "it leaves nothing to say")
         return constraint
 
-    def _compiled(self, source: str) -> llguidance.LLMatcher:
+    def _compile(self, source: str) -> llguidance.LLMatcher:
         import llguidance  # takes 20 ms, and few replies need it
 
         words = self._vocabulary()

@@ -92,7 +92,7 @@ def settle_placement(request: PlanRequest, fit: Placement, machine: Machine) -> 
         return fit
     options = request.options
     may_split, may_drop = not options.split, options.gpu_layers is None
-    return Settling(machine, request.needs, may_split, may_drop).settled(fit)
+    return Settling(machine, request.needs, may_split, may_drop).settle(fit)
 
 
 def alternative(request: PlanRequest, fit: Placement, machine: Machine) -> Alternative | None:

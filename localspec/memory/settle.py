@@ -31,20 +31,20 @@ class Settling:
     may_split: bool  # whether layers may go to another GPU than estimated
     may_drop: bool  # whether layers may go to the host
 
-    def settled(self, fit: Placement) -> Placement:
+    def settle(self, fit: Placement) -> Placement:
         """Count a placement by the engine; where a GPU is short, move layers off it."""
         for _ in range(MAX_MOVES):
             target, draft = self.ask(fit.way)
             if len(target.devices) != len(self.machine.gpus) + 1:
                 return fit  # the engine cannot tell
-            exact = self._counted(fit, target, draft)
-            moved = self._moved(exact, target) if exact.short else None
+            exact = self._count(fit, target, draft)
+            moved = self._move_layer(exact, target) if exact.short else None
             if moved is None:
                 return exact
             fit = moved
         return exact
 
-    def _counted(self, fit: Placement, target: Needs, draft: Needs | None) -> Placement:
+    def _count(self, fit: Placement, target: Needs, draft: Needs | None) -> Placement:
         items = list(self._items(target, draft, fit))
         read = target.devices[0].read
         return with_shortage(replace(fit, items=tuple(items), host_read=read), self.machine)
@@ -63,7 +63,7 @@ class Settling:
         uncounted += [] if own or draft is None else [DRAFT_MODEL]
         yield from (item for item in fit.items if item.what in uncounted)
 
-    def _moved(self, fit: Placement, target: Needs) -> Placement | None:
+    def _move_layer(self, fit: Placement, target: Needs) -> Placement | None:
         """Take a layer from the GPU that is short; None if that cannot be or would not help."""
         names = [gpu.name for gpu in self.machine.gpus]
         if fit.where not in names:

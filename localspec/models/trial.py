@@ -64,7 +64,7 @@ class Examined:
             self._record.keep_footprint(footprint)
         return footprint
 
-    def resolved(self) -> ResolvedModel:
+    def resolve(self) -> ResolvedModel:
         return ResolvedModel(self.files, self.engine, self.footprint())
 
     def needs(self, options: Options) -> Needs:

@@ -61,10 +61,10 @@ class Trial:
         self._rehearsal: Rehearsal | None = None
 
     def footprint(self) -> Footprint:
-        return self._rehearsed().footprint
+        return self._rehearse().footprint
 
     def needs(self, options: Options) -> Needs:
-        return self._rehearsed().needs(options)
+        return self._rehearse().needs(options)
 
     def run(self, options: Options, tell: Callable[[], None], *, driven: bool = False) -> None:
         """Load a model with a short context and use it in every way; report each step."""
@@ -87,7 +87,7 @@ class Trial:
         finally:
             model.close()
 
-    def _rehearsed(self) -> Rehearsal:
+    def _rehearse(self) -> Rehearsal:
         if self._rehearsal is None:
             self._rehearsal = self._closing.enter_context(self._engine.rehearse(self._path))
             if not self._rehearsal.footprint.drafter:  # a head may have none of its own

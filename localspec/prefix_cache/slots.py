@@ -108,7 +108,7 @@ class Slots:
 
     def save(self, slot: int, name: str) -> tuple[int, int]:
         """Save a free slot to a file; return its tokens and bytes."""
-        files, held = self._filed(slot), self._held[slot]
+        files, held = self._require_files(slot), self._held[slot]
         files.place(name)
         if not len(held):
             raise UsageError(f"slot {slot} holds nothing to save")
@@ -121,7 +121,7 @@ class Slots:
 
     def restore(self, slot: int, name: str) -> tuple[int, int]:
         """Restore a free slot from a file; return its tokens and bytes."""
-        tokens, data, adapters = self._filed(slot).read(name)
+        tokens, data, adapters = self._require_files(slot).read(name)
         self.put_aside(slot)
         if self._model.restore(slot, data, len(tokens)) != len(tokens):
             self.empty(slot)
@@ -132,12 +132,12 @@ class Slots:
 
     def erase(self, slot: int) -> tuple[int, int]:
         """Empty a free slot; return the tokens that it held."""
-        self._filed(slot)
+        self._require_files(slot)
         count = len(self._held[slot])
         self.empty(slot)
         return count, 0
 
-    def _filed(self, slot: int) -> SlotFiles:
+    def _require_files(self, slot: int) -> SlotFiles:
         """Return the files of slots, if clients may use them and the slot exists and is free."""
         if self._files is None:
             raise NotOffered("this server saves no slots: start it with --cache-dir")

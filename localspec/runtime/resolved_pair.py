@@ -60,7 +60,7 @@ def resolve_pair(
             continue  # the model or the engine has no such way
         if not fault:
             plan = plan.noting(way.change, faults[0]) if faults else plan
-            return ResolvedPair(target.resolved(), draft.resolved() if draft else None, plan)
+            return ResolvedPair(target.resolve(), draft.resolve() if draft else None, plan)
         faults.append(fault)
         if not uses_gpu(target.engine.devices, plan.options):
             break

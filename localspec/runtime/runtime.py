@@ -146,13 +146,13 @@ class Runtime:
             prompt = self.encode(prompt)
         if are_tokens(prompt):
             refuse_of_chats(options)
-            return self._begun(prompt, settings, as_it_is)
+            return self._begin(prompt, settings, as_it_is)
         if raw:
             raise UsageError("raw is for a text; messages go through the chat template")
         messages, media = with_media(as_messages(prompt))
         conversation = replace(conversation_with(messages, settings, options), media=media)
         prepared = prompting.prompt(self, conversation, settings)
-        return self._begun(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+        return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
 
     def generate(
         self,
@@ -182,7 +182,7 @@ class Runtime:
                 streams.append(stream)
             return [stream.result for stream in streams]
 
-    def _begun(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
+    def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
         events: SimpleQueue[Event] = SimpleQueue()
         return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
 
@@ -199,7 +199,7 @@ class Runtime:
 
     def encode(self, text: str) -> list[int]:
         """Tokenise a plain prompt, with the start token if the model wants one."""
-        return self._tokenised(text, special=False)
+        return self._tokenise(text, special=False)
 
     def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
@@ -226,7 +226,7 @@ class Runtime:
 
     def read(self, text: str) -> list[int]:
         """Tokenise a rendered text, in which the texts of control tokens stand for them."""
-        return self._tokenised(text, special=True)
+        return self._tokenise(text, special=True)
 
     def control_token(self, text: str) -> int | None:
         """Find the control token that has this text, if one has."""
@@ -253,7 +253,7 @@ class Runtime:
         )
         return max(map(len, texts))
 
-    def _tokenised(self, text: str, *, special: bool) -> list[int]:
+    def _tokenise(self, text: str, *, special: bool) -> list[int]:
         self._check_length(text)
         return self.started(self.tokenizer.encode(text, special=special).tolist())
 

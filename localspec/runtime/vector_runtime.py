@@ -106,23 +106,23 @@ class VectorRuntime:
         """Tokenise a text, or check tokens, cut to `most`; refuse what cannot be read."""
         check_patience()
         if isinstance(text, str):
-            tokens = self._model.text(prefix + self._bounded(text, most, name), most)
+            tokens = self._model.text(prefix + self._bound(text, most, name), most)
         else:
-            tokens = tokens_of(self._checked(text, name)[:most])
+            tokens = tokens_of(self._require_tokens(text, name)[:most])
         if not len(tokens):
             raise UsageError(f"{name} is empty: this model has no marks to read in its place")
-        return self._short_enough(tokens, name)
+        return self._require_short(tokens, name)
 
     def pair(
         self, query: str, document: str, most: int | None = None, name: str = "document"
     ) -> Tokens:
         """Tokenise a query and a document, which is cut so that both have `most` tokens."""
         check_patience()
-        query = self._bounded(query, None, "query")
-        tokens = self._model.pair(query, self._bounded(document, most, name), most)
-        return self._short_enough(tokens, name if most is None else "query")
+        query = self._bound(query, None, "query")
+        tokens = self._model.pair(query, self._bound(document, most, name), most)
+        return self._require_short(tokens, name if most is None else "query")
 
-    def _bounded(self, text: str, most: int | None, name: str) -> str:
+    def _bound(self, text: str, most: int | None, name: str) -> str:
         """Cut a text that is to be cut, or refuse it, before tokenising it takes long."""
         letters = self.context * ORDINARY_TOKEN_BYTES
         if len(text) <= letters:
@@ -132,7 +132,7 @@ class VectorRuntime:
             raise self._too_long(f"{len(text):,} letters", name)
         return text if most is None else start
 
-    def _short_enough(self, tokens: Tokens, name: str) -> Tokens:
+    def _require_short(self, tokens: Tokens, name: str) -> Tokens:
         if len(tokens) > self.context:
             raise self._too_long(f"{len(tokens):,} tokens", name)
         return tokens
@@ -145,7 +145,7 @@ class VectorRuntime:
             f"or have it cut by `truncate`{way}"
         )
 
-    def _checked(self, tokens: Sequence[int], name: str) -> Sequence[int]:
+    def _require_tokens(self, tokens: Sequence[int], name: str) -> Sequence[int]:
         size = self.tokenizer.size
         if wrong := next((token for token in tokens if not 0 <= token < size), None):
             raise UsageError(f"{name} has the token {wrong:,}; there are {size:,}, from 0")

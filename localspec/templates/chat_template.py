@@ -65,7 +65,7 @@ class ChatTemplate:
     def takes(self) -> Takes:
         """The capabilities of the template, learned before the first conversation."""
         if self._takes is None:
-            self._takes = self._learned()
+            self._takes = self._learn()
         return self._takes
 
     def render(
@@ -83,7 +83,7 @@ class ChatTemplate:
         """
         if not messages:
             raise UsageError("a conversation needs a message")
-        write = self._continued if continued else partial(self.written, asking=True)
+        write = self._render_continued if continued else partial(self.written, asking=True)
         most, refusal = self.worked_seconds + self._renderer.seconds, None
         for form in chain([messages], simpler(messages, self.takes)):
             for template_variables in variables(extra):
@@ -96,7 +96,7 @@ class ChatTemplate:
         assert refusal is not None
         raise refusal
 
-    def _continued(
+    def _render_continued(
         self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Json]
     ) -> str:
         *others, last = messages
@@ -104,11 +104,11 @@ class ChatTemplate:
             raise UsageError("the last message is not the assistant's: it cannot go on with it")
         content = text_of(last)
         marked = [*others, {**last, "content": content + END}]
-        written = self.written(marked, tools, extra, asking=False)
-        start, mark, _ = written.rpartition(END.strip())
+        text = self.written(marked, tools, extra, asking=False)
+        start, mark, _ = text.rpartition(END.strip())
         if not mark or content.strip() not in start:
             raise UsageError("the model's chat template drops a part of the message to go on with")
-        return start if written.startswith(END, len(start)) else start.rstrip()
+        return start if text.startswith(END, len(start)) else start.rstrip()
 
     def written(
         self,
@@ -120,8 +120,8 @@ class ChatTemplate:
     ) -> str:
         readable = conversation(messages, self.takes)
         match self._ask_renderer(readable, tools, {**extra, "add_generation_prompt": asking}):
-            case {"text": written}:
-                return written
+            case {"text": text}:
+                return text
             case reply:
                 [(how, reason)] = reply.items()
                 raise UsageError(f"the model's chat template {how}: {reason}")
@@ -140,7 +140,7 @@ class ChatTemplate:
                 return more
         return answer
 
-    def _learned(self) -> Takes:
+    def _learn(self) -> Takes:
         most = self._renderer.seconds
         end = self.worked_seconds + most
 

@@ -76,7 +76,7 @@ class Network:
     def norm(self, x: Tensor, name: str) -> Tensor:
         return F.rms_norm(x, x.shape[-1:], self.weights[name], EPSILON)
 
-    def encoded(self, states: Tensor) -> Tensor:
+    def encode(self, states: Tensor) -> Tensor:
         return self.linear(states * self._scale, "fc")
 
     def side_by_side(self, embedded: Tensor, states: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class Network:
         """Compute queries, keys or values: [texts, heads, rows, head width]."""
         return self.linear(x, name).unflatten(-1, (-1, self.shape.head_width)).transpose(1, 2)
 
-    def finished(self, attended: Tensor, states: Tensor) -> Tensor:
+    def finish(self, attended: Tensor, states: Tensor) -> Tensor:
         """Add to states what was attended to, and the feed-forward part."""
         x = states + self.linear(attended, "blk.0.attn_output")
         normed = self.norm(x, "blk.0.ffn_norm")
@@ -119,7 +119,7 @@ class Chains:
         self._network, self._texts = network, texts
         self.begins, self.depth = begins, 0
         self._own = list[tuple[Tensor, Tensor]]()  # keys and values of the steps
-        encoded = network.encoded(texts.states[:, :-1])
+        encoded = network.encode(texts.states[:, :-1])
         places = torch.arange(encoded.shape[1], device=encoded.device)
         joined = network.side_by_side(texts.embedded[:, 1:], encoded)
         self._keys = rotate(network.heads(joined, "blk.0.attn_k"), places[None])
@@ -142,11 +142,11 @@ class Chains:
         if self.depth:
             keys = rotate(network.heads(joined, "blk.0.attn_k"), places)
             self._own.append((keys, network.heads(joined, "blk.0.attn_v")))
-        self._states = network.finished(self._attended(queries), self._states)
+        self._states = network.finish(self._attend(queries), self._states)
         self.depth += 1
         return network.logits(self._states)
 
-    def _attended(self, queries: Tensor) -> Tensor:
+    def _attend(self, queries: Tensor) -> Tensor:
         shape, keys, values = self._network.shape, self._keys, self._values
         grouped = queries.unflatten(1, (shape.kv_heads, -1)) / math.sqrt(shape.head_width)
         scores = grouped @ keys[:, :, None].transpose(-1, -2)

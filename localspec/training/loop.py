@@ -72,11 +72,11 @@ class Training:
         size = self._footprint.vocabulary
         drafted = state.vocabulary if state else likeliest_tokens(folder, size)
         self._reader = Reader(folder, Vocabulary.numbered(drafted, size), device)
-        self.state = state or self._begun(drafted, device)
+        self.state = state or self._first_state(drafted, device)
         self._costs: Costs | None = None
         self.between_steps = True  # the state is whole
 
-    def _begun(self, drafted: NDArray[np.int64], device: torch.device) -> State:
+    def _first_state(self, drafted: NDArray[np.int64], device: torch.device) -> State:
         shape = shape_of(self._footprint.embedding, len(drafted))
         scale = (self._reader.mean_squares() + LEAST_SQUARE).rsqrt()
         outputs = np.load(self._folder / "outputs.npy", mmap_mode="r")[drafted]

@@ -22,7 +22,7 @@ def heard(*chunks):
     """Each a second after the one before."""
     tally = StreamTally(100.0)
     pieces = [piece for now, each in enumerate(chunks, 101) for piece in tally.take(each, now)]
-    return pieces, tally.ended()
+    return pieces, tally.end()
 
 
 def test_a_trace_becomes_rounds_and_who_said_what():
@@ -104,7 +104,7 @@ def test_how_far_a_prompt_is_read_is_never_more_than_all_of_it():
         assert tally.read == read
     list(tally.take({"prompt_progress": {"total": 8, "processed": 20}}, 1.0))
     assert tally.read == 1.0
-    stopped = tally.ended("cancelled").figures  # no usage is told of it
+    stopped = tally.end("cancelled").figures  # no usage is told of it
     assert stopped.prompt == 8
 
 

@@ -407,7 +407,7 @@ def test_tokens_that_a_head_drafted_rightly_are_not_read_again():
     proposer.draft([ask(10)], Offers(Batch(1), depth))
     proposer.note_right(0, 4)
     head.grows(17)
-    assert proposer._missed(ask(17)) == 2
+    assert proposer._count_unread(ask(17)) == 2
 
 
 class Reader(Counter):

@@ -474,7 +474,7 @@ def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
 def test_a_try_counts_as_much_as_all_that_was_learnt_before():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
     tried = loser(made)
-    tried.value, tried.asked = -0.5, 50
+    tried.value, tried.asks = -0.5, 50
     assert plan(made).rates
     record(made).note_worth(1.0)
     assert tried.value == pytest.approx(0.25)

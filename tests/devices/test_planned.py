@@ -58,8 +58,8 @@ def plan_of(target: Path, draft: Path | None, options: Options, limits: Limits =
     files = (ModelFiles("llamacpp", path) for path in (target, draft) if path)
     with PairFiles(*files).examine() as examined:
         plan = plan_pair(*examined, options, limits, insists=True)
-        helper = examined[1].resolved() if examined[1] else None
-        return ResolvedPair(examined.target.resolved(), helper, plan)
+        helper = examined[1].resolve() if examined[1] else None
+        return ResolvedPair(examined.target.resolve(), helper, plan)
 
 
 def planned_bytes(plan: Plan, what: str = "") -> list[int]:

@@ -39,7 +39,7 @@ LOSSLESS = {"PNG": {}, "WEBP": {"lossless": True}, "GIF": {}, "BMP": {}}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _started():
+def _ensure_process():
     rgb_pixels(picture())  # so that no test measures the start of the process
 
 

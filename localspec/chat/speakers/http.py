@@ -86,15 +86,15 @@ class Wire:
         """Send a request whose answer comes in one piece, and return the answer."""
         method, timeout = "GET" if body is None else "POST", patient(seconds)
         opened = self._client.stream(method, path, json=body, timeout=timeout)
-        with self._translated(seconds), opened as answer:
-            self._succeed(answer)
+        with self._translate_errors(seconds), opened as answer:
+            self._require_success(answer)
             return objects(json.loads(self._content(answer)))
 
     def events(self, path: str, body: Json, line: HttpLine) -> Iterator[Json]:
         """Stream the events of an answer until the server says that it is complete."""
         opened = self._client.stream("POST", path, json=body, extensions={"trace": line.trace})
-        with self._translated(SILENT_SECONDS), opened as answer:
-            self._succeed(answer)
+        with self._translate_errors(SILENT_SECONDS), opened as answer:
+            self._require_success(answer)
             heard = False
             for event in self._lines(answer):
                 name, _, data = event.partition(b":")
@@ -115,20 +115,20 @@ class Wire:
             for piece in more:
                 yield bytes(held)
                 held = bytearray(piece)
-            self._bounded(held)
+            self._check_size(held)
 
     def _content(self, answer: httpx.Response) -> bytearray:
         held = bytearray()
         for block in answer.iter_bytes():
             held += block
-            self._bounded(held)
+            self._check_size(held)
         return held
 
-    def _bounded(self, held: bytearray) -> None:
+    def _check_size(self, held: bytearray) -> None:
         if len(held) > MOST_BYTES:
             raise BackendError(f"{self.address} sends over {MOST_BYTES:,} bytes in one piece")
 
-    def _succeed(self, answer: httpx.Response) -> None:
+    def _require_success(self, answer: httpx.Response) -> None:
         """Raise the server's error, in its own words if it has any."""
         if answer.is_success:
             return
@@ -147,7 +147,7 @@ class Wire:
         raise UsageError(message) if answer.is_client_error else BackendError(message)
 
     @contextmanager
-    def _translated(self, seconds: float) -> Iterator[None]:
+    def _translate_errors(self, seconds: float) -> Iterator[None]:
         where = self.address
         try:
             yield

@@ -31,7 +31,7 @@ class AttachedServer:
     def __init__(self, address: str, key: str, usual: Usual) -> None:
         self.usual = usual
         self._wire = Wire(address, key)
-        self._models = self._listed()
+        self._models = self._list_models()
         if not self._models:
             raise BackendError(f"{self._wire.address} lists no models at /v1/models")
 
@@ -47,14 +47,14 @@ class AttachedServer:
         return f"these at {self._wire.address} do: {', '.join(names)}" if names else ""
 
     def check(self, name: str) -> None:
-        self._models = self._listed() or self._models
+        self._models = self._list_models() or self._models
         require_known(self._wire.address, name, self._models)
 
     def open(self, name: str) -> Attached:
         self.check(name)
         return Attached(self._wire, name, self._models[name])
 
-    def _listed(self) -> dict[str, Object]:
+    def _list_models(self) -> dict[str, Object]:
         listed = listed_models(self._wire)
         return {name: model for name, model in listed.items() if writes_text(model)}
 
@@ -160,7 +160,7 @@ class AttachedAnswer:
             try:
                 event = self._events.get(timeout=max(end - time.monotonic(), 0))
             except queue.Empty:
-                return self._tally.ended("cancelled") if self._cancelled else None
+                return self._tally.end("cancelled") if self._cancelled else None
             self._ready.extend(self._pieces(event))
         return self._ready.popleft()
 
@@ -171,13 +171,13 @@ class AttachedAnswer:
     def _pieces(self, event: Event) -> Iterator[Piece | Ended]:
         match event:
             case None:
-                yield self._tally.ended()
+                yield self._tally.end()
             case (now, chunk):
                 yield from self._tally.take(chunk, now)
             case _ if self._cancelled:
-                yield self._tally.ended("cancelled")
+                yield self._tally.end("cancelled")
             case _ if self._tally.finish:  # some end without saying so
-                yield self._tally.ended()
+                yield self._tally.end()
             case _:
                 raise event
 

@@ -79,13 +79,13 @@ class StreamTally:
                 self.pieces += 1
                 yield Piece(text, kind, spans(trace.get("said"), len(text)))
 
-    def ended(self, finish: FinishReason | None = None) -> Ended:
+    def end(self, finish: FinishReason | None = None) -> Ended:
         return Ended(finish or self.finish or "stop", self.figures(), self.notices)
 
     def figures(self) -> AnswerFigures:
         """Measure the answer by the server's figures, else by our own clock."""
         timings, used = self.timings, self.usage
-        tokens = count(used, "completion_tokens") or self._counted()
+        tokens = count(used, "completion_tokens") or self._count_tokens()
         seconds = self.last - (self.first or self.last)
         measured = (tokens - 1) / seconds if tokens > 1 and seconds > 0 else 0.0
         drafted = count(timings, "draft_n") or sum(round_.drafted for round_ in self.rounds)
@@ -110,7 +110,7 @@ class StreamTally:
             guesses=guesses(objects(timings.get("guesses"))),
         )
 
-    def _counted(self) -> int:
+    def _count_tokens(self) -> int:
         return sum(round_.accepted + 1 for round_ in self.rounds) or self.pieces
 
     def _sources(self) -> Mapping[str, int]:

@@ -30,12 +30,12 @@ class Prose:
     def lines(self, width: int, *, final: bool = False) -> tuple[list[str], list[str]]:
         if final:
             self._source += visible(self._half)
-            return self._drawn(blocks(self._source), width), []
+            return self._draw(blocks(self._source), width), []
         settled = self._settle(width) if self._whole else []
         self._whole = False
-        return settled, self._drawn(blocks(self._source), width)
+        return settled, self._draw(blocks(self._source), width)
 
-    def _drawn(self, blocks: Sequence[MarkdownBlock], width: int) -> list[str]:
+    def _draw(self, blocks: Sequence[MarkdownBlock], width: int) -> list[str]:
         sheet = self._sheet
         lines: list[str] = []
         for at, block in enumerate(blocks):
@@ -51,7 +51,7 @@ class Prose:
             return []
         last = complete.pop()
         if complete:
-            settled = self._drawn(complete, width)
+            settled = self._draw(complete, width)
             self._gap, self._begun = last.gap, None
             self._leave(0, last.line)
             return settled + self._settle(width)
