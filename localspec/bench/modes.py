@@ -77,7 +77,7 @@ class Lineup:
                 kept += model.truncate(slot, len(prompt) if keeps else 0)
         engine = mode.make()
         if kept:
-            engine.slots.take(NONE, {})
+            engine.slots.choose(NONE, {})
             engine.slots.leave(0, prompt[:kept])
         return engine
 

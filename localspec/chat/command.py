@@ -25,7 +25,7 @@ from localspec.commands.options.loading import LOADING
 from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
-from localspec.models.sources import is_there, place
+from localspec.models.sources import expand_home, is_there
 from localspec.runtime.loading import Loading
 from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
@@ -172,12 +172,12 @@ def set_sampling_fields(chosen: frozenset[str]) -> frozenset[str]:
 
 def is_question(text: str) -> bool:
     """Return whether a lone argument cannot be a model, and so is a question."""
-    return any(character.isspace() for character in text) and not is_there(place(text))
+    return any(character.isspace() for character in text) and not is_there(expand_home(text))
 
 
 def resolve_path(name: str) -> str:
     """Resolve a path, so that it means the same from other directories; return a name as it is."""
-    path = place(name)
+    path = expand_home(name)
     return str(path.absolute()) if name and is_there(path) else name
 
 

@@ -24,13 +24,13 @@ PASTED = re.compile(rf"(?<!\S)(?:'({START}[^']+)'|\"({START}[^\"]+)\"|({START}(?
 HEAD_BYTES = 32  # of a file, which show whether it is a picture
 
 
-def place(path: str) -> Path:
+def expand_home(path: str) -> Path:
     return Path(os.path.expanduser(path))  # which leaves a ~NAME that is nobody's as it is
 
 
 def text_of(path: str) -> str:
     """Read a file, which must be text."""
-    file = place(path)
+    file = expand_home(path)
     try:
         if not file.is_file():
             raise UsageError(f"{path} {'is no file' if file.exists() else 'is not there'}")
@@ -53,7 +53,7 @@ def is_picture(path: str) -> bool:
     try:
         if not _is_there(path):  # to open a pipe or a terminal would wait for it
             return False
-        with place(path).open("rb") as file:
+        with expand_home(path).open("rb") as file:
             return kind_of(file.read(HEAD_BYTES)) is not None
     except OSError:
         return False
@@ -61,7 +61,7 @@ def is_picture(path: str) -> bool:
 
 def picture_of(path: str) -> str:
     """Read a picture; return it in base64."""
-    data = file_data(place(path))
+    data = file_data(expand_home(path))
     size_of(data)  # which refuses what is none
     return base64.b64encode(data).decode()
 
@@ -117,6 +117,6 @@ def _mentions(question: str) -> Iterator[str]:
 
 def _is_there(path: str) -> bool:
     try:
-        return place(path).is_file()
+        return expand_home(path).is_file()
     except (OSError, ValueError):  # what cannot even be a path
         return False

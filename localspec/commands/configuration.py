@@ -21,7 +21,7 @@ HIDDEN = "********"  # in place of a key
 Value = str | bool | int | float | list["Value"]
 
 
-def place() -> Path:
+def config_path() -> Path:
     return folders.configuration() / FILE
 
 
@@ -94,7 +94,7 @@ class Configuration:
 
 def read(path: Path | None) -> Configuration:
     """Read the given file, or the user's; a missing file is an empty one."""
-    file = path or place()
+    file = path or config_path()
     try:
         return Configuration(file, file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):  # also for users whose home is /dev/null

@@ -14,7 +14,7 @@ from localspec.errors import PullError, UsageError
 from localspec.memory.machine import size
 from localspec.models import catalogue, catalogue_file, store
 from localspec.models.catalogue_file import NAME
-from localspec.models.sources import Package, is_there, place
+from localspec.models.sources import Package, expand_home, is_there
 from localspec.system.fingerprint import digest
 
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
@@ -72,7 +72,7 @@ def pulled(name: str, otherwise: str) -> list[store.PulledPair]:
     if package := package_of(bare):
         way = otherwise.format(package=package)
         raise UsageError(f"{name} was not pulled, it comes with the package {package}: {way}")
-    if is_there(place(name)):
+    if is_there(expand_home(name)):
         raise UsageError(f"{name} is a file of your own, which was not pulled under a name")
     if bare in catalogue_file.names(catalogue.own()):
         raise UsageError(f"{name} was not pulled; {catalogue.own()} lists it: edit it there")

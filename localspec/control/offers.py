@@ -30,7 +30,7 @@ class DraftOffer:
     tries: bool = False  # it was made to learn whether its proposer pays
     verified: int = 0  # how many of its tokens were verified
 
-    def take(self) -> Draft:
+    def cut(self) -> Draft:
         """Return the part of the draft that pays, which is now verified."""
         draft, self.verified = self.draft, self.pays
         if self.pays == len(draft.tokens):
@@ -98,7 +98,7 @@ class Offers:
             lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed], held)
             for offer, length in zip(trimmed, lengths, strict=True):
                 offer.pays = length
-        return {slot: offer.take() for slot, offer in self._best.items() if offer.pays}
+        return {slot: offer.cut() for slot, offer in self._best.items() if offer.pays}
 
     def _priced_to(self, most: int) -> Sequence[float]:
         """Return the prices of verifying 0, 1, ... draft tokens."""

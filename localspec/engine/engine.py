@@ -317,10 +317,10 @@ class Engine:
             g = job.generation
             others = self._active.items()
             held = {slot: other.generation.shared_with(g) for slot, other in others}
-            place = self.slots.take(g.tokens[:-1], held, g.adapters)
-            g.slot = place.slot
-            self._active[place.slot] = job
-            g.cached = self.slots.settle(place, g.tokens[:-1], g.adapters)
+            choice = self.slots.choose(g.tokens[:-1], held, g.adapters)
+            g.slot = choice.slot
+            self._active[choice.slot] = job
+            g.cached = self.slots.settle(choice, g.tokens[:-1], g.adapters)
             if g.reads:
                 job.clock.started, job.reused = self._clock(), g.cached
 

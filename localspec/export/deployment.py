@@ -11,7 +11,7 @@ from localspec.models import store, trial
 from localspec.models.catalogue import entries, find
 from localspec.models.engines import spec, specs, taker
 from localspec.models.entry import Entry, Offer
-from localspec.models.sources import LocalFiles, Package, Source, place, source
+from localspec.models.sources import LocalFiles, Package, Source, expand_home, source
 
 LOOKUP = "ngram"  # drafts for every model: what followed the same words earlier in the text
 USUAL_DEPTH = 3  # draft tokens a round, as the examples of most engines have it
@@ -111,7 +111,7 @@ def deployment(names: PairNames, format: str, settings: Settings) -> Deployment:
 
 def _offer_and_sampling(model: str, format: str) -> tuple[Offer, Mapping[str, float]]:
     """Look up how a model drafts, and the sampling that its makers recommend."""
-    if place(model).exists():
+    if expand_home(model).exists():
         inside = trial.footprint(model).drafting_layers > 0
         return Offer({}, "mtp-inside" if inside else "none"), {}
     entry = find(model.partition(":")[0])
@@ -120,7 +120,7 @@ def _offer_and_sampling(model: str, format: str) -> tuple[Offer, Mapping[str, fl
 
 def _model(name_or_path: str, format: str, original: str) -> ExportedModel:
     """Find a model: a file here, a name of the catalogue, or a source on a hub."""
-    if place(name_or_path).exists():
+    if expand_home(name_or_path).exists():
         return _file(name_or_path, format, original)
     name, _, weights = name_or_path.partition(":")
     if name in entries():
@@ -129,7 +129,7 @@ def _model(name_or_path: str, format: str, original: str) -> ExportedModel:
 
 
 def _file(name: str, format: str, original: str) -> ExportedModel:
-    path = place(name).absolute()
+    path = expand_home(name).absolute()
     engine = spec(taker(path))
     if format not in (ANY, engine.format):
         raise UsageError(f"{name} is {engine.kind}; that engine runs {format}")

@@ -10,7 +10,14 @@ from localspec.models import store, trained
 from localspec.models.catalogue import choose, find, offer_for
 from localspec.models.engines import AUTO, claiming, spec, specs, taker
 from localspec.models.entry import Entry, Offer
-from localspec.models.sources import LocalFiles, Package, as_hub_source, is_there, place, source
+from localspec.models.sources import (
+    LocalFiles,
+    Package,
+    as_hub_source,
+    expand_home,
+    is_there,
+    source,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
 
 
 def _locate(name_or_path: str, backend: str) -> ModelFiles:
-    path = place(name_or_path)
+    path = expand_home(name_or_path)
     if is_there(path):
         return ModelFiles(taker(path, backend), path)
     engines = tuple(specs()) if backend == AUTO else (backend,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from localspec.models.sources import place
+from localspec.models.sources import expand_home
 from localspec.system import folders, kept_json
 
 MAX_NAMES = 8
@@ -25,7 +25,7 @@ def names() -> list[str]:
 
 def remember(name: str) -> None:
     """Put a model first; a path is kept so that it means the same from other folders."""
-    path = place(name)
+    path = expand_home(name)
     if path.exists():
         name = str(path.absolute())
     others = [other for other in names() if other != name]

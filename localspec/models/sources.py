@@ -101,10 +101,10 @@ def source(text: str) -> Source:
         page = as_hub_source(text)
         kinds = f"write it as {page}" if page else f"it must be {KINDS}"
         raise UsageError(f"{text!r} is no source; {kinds}")
-    return LocalFiles(place(text).absolute())
+    return LocalFiles(expand_home(text).absolute())
 
 
-def place(text: str | Path) -> Path:
+def expand_home(text: str | Path) -> Path:
     """Expand `~` in a path."""
     try:
         return Path(text).expanduser()

@@ -33,10 +33,10 @@ def choose(held: Sequence[Tokens], free: Collection[int], shared: Sequence[int])
     return SlotChoice(slot, shared[slot], best, shared[best])
 
 
-def settle(model: Model, place: SlotChoice) -> int:
+def settle(model: Model, choice: SlotChoice) -> int:
     """Make the slot hold the shared beginning, or less; return how much it holds."""
-    if place.shared > place.own:
-        copied = model.copy(place.source, place.slot, place.shared)
+    if choice.shared > choice.own:
+        copied = model.copy(choice.source, choice.slot, choice.shared)
         if copied:
             return copied
-    return model.truncate(place.slot, place.own)
+    return model.truncate(choice.slot, choice.own)

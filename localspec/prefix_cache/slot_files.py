@@ -37,7 +37,7 @@ class SlotFiles:
 
     def write(self, name: str, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> int:
         """Write a file, in place of another of its name; return its bytes."""
-        path = self.place(name)
+        path = self.file_path(name)
         head = pack(self._identity, tokens, saved, adapters)
         parts: list[bytes | memoryview] = [*head, saved.data.data]
         total = sum(map(len, parts))
@@ -53,7 +53,7 @@ class SlotFiles:
 
     def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8], Scales]:
         """Read the tokens of a file, their KV cache, and the adapters that made it."""
-        path = self.place(name)
+        path = self.file_path(name)
         try:
             with path.open("rb") as file:
                 text = parse(file, path, self._identity)
@@ -70,7 +70,7 @@ class SlotFiles:
             raise UsageError(f"{name} cannot be restored: it is damaged")
         return text.tokens, data, text.adapters
 
-    def place(self, name: str) -> Path:
+    def file_path(self, name: str) -> Path:
         """Return the path of a file; raise a UsageError if its name is none."""
         if not NAME.fullmatch(name) or PART.fullmatch(name):
             raise UsageError(f"{name[:80]!r} is no name of a file: it must match {NAME.pattern}")

@@ -42,7 +42,7 @@ class Slots:
         """Return how many tokens there is room for beside so many active ones and idle texts."""
         return self._model.pool - active - sum(len(self._held[slot]) for slot in self._free)
 
-    def take(
+    def choose(
         self, tokens: Tokens, active: Mapping[int, Tokens], adapters: Scales = ()
     ) -> SlotChoice:
         """Take a free slot for a text; `active` has what those in use share with it."""
@@ -51,17 +51,17 @@ class Slots:
             common_prefix(text, tokens) if slot in active or ours == adapters else 0
             for slot, (text, ours) in enumerate(zip(held, self._adapters, strict=True))
         ]
-        place = matching.choose(held, self._free, shared)
-        self._free.remove(place.slot)
-        return place
+        choice = matching.choose(held, self._free, shared)
+        self._free.remove(choice.slot)
+        return choice
 
-    def settle(self, place: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
+    def settle(self, choice: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
         """Make a slot hold the beginning of a text, from wherever most of it is cached."""
-        held = self._held[place.slot]
-        if len(held) - place.own > len(held) // MAX_LOSS:
-            self._tiers.keep(self._model, place.slot, held, self._adapters[place.slot])
-        restored = self._tiers.recall(self._model, place, tokens, adapters)
-        return restored or matching.settle(self._model, place)
+        held = self._held[choice.slot]
+        if len(held) - choice.own > len(held) // MAX_LOSS:
+            self._tiers.keep(self._model, choice.slot, held, self._adapters[choice.slot])
+        restored = self._tiers.recall(self._model, choice, tokens, adapters)
+        return restored or matching.settle(self._model, choice)
 
     def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""
@@ -109,7 +109,7 @@ class Slots:
     def save(self, slot: int, name: str) -> tuple[int, int]:
         """Save a free slot to a file; return its tokens and bytes."""
         files, held = self._require_files(slot), self._held[slot]
-        files.place(name)
+        files.file_path(name)
         if not len(held):
             raise UsageError(f"slot {slot} holds nothing to save")
         saved = self._model.save(slot, files.allowed_bytes)

@@ -69,26 +69,28 @@ class CacheTiers:
         self._saving = nearer(self._saving, seconds)
         self._saving_token = nearer(self._saving_token, seconds / tokens)
 
-    def recall(self, model: Model, place: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
+    def recall(
+        self, model: Model, choice: SlotChoice, tokens: Tokens, adapters: Scales = ()
+    ) -> int:
         """Fill a slot with a stored prefix of a text, if that is much longer than those in slots.
 
         Returns how many tokens the slot holds then; where that is 0 it may be empty.
         """
         self._make_room()
-        had, memory_text = place.shared, self._ram.best_for(tokens, adapters)
-        if memory_text and memory_text.pays(tokens, had, MIN_TOKENS):
-            had = memory_text.serves(tokens)
+        longest, memory_text = choice.shared, self._ram.best_for(tokens, adapters)
+        if memory_text and memory_text.pays(tokens, longest, MIN_TOKENS):
+            longest = memory_text.serves(tokens)
         disk_text = None
-        if self._disk and len(tokens) >= had + MIN_GAIN:
+        if self._disk and len(tokens) >= longest + MIN_GAIN:
             disk_text = self._disk.best_for(tokens, adapters)
-        if self._disk and disk_text and disk_text.pays(tokens, had, MIN_GAIN):
+        if self._disk and disk_text and disk_text.pays(tokens, longest, MIN_GAIN):
             data = self._disk.read(disk_text)
-            if data is not None and model.restore(place.slot, data, len(disk_text.tokens)):
-                return model.truncate(place.slot, disk_text.serves(tokens))
-        if memory_text and had > place.shared:
+            if data is not None and model.restore(choice.slot, data, len(disk_text.tokens)):
+                return model.truncate(choice.slot, disk_text.serves(tokens))
+        if memory_text and longest > choice.shared:
             self._ram.use(memory_text, tokens)
-            if model.restore(place.slot, memory_text.saved.data, len(memory_text.tokens)):
-                return model.truncate(place.slot, had)
+            if model.restore(choice.slot, memory_text.saved.data, len(memory_text.tokens)):
+                return model.truncate(choice.slot, longest)
         return 0
 
     def spare(self) -> bool:

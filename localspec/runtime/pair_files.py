@@ -13,7 +13,7 @@ from localspec.footprint import Footprint
 from localspec.models import trial
 from localspec.models.engines import AUTO
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.sources import place
+from localspec.models.sources import expand_home
 from localspec.models.trial import Examined
 from localspec.proposers.registry import DRAFT, HEAD
 from localspec.runtime.phases import Phase, TellPhase, unheard
@@ -74,7 +74,7 @@ class PairFiles:
         """
         target = target.with_projector()
         if draft is not None:
-            by_path = place(draft).exists()
+            by_path = expand_home(draft).exists()
             return cls(target, locate(str(draft), AUTO if by_path else backend))
         if target.draft is not None and not alone:
             return cls(target, ModelFiles(target.engine, target.draft))

@@ -31,7 +31,7 @@ NAMED = frozenset(
 OTHER = "another module"
 
 
-def place() -> Path:
+def record_path() -> Path:
     return folders.cache() / "last_error.json"
 
 
@@ -49,7 +49,7 @@ def keep_death(ending: str) -> None:
 def last() -> dict[str, Any] | None:
     """Read what was kept; None if there is nothing that can be used."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        record = kept_json.read(place())
+        record = kept_json.read(record_path())
         return {
             "date": str(record["date"]),
             "version": str(record["version"]),
@@ -61,7 +61,7 @@ def last() -> dict[str, Any] | None:
 def _keep(trace: list[str]) -> None:
     [version] = installed_versions(["localspec"]) or ["localspec"]
     record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "version": version, "trace": trace}
-    kept_json.keep(place(), record)
+    kept_json.keep(record_path(), record)
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

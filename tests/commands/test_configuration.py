@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from localspec.cli import run
-from localspec.commands.configuration import place
+from localspec.commands.configuration import config_path
 from tests import engines
 
 
@@ -34,14 +34,14 @@ def test_flags_come_before_the_environment_before_the_file(file, capsys, monkeyp
 
 
 def test_the_users_own_file_is_read_where_no_other_is_named(capsys):
-    place().parent.mkdir(parents=True, exist_ok=True)
-    place().write_text("[serve]\nport = 9000\n")
+    config_path().parent.mkdir(parents=True, exist_ok=True)
+    config_path().write_text("[serve]\nport = 9000\n")
     try:
         assert run(["config"]) == 0
     finally:
-        place().unlink()
+        config_path().unlink()
     assert capsys.readouterr().out == (
-        f"# {place()}\n\n[serve]\nport = 9000  # localspec.toml, line 2, [serve]\n"
+        f"# {config_path()}\n\n[serve]\nport = 9000  # localspec.toml, line 2, [serve]\n"
     )
 
 

@@ -100,7 +100,7 @@ def test_slots_that_share_a_cache_may_hold_as_many_texts_as_long_as_was_trained(
     assert beyond_training(Options(slots=4, context=8192, shared=False), 2048)
     assert not beyond_training(Options(context=8192), 0)
     assert "trained for: a text has 2,048" in beyond_training(
-        Options(slots=4, context=2048, shared=False), 2048, asked=8192
+        Options(slots=4, context=2048, shared=False), 2048, requested=8192
     )
 
 

@@ -193,7 +193,7 @@ def test_code_of_others_is_not_named_in_a_trace(home):
         space["merge"]()
     except Exception as error:
         defects.keep(error)
-    assert "mbra" not in defects.place().read_text(encoding="utf-8")
+    assert "mbra" not in defects.record_path().read_text(encoding="utf-8")
     assert defects.last()["trace"][0] == "an error of another module"
 
 

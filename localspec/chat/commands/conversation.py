@@ -135,7 +135,7 @@ def save(talk: Talk, path: str) -> None:
 def load(talk: Talk, path: str) -> None:
     if not path:
         raise UsageError("name a file: /load FILE")
-    go_on(talk, session.load(files.place(path)))
+    go_on(talk, session.load(files.expand_home(path)))
 
 
 def recall(talk: Talk, other: str) -> None:
@@ -178,7 +178,7 @@ def export(talk: Talk, path: str) -> None:
 def place_for(path: str) -> Path:
     if not path:
         raise UsageError("name a file")
-    place = files.place(path)
+    place = files.expand_home(path)
     try:
         if place.exists():
             raise UsageError(f"{path} is there already: choose another name")
