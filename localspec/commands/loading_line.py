@@ -7,18 +7,13 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from localspec.runtime.phases import Phase
 
 LATE_SECONDS = 2.0  # seconds after which a phase is told where no line can change
 ONCE = "(the first time only)"
 CLEAR = "\r\033[K"
-
-
-class Timer(Protocol):
-    def start(self) -> None: ...
-    def cancel(self) -> None: ...
 
 
 class LoadingLine:
@@ -28,14 +23,14 @@ class LoadingLine:
         self,
         name: str,
         out: TextIO | None = None,
-        timer: Callable[[float, Callable[[], None]], Timer] = threading.Timer,
+        timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
         *,
         changes: bool = True,
     ) -> None:
         self._name, self._out, self._timer = name, out or sys.stderr, timer
         self._changes = changes and self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = ""
-        self._late: Timer | None = None
+        self._late: threading.Timer | None = None
 
     def __enter__(self) -> LoadingLine:
         if self._changes:

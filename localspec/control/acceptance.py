@@ -17,7 +17,7 @@ import numpy as np
 
 from localspec.sampling.sampler import Sampler
 
-# Between classes of confidence. A run that held for 40 tokens is told from one of 400.
+# Between classes of confidence. These tell a match of 40 tokens from one of 400.
 EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98, 0.99, 0.995, 0.998, 0.999)
 MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985, 0.993, 0.997, 0.9985, 0.9994)
 FEW = 16  # tokens of a draft that are weighed and learned from one by one
@@ -27,7 +27,7 @@ DRIFT, MAX_VARIANCE = 0.002, 2.0  # of a mood; each draft adds some, as moods ma
 RECENT = 0.15  # weight of the latest token in the surprise
 CHANCE = 0.3  # the part of a surprise that is put down to chance; the rest adds to the variance
 HOPE = 0.5  # standard deviations added to a mood before anything is drafted
-CAUTION = 0.8  # and taken from it for a draft that cost nothing: it teaches even if not verified
+CAUTION = 0.8  # and taken from it for a looked-up draft, which teaches even if not verified
 USUAL = 0.3  # the part of a text's mood that the next is expected to share
 WARM = (0.0, 0.5, 0.9)  # upper bounds of the classes of temperature
 
@@ -118,7 +118,7 @@ class Acceptance:
     def __init__(self, record: ProposerRecord) -> None:
         self.record = record
         self.stated, self.placed = map(Mood, record.usual)
-        self.held = 0  # the newest tokens of the text, in a row, that were as they were drafted
+        self.streak = 0  # how many of the newest tokens of the text were as they were drafted
 
     def forget(self, rounds: int) -> None:
         """Trust what was learned less: so many rounds went by without a draft."""
@@ -163,7 +163,7 @@ class Acceptance:
     def note(self, kinds: Sequence[Odds], right: int, judged: int) -> None:
         """Learn that of the first `judged` tokens of a draft the first `right` were right."""
         learn(kinds[: min(judged, right + 1)], self.stated, right)
-        self.held = self.held + judged if right == judged else 0
+        self.streak = self.streak + judged if right == judged else 0
 
     def note_places(self, right: int, judged: int) -> None:
         """Learn the same by the tokens' positions in the draft."""

@@ -132,7 +132,7 @@ class Best:
                 self._proposers[offer.by].note_right(ask.slot, right)
 
     def _watches(self, asks: Sequence[Ask], pays: Pays) -> dict[int, Watch]:
-        """Return for each slot the rule by which to look for a draft, where there is one."""
+        """Return the rule by which a slot is looked at, for each that has one."""
         if pays is always:
             return {}
         asks = [ask.until(ask.limit, pays) for ask in asks]
@@ -148,12 +148,12 @@ class Best:
                     return None
             elif (quiet := proposer.quiet(ask)) is not ALWAYS_QUIET:
                 quiets.append(quiet)
-        # All of them are asked, as each reads on.
+        # No short circuit: each of them reads the text on.
         return lambda text: any([quiet.is_over(len(text) - length, text) for quiet in quiets])  # noqa: C419
 
 
 def quiet_for(wait: int, watch: Watch | None) -> Quiet:
-    """Return how long a text is not looked at, of which the next look is so many rounds away."""
+    """Return for how long no draft is looked for: `wait` rounds, or until the watch ends it."""
     if watch:
         return Quiet(wait, watch)
     return Quiet(max(wait, 2)) if wait else NOT_QUIET

@@ -107,7 +107,7 @@ class Depth:
     _abstains: bool = False  # from drafts in this round: plain decoding was not seen for long
 
     def batch(self, rows: int, held: int, beside: int = 0) -> Batch:
-        """Describe a batch of rows; in one pool, each token is compared with those of all rows."""
+        """Describe a batch of rows; in a pool, each token attends over the cells of all rows."""
         return Batch(rows, held, held / rows if self.even else held, beside)
 
     def acceptance(self, by: str, ask: Ask) -> Acceptance:
@@ -122,38 +122,38 @@ class Depth:
         """Return the prices of verifying 0, 1, ... draft tokens in this round."""
         return (0.0,) if self._abstains else self.prices(batch).verifying(most)
 
-    def affordable(self, batch: Batch, prices: Sequence[float], held: int = 0) -> Sequence[float]:
-        """Return the prices as far as they may be lost.
+    def affordable(self, batch: Batch, prices: Sequence[float], streak: int = 0) -> Sequence[float]:
+        """Return the prices up to the longest draft whose loss the budget can bear.
 
-        So what is new to a text is first verified a little way, where width is dear. Drafts of
-        which so many tokens in a row held before may lose these again: they grow in few rounds.
-        Beside other replies they may not, as all of them would lose.
+        So the first drafts of a text are short where wide batches are dear. A text of which the
+        last `streak` tokens were as drafted may lose as many again, and its drafts grow within few
+        rounds. Beside other replies it may not: all of them would lose.
         """
-        held = held if batch.rows == 1 else 0
-        return prices[: bisect_right(prices, self.budget.max_risk + held)]
+        streak = streak if batch.rows == 1 else 0
+        return prices[: bisect_right(prices, self.budget.max_risk + streak)]
 
-    def trim(self, batch: Batch, drafts: Sequence[Survivals], held: int = 0) -> list[int]:
+    def trim(self, batch: Batch, drafts: Sequence[Survivals], streak: int = 0) -> list[int]:
         """Choose how many tokens of each draft to verify; where rows are even, of all or none."""
         fewest = min(map(len, drafts)) if len(drafts) == batch.rows else 0
         most = batch.rows * fewest if self.even else sum(map(len, drafts))
-        prices = self.affordable(batch, self.verifying(batch, most), held)
+        prices = self.affordable(batch, self.verifying(batch, most), streak)
         if not self.even:
             return trim(drafts, prices)
         return [trim_evenly(drafts, prices)] * len(drafts)
 
     def is_cheap(self, by: str, rows: int) -> bool:
-        """Whether a proposer drafts for next to nothing, as far as is known."""
+        """Whether a proposer drafts for next to nothing; so does one that was not measured yet."""
         curve = self.costs.drafting(by, rows)
         return curve is None or curve.at(4) < CHEAP * self.costs.target(rows).at(rows)
 
-    def hopeless(self, by: str, limit: int) -> bool:
+    def is_hopeless(self, by: str, limit: int) -> bool:
         """Whether a proposer could not pay for one sequence even if it were always right."""
         if self.costs.drafting(by, 1) is None:
             return False
         return not self.prices(ALONE).drafting(by, 1, limit).least
 
     def affords_reading(self, by: str, batch: Batch, behind: int) -> bool:
-        """Whether a proposer may read what it is behind of a text that it does not draft for."""
+        """Whether a proposer may catch up with a text that it drafts nothing for."""
         rounds = self.costs.reading(by, behind) / self.costs.at(batch, batch.rows)
         affords = rounds * HORIZON <= behind * self.budget.tries
         if affords:
@@ -240,7 +240,7 @@ class Depth:
         return NO_DRAFT
 
     def note(self, cost: RoundCost, drafting: float, looking: float, allowance: float) -> None:
-        """Learn the cost of a round, drafting apart, and looking for drafts that cost nothing."""
+        """Learn the cost of a round; of its seconds, `drafting` and `looking` went into drafts."""
         self._round += cost.rounds
         plain = cost.tokens == cost.rows
         if plain:
@@ -250,7 +250,7 @@ class Depth:
             seconds = cost.seconds - looking - drafting
             self.costs.note(batch, cost.tokens, seconds)
             expected = self.costs.at(batch, cost.tokens)
-            # Beside others what came counts, if it was no hiccup: widths vary, and few recur.
+            # Beside others the measured time counts, unless it is a hiccup: few widths recur.
             wide = expected if cost.rows == 1 else min(seconds, HICCUP * expected)
             time = (wide + drafting) / (wide if plain else self.costs.at(batch, cost.rows))
             tokens = cost.emitted / cost.rows

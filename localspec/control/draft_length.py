@@ -11,7 +11,7 @@ from localspec.control.acceptance import FEW, Acceptance
 from localspec.control.prices import MARGIN, DraftPrices
 from localspec.pays import Pays
 
-COPYING = 2.5  # gain of late, beyond which it is that of copies, and of no use as a price elsewhere
+COPYING = 2.5  # a higher gain of late is that of copies, by which other stretches are not priced
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
 
@@ -34,10 +34,10 @@ def worthiest(survivals: Survivals, prices: Sequence[float]) -> tuple[int, float
 
 
 def at_own_rate(survivals: Survivals, prices: Sequence[float], gain: float) -> Sequence[float]:
-    """Price seconds by what they bring here, where copies brought far more of late.
+    """Price seconds by what they bring in this stretch of a text, where copies brought far more.
 
-    A slow stretch of a text lies before the next copy however it is passed: that seconds bring more
-    there is no reason to draft less here.
+    The stretch has to be passed before the next copy in any case: that seconds bring more there is
+    no reason to draft less here.
     """
     if gain <= COPYING:
         return prices

@@ -12,7 +12,7 @@ FULL = 12.0  # and later at most, times what rounds take of late
 MAX_RISK = 0.5  # of the budget, which one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to the budget
 HEAD_ALLOWANCE = 0.003  # the same beside a head
-HORIZON = 1000  # rounds for which the budget must suffice, if tries of a head and its reading go on
+HORIZON = 1000  # rounds for which the budget must pay for the tries of a head and its reading
 WINDOW = 1 / 32  # weight of the latest round in the gain
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
 VALUE = 0.05  # weight of the latest draft in the value of asking
@@ -76,9 +76,9 @@ class TrackRecord:
     tried: bool = False  # whether it ever drafted, for this text or an earlier one
     pays: bool = False
     next_try: int = 0  # the round from which on it is tried again, if it does not pay
-    wait: int = MIN_WAIT  # rounds until the try after that
+    wait: int = MIN_WAIT  # rounds until the try after that one
     latest: int = 0  # the round in which it drafted last
-    break_even: int = 0  # draft tokens that had to be right to pay, then; 0: all would not do
+    break_even: int = 0  # right tokens by which that draft would have paid; 0: no number would
     affordable: int = 0  # the round from which on the budget may pay for a draft again
 
     def sleeps(self, now: int) -> bool:

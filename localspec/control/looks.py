@@ -16,9 +16,9 @@ Watch = Callable[[Tokens], bool]  # whether to look for a draft of the text, whi
 BUSY_ROUNDS = 8  # after a good draft, in each of which there is a look for another
 WAIT, LONG_WAIT = 4, 8  # rounds between two looks after that; half as many in a watched text
 IDLE_ROUNDS = 20  # without a good draft, after which the wait is long
-# A draft token takes so much of a plain round, or more: few drafts pay, and looks take more than
-# they find. Texts are watched then, for a draft whose first token is right with such a chance: one
-# behind two tokens that occurred before or, where it takes still more, three.
+# Where a draft token takes such a part of a plain round, few drafts pay, and looking for them costs
+# more than they bring. A text is then only looked at if its last two tokens occurred before, or the
+# last three where tokens are dearer still: the first draft token is likely to be right then.
 DEAR, DEARER = 0.2, 0.3
 PROMISING, SURE = likely(0.4), likely(0.6)
 STALE_ROUNDS = 16  # after which decisions by costs are made anew
@@ -45,7 +45,7 @@ class Looks:
     def due(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> Sequence[Ask]:
         """Return the texts to look for drafts for, and record this round as their latest look.
 
-        Where rows must be drafted for equally far, all are looked at or none.
+        Where all drafts of a batch are equally long, all texts are looked at or none.
         """
         due = [ask for ask in asks if self._is_due(ask, len(asks), watches.get(ask.slot))]
         if self._jointly(len(asks)) and len(due) < len(asks):
@@ -83,10 +83,10 @@ class Looks:
         return watch is None or watch(ask.history)
 
     def _next_look(self, ask: Ask, rows: int, watched: bool) -> int:
-        """Return the round of the next look, more rarely for a text not drafted for of late.
+        """Return the round of the next look: each round, or some later for a text without drafts.
 
-        Looking takes 4% of a round where a model is small. That all of several rows have a draft at
-        once is the rarer, the more they are.
+        Looking takes 4% of a round where a model is small. The more rows there are that only draft
+        together, the rarer all of them have a draft.
         """
         slot = ask.slot
         idle = self.rounds - self._busy.setdefault(slot, self.rounds)
@@ -100,5 +100,5 @@ class Looks:
         return self._looked.get(slot, self.rounds - wait) + wait
 
     def _jointly(self, rows: int) -> bool:
-        """Whether all of several rows are drafted for equally far, or none."""
+        """Whether all drafts of a batch are equally long."""
         return self.depth.even and rows > 1

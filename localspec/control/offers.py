@@ -69,13 +69,13 @@ class Offers:
     def add(
         self, by: str, ask: Ask, draft: Draft, *, costly: bool = False, tries: bool = False
     ) -> DraftOffer:
-        """Estimate how much of a draft pays; take it as the best of its text if it is."""
+        """Estimate how much of a draft pays; note it if it is the best of its text so far."""
         acceptance = self.depth.acceptance(by, ask)
-        # Of a draft that cost nothing the text judges also what is not verified.
+        # The text also judges the unverified tokens of a draft that cost nothing.
         caution = 0.0 if costly or draft.sources else CAUTION
         stated = draft.confidences or (UNSTATED,) * len(draft)
         kinds, survivals = acceptance.weigh(stated, caution)
-        prices = self.depth.affordable(self.batch, self._priced_to(len(kinds)), acceptance.held)
+        prices = self.depth.affordable(self.batch, self._priced_to(len(kinds)), acceptance.streak)
         if self.batch.rows + self.batch.beside == 1:
             prices = at_own_rate(survivals, prices, self.depth.budget.gain)
         length, worth = worthiest(survivals, prices)
@@ -94,8 +94,8 @@ class Offers:
         """Return the best draft of each slot, cut to what is to be verified."""
         trimmed = [offer for offer in self._best.values() if not offer.tries]
         if trimmed and (len(self._best) > 1 or (self.depth.even and self.batch.rows > 1)):
-            held = sum(offer.acceptance.held for offer in trimmed)
-            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed], held)
+            streak = sum(offer.acceptance.streak for offer in trimmed)
+            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed], streak)
             for offer, length in zip(trimmed, lengths, strict=True):
                 offer.pays = length
         return {slot: offer.cut() for slot, offer in self._best.items() if offer.pays}

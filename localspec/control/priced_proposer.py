@@ -14,12 +14,13 @@ from localspec.draft import Draft
 from localspec.proposer import Ask, Proposer, QuietProposer, ReadingProposer
 
 REACH = 16  # tokens of a draft that takes time, at most
-# Tokens of a draft that takes next to none: at first, and times those that held in a row before.
-# Edits come unforeseen, and to verify 512 where 40 are right costs a card as much as 64 five times.
+# Tokens of a draft that takes next to no time: at first, and times the tokens in a row that were
+# right before. Edits come unforeseen: to verify 512 tokens of which 40 are right costs a card as
+# much as to verify 64 five times.
 FIRST_REACH, GROWTH = 64, 2
-# Chances below which it is not continued: of its newest token, and of all tokens of a long one.
+# Chances below which such a draft ends: of its newest token, and of all tokens of a long one.
 UNLIKELY, LOST = 0.1, 0.05
-# Tokens behind, from which on it is decided whether a head reads them.
+# Tokens that a head is behind, from which on it has to read them or leave the text.
 DECIDING_LAG = MAX_HEAD_LAG - 16
 
 
@@ -36,22 +37,22 @@ class PricedProposer:
         self._proposer, self._depth, self._clock = proposer, depth, clock
         self._reader = proposer if isinstance(proposer, ReadingProposer) else None
         self._read: dict[int, int] = {}  # tokens that a head has read of each text, by slot
-        self._hope: bool | None = None  # whether it could ever pay; None: to be found out
+        self._could_pay: bool | None = None  # None: to be computed again
 
     def read(self, asks: Sequence[Ask]) -> None:
-        """Keep up with prompts where that is no work; what takes time to read does so later.
+        """Read prompts along, where that takes no time; a draft model reads them when it drafts.
 
-        A head reads by itself, and one that will never draft leaves the text.
+        A head reads with the target. One that could never pay leaves the text instead.
         """
         if self._reader:
             return
-        hopeless = self._depth.hopeless(self.by, REACH)
-        if self.head and hopeless:
+        is_hopeless = self._depth.is_hopeless(self.by, REACH)
+        if self.head and is_hopeless:
             for ask in asks:
                 self.head.leave(ask.slot)
             return
         asks = [ask for ask in asks if ask.wants(self.by)]
-        if asks and not self.head and not hopeless:
+        if asks and not self.head and not is_hopeless:
             self._proposer.propose(asks)
 
     def look_up(self, asks: Sequence[Ask], offers: Offers, *, learns: bool) -> None:
@@ -107,13 +108,13 @@ class PricedProposer:
         self._depth.record(self.by, slot).note_right(right)
 
     def may_pay(self, slot: int) -> bool:
-        """Whether its drafts could pay, or it follows the text until it is left."""
-        if self._hope is None:
-            self._hope = not self._depth.hopeless(self.by, REACH)
-        return self._hope or (self.head is not None and self._follows(slot))
+        """Whether its drafts could pay, or it is a head that still follows the text."""
+        if self._could_pay is None:
+            self._could_pay = not self._depth.is_hopeless(self.by, REACH)
+        return self._could_pay or (self.head is not None and self._follows(slot))
 
     def has_decision(self, slot: int) -> bool:
-        """Whether there is anything to decide about its drafts for a text."""
+        """Whether it is time to decide on its drafts for a text."""
         late = self.head is not None and (self.head.behind(slot) or 0) >= DECIDING_LAG
         return late or not self._depth.sleeps(self.by, slot)
 
@@ -129,16 +130,16 @@ class PricedProposer:
 
     def reconsider(self) -> None:
         """Find out anew whether it could ever pay."""
-        self._hope = None
+        self._could_pay = None
 
     def release(self, slot: int) -> None:
         self._proposer.release(slot)
         self._read.pop(slot, None)
 
     def _reach(self, ask: Ask) -> int:
-        """Return how far to look ahead: the further, the more of the text was as drafted."""
-        held = self._depth.acceptance(self.by, ask).held
-        return min(ask.limit, max(FIRST_REACH, GROWTH * held))
+        """Return how many tokens to draft at most: more while the text goes on as drafted."""
+        streak = self._depth.acceptance(self.by, ask).streak
+        return min(ask.limit, max(FIRST_REACH, GROWTH * streak))
 
     def _follows(self, slot: int) -> bool:
         return self.head is None or self.head.behind(slot) is not None
@@ -148,13 +149,13 @@ class PricedProposer:
         return Candidate(ask, acceptance, self._count_unread(ask), rival, self.head is not None)
 
     def _keep_up(self, candidates: Sequence[Candidate], batch: Batch) -> None:
-        """Let a head read what it is far behind with; let it leave a text where that is too dear.
+        """Let a head read what it is far behind with, or leave a text where that is too dear.
 
         One that could never pay leaves it at once.
         """
         assert self.head
         slots, behind = [], 0
-        able = not self._depth.hopeless(self.by, REACH)
+        able = not self._depth.is_hopeless(self.by, REACH)
         for candidate in candidates:
             ask, missed = candidate.ask, behind + candidate.missed
             if able and candidate.missed < DECIDING_LAG:
@@ -193,7 +194,7 @@ class PricedProposer:
         self._depth.costs.note_drafting(self.by, 1, 0, seconds, piece)
 
     def _note(self, drafts: Sequence[Draft], begun: float, missed: int = 0) -> float:
-        """Learn how many seconds drafts took, with all that it took to ask for them."""
+        """Learn how many seconds drafts took since `begun`, their planning included."""
         depth, seconds = max(map(len, drafts)), self._clock() - begun
         self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)
         return seconds

@@ -17,7 +17,7 @@ MARGIN = 0.03  # tokens that asking must promise beyond its price, after it did 
 # Times plain decoding, that drafts must bring if all are right: no text is so throughout, and each
 # try costs. Where five tokens at once take 2.7 rounds, a draft token may take a third of a round.
 BEST_CASE = 1.2
-LIKELY = 0.85  # the part of the tokens of a newcomer that are expected to be right
+LIKELY = 0.85  # the chance that a token of a newcomer is expected to have
 
 
 class DraftPrices(NamedTuple):

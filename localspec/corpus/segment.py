@@ -36,7 +36,7 @@ class Segment:
     """
 
     def __init__(self, array: NDArray[np.int32]) -> None:
-        """Take an array of `packed`; raise a ValueError for any other."""
+        """Take an array of `pack`; raise a ValueError for any other."""
         if array.ndim != 1 or array.dtype != np.int32 or len(array) < HEADER:
             raise ValueError("it is no array of numbers")
         form, bits, count, table, self.texts_read = array[:HEADER].tolist()

@@ -61,7 +61,7 @@ class Generation:
         return self.tokens[: self.cached]
 
     def shared_with(self, other: Generation) -> Tokens:
-        """The tokens that the target holds as it would compute them for another text."""
+        """The tokens held whose KV cache another text may use: that of the same adapters."""
         return self.held if self.adapters == other.adapters else NONE
 
     @property
@@ -70,10 +70,10 @@ class Generation:
         return self.history.size == self.prompt_tokens
 
     def encoding(self) -> Future[object] | None:
-        """Return what encodes the picture that comes next; None: the target can read on."""
-        for place in self.media:
-            if place.start <= self.cached < place.end:
-                return place.run.encoding()
+        """Return the encoding, still under way, of the picture to be read next; None: read on."""
+        for stretch in self.media:
+            if stretch.start <= self.cached < stretch.end:
+                return stretch.run.encoding()
         return None
 
     @property

@@ -60,13 +60,13 @@ class Pace:
         return fitting if fitting >= size / HALF_STEP else 0.0
 
     def _fitting(self, size: int, before: int) -> float:
-        """Solve for the tokens that take what the gap leaves, each like one of such a piece."""
-        left = max(self._gap - self._round, 0.0)
+        """Solve for the tokens that fill the gap, if each takes as long as in such a piece."""
+        seconds = max(self._gap - self._round, 0.0)
         first = self._per_token[size] + self._farther * before
-        return 2 * left / (first + math.sqrt(first**2 + 2 * self._farther * left))
+        return 2 * seconds / (first + math.sqrt(first**2 + 2 * self._farther * seconds))
 
     def at_once(self, rows: int) -> int:
-        """Return how many rounds may be run before anybody hears of their tokens.
+        """Return how many rounds may be run before their tokens are published.
 
         Beside other streams, the server writes a stream half as often.
         """

@@ -31,12 +31,11 @@ def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
 
 
 def within_text(g: Generation, draft: Draft) -> Draft:
-    """Cut a draft from prompt lookup behind the end of the text, and where it leaves the grammar.
+    """Cut a looked-up draft after an end token, before a picture, and where it leaves the grammar.
 
-    Behind a piece of a prompt that is copied comes the end of a turn, and what others said next, or
-    a picture.
+    What follows a copied message in the prompt may be the next message, or a picture.
 
-    A sampled draft stays whole: to replace its tokens by their value would bias the output.
+    A sampled draft stays whole: to choose among its tokens by their values would bias the output.
     Verification masks the target's distribution instead.
     """
     if draft.sources or not len(draft.tokens):

@@ -84,8 +84,8 @@ def limit(g: Generation, longest: int) -> int:
 def piece(g: Generation, most: int) -> int:
     """Return how much of a prompt to read now, of at most so many tokens.
 
-    As much as may be, but no short one is left for the end: it takes as long as a longer one. This
-    piece is whole blocks less then.
+    As many as allowed; but if fewer than MIN_PIECE would be left for the last piece, which take as
+    long as a longer one, this piece is shorter by whole blocks.
     """
     pending, most = g.history.size - g.cached, max(most, 0)
     if 0 < pending - most < MIN_PIECE < most:
@@ -97,8 +97,8 @@ def piece(g: Generation, most: int) -> int:
 def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:
     """Put those that waited longest first; among prompts those of which least is left to read.
 
-    Prompts that are read in turns all come late, and leave gaps between the slots of a batch. Long
-    ones are read at last: new ones are behind those that came rounds before.
+    Prompts that took turns would all be late, and leave gaps between the slots of a batch. A long
+    one is not put off for ever: each round that it waits moves it forward.
     """
     prompts = iter(sorted((g for g in generations if g.reads), key=left_to_read))
     for g in sorted(generations, key=lambda g: (-g.waited, g.reads)):
@@ -106,5 +106,5 @@ def in_turn(generations: Sequence[Generation]) -> Iterator[Generation]:
 
 
 def left_to_read(g: Generation) -> int:
-    """Count the steps left, less those that waiting is worth; of equals the first is first."""
+    """Count the steps of AGEING_TOKENS that a prompt lacks, less one for each round of its age."""
     return (g.history.size - g.cached) // AGEING_TOKENS - g.age

@@ -42,25 +42,25 @@ class Turn(NamedTuple):
         """Whether it reads positions of a picture or a sound."""
         start = self.generation.cached
         end = start + self.feed
-        return any(place.start < end and start < place.end for place in self.generation.media)
+        return any(s.start < end and start < s.end for s in self.generation.media)
 
     def at_edge(self, room: int, batch: int) -> Turn:
-        """Cut the turn before a run that is still encoded, and where no run is cut in two.
+        """Cut the turn before a run that is still being encoded, and so that it parts no whole run.
 
-        Runs may be cut that are not read at once. One of these that the turn begins with is read as
-        soon as there is room for all of it in a batch, or else alone.
+        A whole run is read in one batch. If the turn begins with one for which the batch has too
+        little room left, it waits for a batch with more room; one without any other text is enough.
         """
         g = self.generation
         end = g.cached + self.feed
-        for place in g.media:
-            is_cut = place.run.whole and place.start < end < place.end
-            if g.cached < place.start < end and (is_cut or place.run.encoding()):
-                return self._replace(feed=place.start - g.cached, limit=0, emits=False)
+        for stretch in g.media:
+            is_cut = stretch.run.whole and stretch.start < end < stretch.end
+            if g.cached < stretch.start < end and (is_cut or stretch.run.encoding()):
+                return self._replace(feed=stretch.start - g.cached, limit=0, emits=False)
             if is_cut:
-                feed = place.end - g.cached
+                feed = stretch.end - g.cached
                 if feed > room and room < batch:
                     return self._replace(feed=0, emits=False)
-                return self._replace(feed=feed, emits=place.end == g.history.size)
+                return self._replace(feed=feed, emits=stretch.end == g.history.size)
         return self
 
     def ask(self, beside: int = 0) -> Ask:

@@ -157,7 +157,7 @@ class Engine:
     def step(self, hurried: Hurried = always) -> None:
         """Admit waiting requests, run one round, publish its tokens.
 
-        Where no draft is expected it may be several rounds, unless something is `hurried`.
+        While no draft is expected several rounds are run, until `hurried` returns True.
         """
         self._drop_cancelled()
         if self._waiting:
@@ -184,7 +184,7 @@ class Engine:
             note(cost)
 
     def _await_picture(self, active: Sequence[Generation]) -> None:
-        """Wait until one is encoded, but look soon what else there may be to do."""
+        """Wait for a picture to be encoded, but briefly: another request may come."""
         self.rest()
         encodings = [encoding for g in active if (encoding := g.encoding())]
         wait(encodings, AWAIT_SECONDS, FIRST_COMPLETED)
@@ -242,7 +242,7 @@ class Engine:
         return self._run(self._planner.plan_plainly(left), None) if left else []
 
     def _rounds_at_once(self, turns: Sequence[Turn]) -> int:
-        """Return how many rounds without drafts may be run before anybody hears of their tokens."""
+        """Return how many rounds without drafts may be run before their tokens are published."""
         adapters = turns[0].generation.adapters
         jobs = [job for job in self._active.values() if job.generation.adapters == adapters]
         if len(turns) < len(jobs) or any(job.settings.logprobs is not None for job in jobs):

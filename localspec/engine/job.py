@@ -170,7 +170,7 @@ class Job:
                 speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
                 stopped_by=g.text.stopped_by,
-                notices=(*self.notices, *self._not_drafted(speculation)),
+                notices=(*self.notices, *self._name_silent_proposers(speculation)),
             )
         )
 
@@ -178,7 +178,7 @@ class Job:
         g, thought = self.generation, self._thought.tokens if self._thought else 0
         return Usage(g.prompt_tokens, self.reused, emitted, thought, g.sampler.thoughts_cut)
 
-    def _not_drafted(self, speculation: Speculation) -> Iterator[str]:
+    def _name_silent_proposers(self, speculation: Speculation) -> Iterator[str]:
         """Tell who asked for proposers by name that they did not draft."""
         if self.settings.proposers and not speculation.drafted and speculation.rounds > 1:
             names = ", ".join(self.settings.proposers)

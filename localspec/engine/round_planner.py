@@ -19,7 +19,7 @@ SHORT_DRAFT = 16  # tokens of a draft that other replies wait for in any case
 
 
 class RoundPlan(NamedTuple):
-    """The turns of a round, and what these read, counted before it changes the texts."""
+    """The turns of a round, with figures that have to be taken before the round is run."""
 
     turns: list[Turn]
     read: int  # tokens of prompts
@@ -117,7 +117,7 @@ def note_waiting(generations: Sequence[Generation], turns: Sequence[Turn]) -> No
 
 
 def prompts_read(turns: Sequence[Turn]) -> tuple[int, float]:
-    """Count the tokens of prompts that turns read, and how many are before these on average."""
+    """Count the prompt tokens that turns read, and the tokens before each, on average."""
     parts = [(turn.feed, turn.generation.cached) for turn in turns if turn.generation.reads]
     read = sum(feed for feed, _ in parts)
     return read, sum(feed * cached for feed, cached in parts) / max(read, 1)

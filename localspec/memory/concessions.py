@@ -14,13 +14,7 @@ from functools import partial
 
 from localspec.errors import LocalSpecError, UsageError
 from localspec.memory.machine import Machine, size
-from localspec.memory.placement import (
-    PairOptions,
-    Placement,
-    on_gpus,
-    with_cache,
-    with_context,
-)
+from localspec.memory.placement import PairOptions, Placement, on_gpus
 from localspec.memory.plan_request import PlanRequest
 
 ROOMY_CONTEXT, MODEST_CONTEXT, MIN_CONTEXT = 16_384, 8192, 4096
@@ -64,74 +58,74 @@ def without_concessions(
     request: PlanRequest, machine: Machine
 ) -> tuple[Placement, list[Concession]]:
     """Place all that was asked for, but for a projector that its engine refuses."""
-    way = PairOptions(request.options, request.drafting if request.draft else None)
-    way = with_context(way, request.options.context or request.context)
+    options = PairOptions(request.options, request.drafting if request.draft else None)
+    options = options.with_both(context=request.options.context or request.context)
     refused: list[Concession] = []
     if request.projector:
-        seeing = replace(way, options=replace(way.options, projector=request.projector))
+        seeing = options.with_target(projector=request.projector)
         try:
-            request.target(seeing.options)
-            way = seeing
+            request.target(seeing.target)
+            options = seeing
         except LocalSpecError as error:
             refused = [Concession(TEXT_ONLY, str(error))]
-    return request.place(choose_cache(request, way, machine), machine), refused
+    return request.place(choose_cache(request, options, machine), machine), refused
 
 
-def choose_cache(request: PlanRequest, way: PairOptions, machine: Machine) -> PairOptions:
+def choose_cache(request: PlanRequest, options: PairOptions, machine: Machine) -> PairOptions:
     """Choose a KV cache per slot if half of the free memory is enough, else one for all slots.
 
     The cache of a slot holds one text, and so at most as many tokens as the model was trained for.
     """
-    if way.options.slots == 1 or way.options.shared is not None:
-        return way
-    separate, common = (with_cache(way, shared=shared) for shared in (False, True))
+    if options.target.slots == 1 or options.target.shared is not None:
+        return options
+    separate, common = options.with_both(shared=False), options.with_both(shared=True)
     if request.place(separate, machine).items == request.place(common, machine).items:
-        return way  # the engine has no choice
-    context = min(way.options.context or request.context, request.trained)
-    separate = with_context(separate, context)
+        return options  # the engine has no choice
+    context = min(options.target.context or request.context, request.trained)
+    separate = separate.with_both(context=context)
     fit = request.place(separate, machine)
     cache_bytes = sum(item.bytes for item in fit.items if item.what == "context")
     return separate if not fit.short and cache_bytes <= machine.available // 2 else common
 
 
 def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    most = fit.way.options.context or 0
+    most = fit.options.target.context or 0
     if request.options.context is not None or most <= least:
         return None
 
     def attempt(tokens: int) -> Placement:
-        return request.place(with_context(fit.way, tokens), machine)
+        return request.place(fit.options.with_both(context=tokens), machine)
 
     tokens = largest(least, most, CONTEXT_STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
 
 
 def smaller_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    drafting = fit.way.drafting
+    drafting = fit.options.draft
     if drafting is None or drafting.kv_type != "auto":
         return None
-    way = replace(fit.way, drafting=replace(drafting, kv_type=EIGHT_BITS))
-    return SMALL_DRAFT, request.place(way, machine)
+    smaller = replace(fit.options, draft=replace(drafting, kv_type=EIGHT_BITS))
+    return SMALL_DRAFT, request.place(smaller, machine)
 
 
 def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Do without the draft model, or without the drafting head."""
-    options = fit.way.options
-    if (fit.way.drafting is None and options.head is None) or request.insists:
+    options = fit.options.target
+    if (fit.options.draft is None and options.head is None) or request.insists:
         return None
     change = NO_HEAD if options.head else NO_DRAFT
     return change, request.place(PairOptions(replace(options, head=None), None), machine)
 
 
 def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    if fit.way.options.kv_type != "auto":
+    if fit.options.target.kv_type != "auto":
         return None
     return "KV cache in 8 bits", request.place_with(fit, machine, kv_type=EIGHT_BITS)
 
 
 def projector_on_host(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Keep the projector off the GPUs: pictures take longer then, and text does not."""
-    options = fit.way.options
+    options = fit.options.target
     if options.projector is None or options.projector_on_host or fit.where == machine.host.name:
         return None
     return "the projector in host memory", request.place_with(fit, machine, projector_on_host=True)
@@ -165,7 +159,7 @@ def fewer_layers(request: PlanRequest, fit: Placement, machine: Machine) -> Conc
 
 def no_projector(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Do without the projector that lies beside the model."""
-    if request.projector is None or fit.way.options.projector is None:
+    if request.projector is None or fit.options.target.projector is None:
         return None
     return TEXT_ONLY, request.place_with(fit, machine, projector=None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from localspec.backend import Needs, Options
 from localspec.memory.machine import Machine, Pool
@@ -24,15 +25,24 @@ class Item:
 class PairOptions:
     """The options to load a pair with."""
 
-    options: Options
-    drafting: Options | None
+    target: Options
+    draft: Options | None
+
+    def with_target(self, **changes: Any) -> PairOptions:
+        """Change options of the target."""
+        return replace(self, target=replace(self.target, **changes))
+
+    def with_both(self, **changes: Any) -> PairOptions:
+        """Change options of the target, and of the draft model if there is one."""
+        draft = self.draft and replace(self.draft, **changes)
+        return PairOptions(replace(self.target, **changes), draft)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The bytes of a pair by pool, and the largest shortage."""
 
-    way: PairOptions
+    options: PairOptions
     items: tuple[Item, ...]
     layers: int
     short: int = 0
@@ -40,28 +50,18 @@ class Placement:
     host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
 
 
-def with_context(way: PairOptions, tokens: int) -> PairOptions:
-    drafting = way.drafting and replace(way.drafting, context=tokens)
-    return PairOptions(replace(way.options, context=tokens), drafting)
-
-
-def with_cache(way: PairOptions, *, shared: bool) -> PairOptions:
-    drafting = way.drafting and replace(way.drafting, shared=shared)
-    return PairOptions(replace(way.options, shared=shared), drafting)
-
-
 def place(
-    way: PairOptions, target: Needs, draft_needs: Needs | None, machine: Machine
+    options: PairOptions, target: Needs, draft_needs: Needs | None, machine: Machine
 ) -> Placement:
     """Place layers on GPUs: as many as asked for, by default all."""
-    layers = target.layers + 1 if way.options.gpu_layers is None else way.options.gpu_layers
+    layers = target.layers + 1 if options.target.gpu_layers is None else options.target.gpu_layers
     if not machine.gpus or not layers:
         items = list(items_in_pool(machine.host.name, target, draft_needs))
     else:
-        way, items = divide_layers(
-            way, target, draft_needs, min(layers, target.layers + 1), machine
+        options, items = divide_layers(
+            options, target, draft_needs, min(layers, target.layers + 1), machine
         )
-    return with_shortage(Placement(way, tuple(items), target.layers), machine)
+    return with_shortage(Placement(options, tuple(items), target.layers), machine)
 
 
 def with_shortage(fit: Placement, machine: Machine) -> Placement:
@@ -92,17 +92,17 @@ def items_in_pool(pool: str, target: Needs, draft_needs: Needs | None) -> Iterat
 
 
 def divide_layers(
-    way: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
+    options: PairOptions, target: Needs, draft_needs: Needs | None, layers: int, machine: Machine
 ) -> tuple[PairOptions, list[Item]]:
     """Put the last layers on the GPUs, by their room or as split; the draft model at home.
 
     A projector goes to the first GPU that has layers, unless it is to stay with the host.
     """
     gpus, home = machine.gpus, machine.home
-    on_host = target.projector if way.options.projector_on_host else 0
+    on_host = target.projector if options.target.projector_on_host else 0
     target = replace(target, projector=target.projector - on_host)
-    helper = draft_needs.total if draft_needs else 0
-    shares = way.options.split or rooms(target, layers, machine, helper)
+    draft_bytes = draft_needs.total if draft_needs else 0
+    shares = options.target.split or rooms(target, layers, machine, draft_bytes)
     counts = apportion(layers, [share / max(sum(shares), 1e-9) for share in shares])
     items = items_on_gpus(target, layers, gpus, counts)
     if draft_needs:
@@ -115,11 +115,12 @@ def divide_layers(
     if on_host:
         items.append(Item(machine.host.name, PROJECTOR, on_host))
     if len(gpus) > 1:
-        alone = tuple(float(at == home) for at in range(len(gpus)))
-        drafting = way.drafting and replace(way.drafting, split=alone)
-        split = tuple(map(float, counts))
-        way = PairOptions(replace(way.options, split=split), drafting)
-    return way, items
+        draft = options.draft and replace(
+            options.draft, split=tuple(float(at == home) for at in range(len(gpus)))
+        )
+        target_options = replace(options.target, split=tuple(map(float, counts)))
+        options = PairOptions(target_options, draft)
+    return options, items
 
 
 def layer_weights(target: Needs) -> int:
@@ -127,15 +128,15 @@ def layer_weights(target: Needs) -> int:
     return target.weights - target.embeddings - (0 if target.tied else target.output)
 
 
-def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int]:
+def rooms(target: Needs, layers: int, machine: Machine, draft_bytes: int) -> list[int]:
     """Count the room of each GPU for layers; one that has room for all takes them alone.
 
-    One GPU is faster than several, and one here than one of a worker. That at home keeps room for
-    a helper of so many bytes.
+    One GPU is faster than several, and one here than one of a worker. The GPU of the draft model
+    keeps room for its bytes.
     """
     spaces = [max(gpu.available - target.working, 0) for gpu in machine.gpus]
     if machine.home is not None:
-        spaces[machine.home] = max(spaces[machine.home] - helper, 0)
+        spaces[machine.home] = max(spaces[machine.home] - draft_bytes, 0)
     whole = (layer_weights(target) + target.cache) * min(layers, target.layers) // target.layers
     whole += target.output + (target.head if layers > target.layers else 0) + target.projector
     if machine.main is not None and spaces[machine.main] >= whole:
@@ -146,14 +147,14 @@ def rooms(target: Needs, layers: int, machine: Machine, helper: int) -> list[int
     if ours[best] >= whole:
         return only(best, spaces)
     filled = sum(local) >= whole or local == spaces
-    return less(local if filled else fill_gpus(spaces, local, whole), target.projector)
+    return less_projector(local if filled else fill_gpus(spaces, local, whole), target.projector)
 
 
 def only(one: int, rooms: Sequence[int]) -> list[int]:
     return [space if at == one else 0 for at, space in enumerate(rooms)]
 
 
-def less(rooms: Sequence[int], projector: int) -> list[int]:
+def less_projector(rooms: Sequence[int], projector: int) -> list[int]:
     """Keep room for a projector on the first GPU that has any."""
     first = next((at for at, space in enumerate(rooms) if space), 0)
     return [max(space - projector, 0) if at == first else space for at, space in enumerate(rooms)]
@@ -189,7 +190,7 @@ def items_on_gpus(
     return items
 
 
-def items_on_host(target: Needs, layers: int, host: str, helper: int) -> list[Item]:
+def items_on_host(target: Needs, layers: int, host: str, draft_bytes: int) -> list[Item]:
     """List what stays in host memory when `layers` layers are on GPUs."""
     left = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
@@ -198,7 +199,7 @@ def items_on_host(target: Needs, layers: int, host: str, helper: int) -> list[It
     items.append(Item(host, "context", target.cache * left // target.layers))
     if target.head and layers <= target.layers:
         items.append(Item(host, DRAFT_HEAD, target.head))
-    return [*items, Item(host, "buffers", target.host + helper)]
+    return [*items, Item(host, "buffers", target.host + draft_bytes)]
 
 
 def apportion(layers: int, shares: Sequence[float]) -> list[int]:

@@ -70,13 +70,13 @@ def plan(request: PlanRequest, machine: Machine) -> Plan:
     fit = settle_placement(request, estimated, machine)
     if fit.short:
         raise DoesNotFit(refusal(request, machine, fit))
-    layers = fit.way.options.gpu_layers
-    if layers not in (estimated.way.options.gpu_layers, None):
+    layers = fit.options.target.gpu_layers
+    if layers not in (estimated.options.target.gpu_layers, None):
         change = f"{layers} of {fit.layers + 1} layers on GPUs"
         concessions.append(Concession(change, "as llama.cpp lays it out"))
     return Plan(
-        fit.way.options,
-        fit.way.drafting,
+        fit.options.target,
+        fit.options.draft,
         fit.items,
         machine,
         fit.layers,
@@ -88,7 +88,7 @@ def plan(request: PlanRequest, machine: Machine) -> Plan:
 
 def settle_placement(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
     """Correct a placement by the engine's own count for each device."""
-    if not machine.gpus or fit.way.options.gpu_layers == 0:
+    if not machine.gpus or fit.options.target.gpu_layers == 0:
         return fit
     options = request.options
     may_split, may_drop = not options.split, options.gpu_layers is None
@@ -97,10 +97,10 @@ def settle_placement(request: PlanRequest, fit: Placement, machine: Machine) -> 
 
 def alternative(request: PlanRequest, fit: Placement, machine: Machine) -> Alternative | None:
     """Describe the placement of whole layers, where experts are placed by themselves."""
-    options = fit.way.options
+    options = fit.options.target
     if not options.cpu_moe or request.options.cpu_moe is not None:
         return None
-    whole = replace(fit, way=replace(fit.way, options=replace(options, cpu_moe=None)))
+    whole = replace(fit, options=fit.options.with_target(cpu_moe=None))
     fewer = fewer_layers(request, whole, machine)
     if fewer is None:
         return None
@@ -135,11 +135,11 @@ def nearest(request: PlanRequest, machine: Machine) -> Iterator[str]:
             continue
         if fit.short:
             continue
-        context = fit.way.options.context
+        context = fit.options.target.context
         if options.context not in (None, context):
             yield name or f"--context {context}"
         else:
-            yield name or f"--gpu-layers {fit.way.options.gpu_layers}"
+            yield name or f"--gpu-layers {fit.options.target.gpu_layers}"
 
 
 def relaxations(request: PlanRequest) -> Iterator[tuple[str, PlanRequest]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from localspec.backend import CELLS, Estimate, Needs, Options
 from localspec.memory.machine import Machine
@@ -23,24 +24,22 @@ class PlanRequest:
     trained: int = CELLS  # tokens of one text that the model was made for
     projector: Path | None = None  # that lies beside it: loaded if there is room for it
 
-    def needs(self, way: PairOptions) -> tuple[Needs, Needs | None]:
+    def needs(self, options: PairOptions) -> tuple[Needs, Needs | None]:
         """Ask the engines for the needs of both models with these options."""
         draft = None
-        if way.drafting is not None and self.draft is not None:
-            draft = self.draft(way.drafting)
-        return self.target(way.options), draft
+        if options.draft is not None and self.draft is not None:
+            draft = self.draft(options.draft)
+        return self.target(options.target), draft
 
-    def place(self, way: PairOptions, machine: Machine) -> Placement:
+    def place(self, options: PairOptions, machine: Machine) -> Placement:
         """Place the pair; how layers were split for another placement does not matter."""
-        way = replace(way, options=replace(way.options, split=self.options.split))
-        return place(way, *self.needs(way), machine)
+        options = options.with_target(split=self.options.split)
+        return place(options, *self.needs(options), machine)
 
-    def place_with(self, fit: Placement, machine: Machine, **changes: object) -> Placement:
+    def place_with(self, fit: Placement, machine: Machine, **changes: Any) -> Placement:
         """Place the pair as another placement does, but for some options of the target."""
-        options = replace(fit.way.options, **changes)  # type: ignore[arg-type]
-        return self.place(replace(fit.way, options=options), machine)
+        return self.place(fit.options.with_target(**changes), machine)
 
-    def with_options(self, **changes: object) -> PlanRequest:
+    def with_options(self, **changes: Any) -> PlanRequest:
         """Return the request with other options of the target."""
-        options = replace(self.options, **changes)  # type: ignore[arg-type]
-        return replace(self, options=options)
+        return replace(self, options=replace(self.options, **changes))

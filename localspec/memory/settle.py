@@ -34,7 +34,7 @@ class Settling:
     def settle(self, fit: Placement) -> Placement:
         """Count a placement by the engine; where a GPU is short, move layers off it."""
         for _ in range(MAX_MOVES):
-            target, draft = self.ask(fit.way)
+            target, draft = self.ask(fit.options)
             if len(target.devices) != len(self.machine.gpus) + 1:
                 return fit  # the engine cannot tell
             exact = self._count(fit, target, draft)
@@ -82,19 +82,18 @@ class Settling:
             layers += 1
         elif not self.may_drop:
             return None
-        options = replace(
-            fit.way.options,
+        options = fit.options.with_target(
             split=tuple(map(float, counts)) if len(counts) > 1 else (),
-            gpu_layers=fit.way.options.gpu_layers if layers > fit.layers else layers,
+            gpu_layers=fit.options.target.gpu_layers if layers > fit.layers else layers,
         )
-        return replace(fit, way=replace(fit.way, options=options))
+        return replace(fit, options=options)
 
     def _counts(self, fit: Placement) -> list[int]:
         whole = fit.layers + 1
-        layers = whole if fit.way.options.gpu_layers is None else fit.way.options.gpu_layers
+        layers = whole if fit.options.target.gpu_layers is None else fit.options.target.gpu_layers
         if len(self.machine.gpus) == 1:
             return [min(layers, whole)]
-        return [int(share) for share in fit.way.options.split]
+        return [int(share) for share in fit.options.target.split]
 
     def _spare(self, fit: Placement, pool: str) -> int:
         available = next(gpu.available for gpu in self.machine.gpus if gpu.name == pool)

@@ -63,7 +63,7 @@ def find(name: str) -> Entry:
 
 
 def choose(entry: Entry, backend: str, order: Sequence[str]) -> str:
-    """Choose the engine for a named model: the one wished for, or the first it is there for."""
+    """Choose the engine for a named model: `backend`, or the first that it is offered for."""
     engines = order if backend == AUTO else (backend,)
     for engine in engines:
         if spec(engine).format in entry.offers:

@@ -71,7 +71,7 @@ def spec(name: str) -> BackendSpec:
 
 
 def check(backend: str) -> str:
-    """Return a wish for an engine; `UsageError` where there is none of that name."""
+    """Return an engine's name or `AUTO`; `UsageError` for any other text."""
     if backend != AUTO and backend not in names():
         raise UsageError(f"backend is {backend!r}; known: {', '.join((AUTO, *names()))}")
     return backend
@@ -88,7 +88,7 @@ def claiming(path: Path) -> list[str]:
 
 
 def taker(path: Path, backend: str = AUTO) -> str:
-    """The engine for a path: the one wished for, or the first that claims it.
+    """The engine for a path: the one that is named, or the first that claims it.
 
     What no engine claims is for the first that takes files, or folders, which will say why not.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from localspec.backend import Footprint, Needs, Options
 from localspec.errors import BackendError, ModelFileError, OutOfMemory
@@ -20,15 +20,6 @@ from localspec.pairing.vocabulary import Match, match
 from localspec.tokenizer import Tokenizer
 
 T = TypeVar("T")
-
-
-class Trying(Protocol):
-    """A trial: lays a file out and runs it, in a process of its own or in this one."""
-
-    def footprint(self) -> Footprint: ...
-    def needs(self, options: Options) -> Needs: ...
-    def run(self, options: Options, *, driven: bool = False) -> None: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class Examined:
         self,
         files: ModelFiles,
         engine: EngineHere,
-        start: Callable[[ModelFiles], Trying],
+        start: Callable[[ModelFiles], TrialProcess],
         begins: Callable[[Path], None],
     ) -> None:
         self.files = files
@@ -55,12 +46,12 @@ class Examined:
         self._start = start
         self._begins = begins
         self._record = Record(files, engine)
-        self._process: Trying | None = None
+        self._process: TrialProcess | None = None
 
     def footprint(self) -> Footprint:
         footprint = self._record.footprint()
         if footprint is None:
-            footprint = self._ask(lambda trying: trying.footprint())
+            footprint = self._ask(lambda process: process.footprint())
             self._record.keep_footprint(footprint)
         return footprint
 
@@ -71,7 +62,7 @@ class Examined:
         """Compute the memory for loading; `UsageError` if this model cannot be loaded so."""
         needs = self._record.needs(options)
         if needs is None:
-            needs = self._ask(lambda trying: trying.needs(options))
+            needs = self._ask(lambda process: process.needs(options))
             self._record.keep_needs(options, needs)
         return needs
 
@@ -98,7 +89,7 @@ class Examined:
 
     def _verdict(self, options: Options, driven: bool) -> str | None:
         try:
-            self._ask(lambda trying: trying.run(options, driven=driven))
+            self._ask(lambda process: process.run(options, driven=driven))
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:
@@ -111,7 +102,7 @@ class Examined:
         """Raise `DeviceError` if a device was lost: that is no fault of a file."""
         backend(self.engine.name).probe()
 
-    def _ask(self, ask: Callable[[Trying], T]) -> T:
+    def _ask(self, ask: Callable[[TrialProcess], T]) -> T:
         """Ask the trial's process, started if there is none.
 
         It ends if it refuses the file, so that the next question, about another way to load the
@@ -160,7 +151,7 @@ def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
 @contextmanager
 def examine(
     files: ModelFiles,
-    start: Callable[[ModelFiles], Trying] | None = None,
+    start: Callable[[ModelFiles], TrialProcess] | None = None,
     engine: EngineHere | None = None,
     begins: Callable[[Path], None] = lambda _: None,
 ) -> Iterator[Examined]:

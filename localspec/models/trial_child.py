@@ -109,7 +109,7 @@ def trial_context(options: Options, driven: bool) -> int:
 
 
 def trial_options(options: Options, context: int) -> Options:
-    """Make the same way of loading, with little room."""
+    """Return the options of a trial: the same, but for few slots with a short context."""
     tentative = min(TRIAL_TENTATIVE, options.batch - BATCH_MARGIN)
     split = tuple(float(share > 0) for share in options.split)
     adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)

@@ -42,7 +42,7 @@ KERNEL_SECONDS = 100.0
 # More where a picture is encoded: on a processor it may take 5 TFLOP, as Gemma 3's.
 PICTURE_SECONDS = 300.0
 NOTICE_SECONDS = 5.0  # seconds after which a user hears what is waited for
-# Seconds of work in all that time, below which it waits for a device that hangs.
+# Less work than so many seconds between two looks: the process waits for a device that hangs.
 STILL_SECONDS = 0.1
 MAX_WAITS = 10  # times as long, at most, on a machine that is busy or a disk that is slow
 MAX_LAST_WORDS = 300  # letters of an engine's last words
@@ -58,7 +58,7 @@ class TrialProcess:
         size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
         self._seconds = seconds + size / BYTES_PER_SECOND
         self._expired = ""
-        self._steps = 0  # that it told of
+        self._steps = 0  # of its work that it reported
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [*command, files.engine, str(files.path)],
@@ -76,14 +76,14 @@ class TrialProcess:
         return Needs.from_json(self._ask("needs", options))
 
     def run(self, options: Options, *, driven: bool = False) -> None:
-        telling = threading.Timer(NOTICE_SECONDS, LOG.warning, [WAITS, self._path.name])
+        notice = threading.Timer(NOTICE_SECONDS, LOG.warning, [WAITS, self._path.name])
         if driven:
-            telling.start()
+            notice.start()
         try:
             seeing = PICTURE_SECONDS if options.projector else 0.0
             self._ask("run", options, seeing + (KERNEL_SECONDS if driven else 0.0))
         finally:
-            telling.cancel()
+            notice.cancel()
 
     def _ask(self, question: str, options: Options | None = None, more: float = 0.0) -> Any:
         fields = {"ask": question, "options": options and asdict(options)}
@@ -162,7 +162,7 @@ class TrialProcess:
 
 
 def beside(options: Options | None) -> list[Path]:
-    """List the files that a model is loaded with."""
+    """List the files that are loaded beside a model."""
     if options is None:
         return []
     projector = [options.projector] if options.projector else []

@@ -34,7 +34,7 @@ def _read_trial(place: Path) -> tuple[Footprint, list[str]] | None:
 
 
 class Record:
-    """The results for one file; missing or invalid ones are found out again."""
+    """The results for one file; trials are repeated where these are missing or invalid."""
 
     def __init__(self, model: ModelFiles, engine: EngineHere) -> None:
         files = weight_files(model.engine, model.path)
@@ -59,9 +59,9 @@ class Record:
             return Needs.from_json(self._results["needs"][key(options)])
         return None
 
-    def verdict(self, way: Options) -> str | None:
-        """Read the fault of a file when it is loaded in one way; "" if there is none."""
-        verdict = self._results["verdicts"].get(key(way))
+    def verdict(self, options: Options) -> str | None:
+        """Read the fault of a file when it is loaded with these options; "" if there is none."""
+        verdict = self._results["verdicts"].get(key(options))
         return verdict if isinstance(verdict, str) else None
 
     def keep_footprint(self, footprint: Footprint) -> None:
@@ -72,19 +72,19 @@ class Record:
         self._results["needs"][key(options)] = asdict(needs)
         self._write()
 
-    def keep_verdict(self, way: Options, verdict: str) -> None:
-        self._results["verdicts"][key(way)] = verdict
+    def keep_verdict(self, options: Options, verdict: str) -> None:
+        self._results["verdicts"][key(options)] = verdict
         self._write()
 
     def _write(self) -> None:
         kept_json.keep(self._place, self._results)
 
 
-def key(way: Options) -> str:
-    """Name a way of loading; files beside a model are known by what they hold."""
-    files = [file for file in (way.head, way.projector) if file]
-    files += [adapter.path for adapter in way.adapters]
+def key(options: Options) -> str:
+    """Return the key of options; a file beside the model is part of it by its content."""
+    files = [file for file in (options.head, options.projector) if file]
+    files += [adapter.path for adapter in options.adapters]
     if not files:
-        return repr(way)
-    bare = replace(way, head=None, projector=None, adapters=())
+        return repr(options)
+    bare = replace(options, head=None, projector=None, adapters=())
     return f"{bare!r} {fingerprint(files, [])}"

@@ -145,9 +145,9 @@ def load_pair(
         resolved = resolve(examined, loading)
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
-        fall = note(loaded, tell) if is_priced(loaded, loading) else ""
-        costs = None
+        fall, costs = "", None
         if is_priced(loaded, loading):
+            fall = note(loaded, tell)
             costs = kept_calibrations.load_or_measure(loaded, tell).costs()
             closing.callback(kept_calibrations.reconsider, loaded, costs)
         corpus = None

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from localspec.draft import Draft
 from localspec.errors import BackendError, LocalSpecError, OutOfMemory
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL
+from localspec.memory.planner import Watcher
 from localspec.pairing.pair import Pair
 from localspec.proposer import Ask, Proposer, Quiet, RoundCost, notes_of, quiet_of
 from localspec.runtime.loaded_pair import LoadedPair
@@ -21,14 +21,6 @@ LOOK_SECONDS = 1.0  # seconds between two looks at the memory
 AMPLE_SECONDS = 30.0  # seconds without a shortage, after which the draft model may come back
 
 LOG = logging.getLogger("localspec")
-
-
-class MemoryWatch(Protocol):
-    def shortage(self) -> str:
-        """Name the memory that is short, and the bytes left there; empty if none is."""
-
-    def has_room(self, count: int) -> bool:
-        """Whether `count` more bytes would leave the reserves alone."""
 
 
 class DraftModelRelief:
@@ -41,7 +33,7 @@ class DraftModelRelief:
         self,
         loaded_pair: LoadedPair,
         make: Callable[[Pair], Proposer],
-        memory: MemoryWatch,
+        memory: Watcher,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loaded = loaded_pair
@@ -66,16 +58,16 @@ class DraftModelRelief:
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
         self._look()
         try:
-            return self._now.propose(asks)
+            return self._proposer.propose(asks)
         except BackendError as error:
             # Whatever is wrong, the target can do without; but only memory may come back.
             if not self.give_up(str(error)):
                 raise
             self._away &= isinstance(error, OutOfMemory)
-            return self._now.propose(asks)
+            return self._proposer.propose(asks)
 
     def release(self, slot: int) -> None:
-        self._now.release(slot)
+        self._proposer.release(slot)
 
     def quiet(self, ask: Ask) -> Quiet:
         return self._quiet(ask)
@@ -115,7 +107,7 @@ class DraftModelRelief:
         self._loaded.without_drafter()
 
     def _use(self, proposer: Proposer) -> None:
-        self._now, self._notes = proposer, notes_of([proposer])
+        self._proposer, self._notes = proposer, notes_of([proposer])
         self._quiet = quiet_of(proposer)
 
     def _look(self) -> None:

@@ -17,10 +17,11 @@ SUBSTITUTE = "suffix"  # the proposer where there is only a draft model, and no 
 
 
 class ProposerFactory:
-    """Makes the proposers of a pair; made anew, all but the draft model's keep what they learned.
+    """Makes the proposers of a pair, and again when its drafter is freed or comes back.
 
-    With a `depth`, the proposer that pays most drafts, as far as it pays; without one, the first
-    by name that has a draft. Those in `made` are taken as they are.
+    All but the draft model's keep what they learned. With a `depth`, the proposer that pays most
+    drafts, as far as it pays; without one, the first by name that has a draft. Those in `ready` are
+    taken as they are.
     """
 
     def __init__(

@@ -150,9 +150,9 @@ def test_the_tokens_in_a_row_that_were_as_drafted_are_counted():
     acceptance = fresh()
     judge(acceptance, [0.9] * 4, 4, 4)
     judge(acceptance, [0.9] * 20, 17, 17)
-    assert acceptance.held == 21
+    assert acceptance.streak == 21
     judge(acceptance, [0.9] * 4, 2, 3)
-    assert acceptance.held == 0
+    assert acceptance.streak == 0
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))

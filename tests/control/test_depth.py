@@ -111,7 +111,7 @@ def test_a_long_draft_is_verified_behind_a_hump_if_it_is_likely_to_be_right():
 def test_a_draft_may_lose_as_many_tokens_as_held_before_it():
     made = depth(STEEP)
     prices = made.verifying(Batch(1), 64)
-    assert len(made.affordable(Batch(1), prices, held=40)) == 40 + len(
+    assert len(made.affordable(Batch(1), prices, streak=40)) == 40 + len(
         made.affordable(Batch(1), prices)
     )
 
@@ -119,7 +119,7 @@ def test_a_draft_may_lose_as_many_tokens_as_held_before_it():
 def test_beside_other_replies_a_draft_may_not_lose_what_held_before_it():
     made = depth(STEEP)
     prices = made.verifying(Batch(2), 64)
-    assert made.affordable(Batch(2), prices, held=40) == made.affordable(Batch(2), prices)
+    assert made.affordable(Batch(2), prices, streak=40) == made.affordable(Batch(2), prices)
 
 
 def test_under_load_the_same_draft_is_checked_less_far():
@@ -183,7 +183,7 @@ def test_a_proposer_that_takes_no_time_is_cheap_and_so_is_an_unknown_one():
 
 def test_who_could_not_pay_even_if_always_right_is_never_asked():
     made = depth(STEEP, {"draft": {1: 0.5, 4: 2.0}})
-    assert made.hopeless("draft", 8)
+    assert made.is_hopeless("draft", 8)
     for _ in range(300):
         assert not plan(made).limit
         lap(made, 1, 1)
