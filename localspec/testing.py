@@ -81,13 +81,13 @@ class Alphabet:
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Match the longest token first; leave out what no token spells."""
-        left, tokens = text.encode("utf-8", "replace"), []
-        while left:
-            fits = [t for t, piece in enumerate(self._pieces) if piece and left.startswith(piece)]
+        data, tokens = text.encode("utf-8", "replace"), []
+        while data:
+            fits = [t for t, piece in enumerate(self._pieces) if piece and data.startswith(piece)]
             best = max(fits, key=lambda t: len(self._pieces[t]), default=None)
             if best is not None:
                 tokens.append(best)
-            left = left[len(self._pieces[best]) if best is not None else 1 :]
+            data = data[len(self._pieces[best]) if best is not None else 1 :]
         return tokens_of(tokens)
 
     def token_bytes(self, token: int) -> bytes:
@@ -151,8 +151,8 @@ class ScriptedSight:
             [run] = [r for r in self._runs.values() if 0 <= r.first - token < r.name.length]
             place = run.first - token
             assert place == 0 or not self._whole or at, "a row begins in the middle of a picture"
-            left = run.name.length - place
-            assert not self._whole or at + left <= len(tokens), "a row ends within a picture"
+            remaining = run.name.length - place
+            assert not self._whole or at + remaining <= len(tokens), "a row ends within a picture"
             seen.append(shown(run.name, place))
         return seen
 

@@ -68,13 +68,13 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
     if name.isdecimal() and len(name) < MAX_DIGITS and places:
         return by_number(int(name), places)
     text, candidates = name.strip().lower(), everything()
-    ways: Sequence[Callable[[KeptConversation], bool]] = (
+    tests: Sequence[Callable[[KeptConversation], bool]] = (
         lambda conversation: text in (conversation.title.lower(), conversation.place.stem),
         lambda conversation: conversation.title.lower().startswith(text),
         lambda conversation: conversation.place.stem.startswith(text),
     )
-    for way in ways:
-        if fitting := [conversation for conversation in candidates if way(conversation)]:
+    for matches in tests:
+        if fitting := [conversation for conversation in candidates if matches(conversation)]:
             return only(name, fitting)
     return None
 

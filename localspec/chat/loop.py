@@ -15,11 +15,11 @@ def converse(talk: Talk, editor: Editor) -> None:
     """
     once = False
     while not talk.over:
-        begun, talk.begun = talk.begun, ""
+        prefill, talk.prefill = talk.prefill, ""
         try:
             if once:
                 editor.forget()
-            line = editor.read(begun)
+            line = editor.read(prefill)
         except KeyboardInterrupt:
             if once:
                 return

@@ -53,7 +53,7 @@ class Talk:
     schema: Grammar | None = None
     # The next question: files and pictures go with it.
     next: ChatMessage = field(default_factory=ChatMessage.empty)
-    begun: str = ""  # what the next line begins with
+    prefill: str = ""  # what the next line begins with
     editing: bool = False  # the next question takes the place of the last
     heard: list[HeardAnswer] = field(default_factory=list)
     listed: list[Path] = field(default_factory=list)  # conversations, by the numbers last shown
@@ -89,7 +89,7 @@ class Talk:
 
     def ask(self, question: str) -> bool:
         """Answer a question, or give it back; return False if it was stopped."""
-        self.begun = question
+        self.prefill = question
         message = self.next.with_content(question)
         for path in self._named(question):
             self.attach(path, message)
@@ -99,7 +99,7 @@ class Talk:
         before = self.session.before() if self.editing else self.session
         heard = self._answer(message, before)
         if heard.anything:
-            self.begun, self.next, self.editing = "", ChatMessage.empty(), False
+            self.prefill, self.next, self.editing = "", ChatMessage.empty(), False
         return not heard.stopped
 
     def _named(self, question: str) -> Sequence[str]:
@@ -132,7 +132,7 @@ class Talk:
         """Edit the last question; it stays until the new one is answered."""
         question = self.session.question
         named = self._named(question.content)
-        self.begun, self.editing = question.content, True
+        self.prefill, self.editing = question.content, True
         self.next = question.with_content("", without=named)
 
     def unedit(self) -> None:

@@ -38,8 +38,8 @@ class Start:
 
     @property
     def arguments(self) -> list[str]:
-        where = ["--host", HOST, "--port", str(self.port), "--slots", str(SLOTS)]
-        return ["serve", self.model, *where, *self.options]
+        flags = ["--host", HOST, "--port", str(self.port), "--slots", str(SLOTS)]
+        return ["serve", self.model, *flags, *self.options]
 
 
 def free_port() -> int:

@@ -64,36 +64,36 @@ def append(place: Path, name: str, entry: str) -> None:
 
 
 def toml_entry(name: str, options: AddOptions) -> str:
-    where, draft = existing(source(options.target)), toml_text(draft_source(options.draft))
-    table = f"{toml_text(name)}.{toml_text(format_of(where, options.format))}"
-    size = toml_text(options.size or size_of(where))
+    origin, draft = existing(source(options.target)), toml_text(draft_source(options.draft))
+    table = f"{toml_text(name)}.{toml_text(format_of(origin, options.format))}"
+    size = toml_text(options.size or size_of(origin))
     drafter = f'drafter = "model"\ndraft = {draft}\n' if options.draft else 'drafter = "none"\n'
     return (
         f"\n[{toml_text(name)}]\nabout = {toml_text(options.about)}\n"
         f'licence = "see where it comes from"\n\n[{table}]\n{drafter}\n'
         f"[{table}.weights]\n"
-        f"as-given = {{ from = {toml_text(str(where))}, size = {size} }}\n"
+        f"as-given = {{ from = {toml_text(str(origin))}, size = {size} }}\n"
     )
 
 
-def format_of(where: Source, named: str) -> str:
+def format_of(origin: Source, named: str) -> str:
     """Find the format of a source: by the engine for a path, else the named one, or by its name."""
-    if isinstance(where, LocalFiles):
-        actual = spec(taker(where.path)).format
+    if isinstance(origin, LocalFiles):
+        actual = spec(taker(origin.path)).format
         if named not in ("", actual):
-            raise UsageError(f"{where.path} is {actual}, not {named}: leave --format away")
+            raise UsageError(f"{origin.path} is {actual}, not {named}: leave --format away")
         return actual
     if named:
         return named
     formats = [engine.format for engine in specs().values()]
-    return next((name for name in formats if name in str(where).lower()), formats[0])
+    return next((name for name in formats if name in str(origin).lower()), formats[0])
 
 
-def existing(where: Source) -> Source:
+def existing(origin: Source) -> Source:
     """Return a source; refuse a path where nothing is."""
-    if isinstance(where, LocalFiles) and not where.path.exists():
-        raise UsageError(f"there is no file {where.path}")
-    return where
+    if isinstance(origin, LocalFiles) and not origin.path.exists():
+        raise UsageError(f"there is no file {origin.path}")
+    return origin
 
 
 def draft_source(text: str) -> str:
@@ -102,11 +102,11 @@ def draft_source(text: str) -> str:
     return text if is_name else str(existing(source(text)))
 
 
-def size_of(where: Source) -> str:
+def size_of(origin: Source) -> str:
     """Write the size of a source, or a guess where it is not here."""
-    if not isinstance(where, LocalFiles):
+    if not isinstance(origin, LocalFiles):
         return "1GB"
-    files = weight_files(taker(where.path), where.path)
+    files = weight_files(taker(origin.path), origin.path)
     return f"{sum(file.stat().st_size for file in files) / 1e6:.3f}MB"
 
 

@@ -8,21 +8,21 @@ from click.shell_completion import CompletionItem
 from localspec.models import catalogue, store
 
 
-def listed(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def listed(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete the names of the catalogue."""
-    return beginning(catalogue.names(), begun)
+    return beginning(catalogue.names(), prefix)
 
 
-def pulled(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def pulled(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete the names of models that were pulled."""
-    return beginning({pair.name for pair in store.everything()}, begun)
+    return beginning({pair.name for pair in store.everything()}, prefix)
 
 
-def name_or_path(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def name_or_path(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete names, and paths where no name begins like that."""
-    names = beginning({*catalogue.names(), *(pair.name for pair in store.everything())}, begun)
-    return names or [CompletionItem(begun, type="file")]
+    names = beginning({*catalogue.names(), *(pair.name for pair in store.everything())}, prefix)
+    return names or [CompletionItem(prefix, type="file")]
 
 
-def beginning(names: set[str], begun: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(begun)]
+def beginning(names: set[str], prefix: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(prefix)]

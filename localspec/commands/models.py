@@ -129,11 +129,11 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
     offer, place = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
     state, words = MISSING, ""
-    where = offer.weights[weights].source
-    if isinstance(where, Package):
+    origin = offer.weights[weights].source
+    if isinstance(origin, Package):
         state = "comes with a package"
-    elif isinstance(where, LocalFiles):
-        state = "your own file" if where.path.exists() else "its file is missing"
+    elif isinstance(origin, LocalFiles):
+        state = "your own file" if origin.path.exists() else "its file is missing"
     elif place is not None:
         try:
             weights = fitting(entry, engine, "", place)

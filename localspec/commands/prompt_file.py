@@ -14,7 +14,7 @@ from localspec.templates.message import Json, Message
 class Line(NamedTuple):
     """A JSON object of a file, with its place for errors."""
 
-    where: str
+    location: str
     fields: Mapping[str, Json]
 
 
@@ -25,35 +25,35 @@ def read(path: Path) -> list[Line]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"prompts cannot be read from {path}: {error}") from error
     numbered = ((f"{path}, line {at}", line) for at, line in enumerate(lines, 1) if line.strip())
-    objects = [Line(where, _object(where, line)) for where, line in numbered]
+    objects = [Line(location, _object(location, line)) for location, line in numbered]
     if not objects:
         raise UsageError(f"{path} has no prompts; give one JSON object a line")
     return objects
 
 
-def _object(where: str, line: str) -> Mapping[str, Json]:
+def _object(location: str, line: str) -> Mapping[str, Json]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not JSON: {error}") from error
+        raise UsageError(f"{location}: not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UsageError(f'{where}: not an object like {{"prompt": ...}}')
+        raise UsageError(f'{location}: not an object like {{"prompt": ...}}')
     return value
 
 
 def messages(line: Line) -> list[Message]:
     """Return the conversation of a line."""
-    where, fields = line
+    location, fields = line
     if ("prompt" in fields) == ("messages" in fields):
-        raise UsageError(f"{where}: give either a prompt or messages")
+        raise UsageError(f"{location}: give either a prompt or messages")
     if "prompt" in fields:
         prompt = fields["prompt"]
         if not isinstance(prompt, str) or not prompt:
-            raise UsageError(f"{where}: prompt is not a text")
+            raise UsageError(f"{location}: prompt is not a text")
         return [{"role": "user", "content": prompt}]
     turns = fields["messages"]
     if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
-        raise UsageError(f"{where}: messages are a list of objects with role and content")
+        raise UsageError(f"{location}: messages are a list of objects with role and content")
     return [dict(message) for message in turns if isinstance(message, dict)]
 
 

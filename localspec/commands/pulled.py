@@ -70,8 +70,8 @@ def pulled(name: str, otherwise: str) -> list[store.PulledPair]:
     if pairs:
         return pairs
     if package := package_of(bare):
-        way = otherwise.format(package=package)
-        raise UsageError(f"{name} was not pulled, it comes with the package {package}: {way}")
+        hint = otherwise.format(package=package)
+        raise UsageError(f"{name} was not pulled, it comes with the package {package}: {hint}")
     if is_there(expand_home(name)):
         raise UsageError(f"{name} is a file of your own, which was not pulled under a name")
     if bare in catalogue_file.names(catalogue.own()):

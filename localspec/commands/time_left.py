@@ -28,7 +28,7 @@ class TimeLeft:
 
     def __call__(self, items: Iterable[T]) -> Iterator[T]:
         lively = self.out.isatty()
-        begun = shown = self.clock()
+        start = shown = self.clock()
         self._show(self._line(0, 0.0), lively=lively)
         try:
             for done, item in enumerate(items, 1):
@@ -36,7 +36,7 @@ class TimeLeft:
                 now = self.clock()
                 if now - shown >= (LIVE_SECONDS if lively else LOG_SECONDS):
                     shown = now
-                    self._show(self._line(done, now - begun), lively=lively)
+                    self._show(self._line(done, now - start), lively=lively)
         finally:
             if lively:
                 self._show("", lively=True)

@@ -189,6 +189,6 @@ class Acceptances:
         return text
 
     def release(self, slot: int) -> None:
-        for by in [by for by, where in self._texts if where == slot]:
+        for by in [by for by, text_slot in self._texts if text_slot == slot]:
             text = self._texts.pop((by, slot))
             text.record.leave(text)

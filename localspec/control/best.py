@@ -41,9 +41,9 @@ class Best:
         self._offers: dict[int, tuple[int, Sequence[DraftOffer]]] = {}  # by slot, from where on
 
     def propose(self, asks: Sequence[Ask]) -> list[Draft]:
-        begun = self._clock()
+        start = self._clock()
         drafts = self._propose(asks)
-        self._seconds += self._clock() - begun
+        self._seconds += self._clock() - start
         return drafts
 
     def _propose(self, asks: Sequence[Ask]) -> list[Draft]:

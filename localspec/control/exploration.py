@@ -24,7 +24,7 @@ MIN_WAIT, MAX_WAIT = 4, 24  # rounds between two tries; doubled each time that o
 class Budget:
     """The plain rounds that drafts may lose, and the speed of late."""
 
-    left: float = START
+    balance: float = START
     tries: float = START  # those that tries of costly proposers may lose, with what these read
     tokens: float = 1.0  # that a round brings of late
     time: float = 1.0  # that it takes, in plain rounds
@@ -37,7 +37,7 @@ class Budget:
     @property
     def worth(self) -> float:
         """Return what is left, in tokens for one row."""
-        return self.gain * self.left
+        return self.gain * self.balance
 
     @property
     def tries_worth(self) -> float:
@@ -56,7 +56,7 @@ class Budget:
         self.tokens += weight * (tokens - self.tokens)
         self.time += weight * (time - self.time)
         allowed = rounds * allowance * tokens
-        self.left = self._within(self.left + allowed + rounds * cost.rows * (tokens - time))
+        self.balance = self._within(self.balance + allowed + rounds * cost.rows * (tokens - time))
         self.tries = self._within(self.tries + allowed)
 
     def note_costly(self, earned: float) -> None:
@@ -107,13 +107,15 @@ class TrackRecords:
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, int], TrackRecord] = {}
-        self._left: dict[str, TrackRecord] = {}
+        self._earlier: dict[str, TrackRecord] = {}
 
     def of_text(self, by: str, slot: int, now: int) -> TrackRecord:
         if (by, slot) not in self._texts:
-            left = self._left.get(by, TrackRecord())
-            wait = max(left.wait // 2, MIN_WAIT)
-            self._texts[by, slot] = TrackRecord(left.value, tried=left.tried, wait=wait, latest=now)
+            earlier = self._earlier.get(by, TrackRecord())
+            wait = max(earlier.wait // 2, MIN_WAIT)
+            self._texts[by, slot] = TrackRecord(
+                earlier.value, tried=earlier.tried, wait=wait, latest=now
+            )
         return self._texts[by, slot]
 
     def sleeps(self, by: str, slot: int, now: int) -> bool:
@@ -122,9 +124,9 @@ class TrackRecords:
         return record is not None and record.sleeps(now)
 
     def release(self, slot: int) -> None:
-        for by in [by for by, where in self._texts if where == slot]:
+        for by in [by for by, text_slot in self._texts if text_slot == slot]:
             record = self._texts.pop((by, slot))
-            left = self._left.get(by, TrackRecord())
-            weight = USUAL if left.tried else 1.0
-            record.value = left.value + weight * (record.value - left.value)
-            self._left[by] = record
+            earlier = self._earlier.get(by, TrackRecord())
+            weight = USUAL if earlier.tried else 1.0
+            record.value = earlier.value + weight * (record.value - earlier.value)
+            self._earlier[by] = record

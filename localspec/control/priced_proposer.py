@@ -60,10 +60,10 @@ class PricedProposer:
         eager = [ask.until(self._reach(ask), generous) for ask in asks if ask.wants(self.by)]
         if not eager:
             return
-        begun = self._clock()
+        start = self._clock()
         drafts = self._proposer.propose(eager)
         if learns:
-            self._note(drafts, begun)
+            self._note(drafts, start)
         for ask, draft in zip(eager, drafts, strict=True):
             if len(draft.tokens):
                 offers.add(self.by, ask, draft)
@@ -80,11 +80,11 @@ class PricedProposer:
         ]
         if not any(self.has_decision(ask.slot) and self.may_pay(ask.slot) for ask in asks):
             return ()
-        begun = self._clock()
+        start = self._clock()
         candidates = [self._candidate(ask, offers) for ask in asks]
         plans = self._depth.plan(self.by, offers.batch, candidates)
         planned = [(ask, plan) for ask, plan in zip(asks, plans, strict=True) if plan.limit]
-        drafts = self._draft([ask.until(plan.limit, plan.pays) for ask, plan in planned], begun)
+        drafts = self._draft([ask.until(plan.limit, plan.pays) for ask, plan in planned], start)
         reading = [pair for pair in zip(candidates, plans, strict=True) if pair[1].piece]
         for candidate, plan in reading[:1]:  # one after the other, so that none waits for long
             self._read_on(candidate, plan.piece)
@@ -167,35 +167,35 @@ class PricedProposer:
             else:
                 self.head.leave(ask.slot)
         if slots:
-            begun = self._clock()
+            start = self._clock()
             self.head.catch_up(slots)
-            seconds = self._clock() - begun
+            seconds = self._clock() - start
             self.seconds += seconds
             self._depth.costs.note_drafting(self.by, 1, 0, seconds, behind)
 
-    def _draft(self, asks: Sequence[Ask], begun: float) -> list[Draft]:
+    def _draft(self, asks: Sequence[Ask], start: float) -> list[Draft]:
         """Ask for drafts; the tokens that it has not seen are read first."""
         if not asks:
             return []
         missed = max(map(self._count_unread, asks))
         drafts = self._proposer.propose(asks)
-        self.seconds += self._note(drafts, begun, missed)
+        self.seconds += self._note(drafts, start, missed)
         if self.head:
             self._read |= {ask.slot: len(ask.history) for ask in asks}
         return drafts
 
     def _read_on(self, candidate: Candidate, piece: int) -> None:
         """Read the next piece of a text."""
-        ask, begun = candidate.ask.blind(), self._clock()
+        ask, start = candidate.ask.blind(), self._clock()
         length = len(ask.history) - candidate.missed + piece
         self._proposer.propose([ask._replace(history=ask.history[:length], limit=0)])
-        seconds = self._clock() - begun
+        seconds = self._clock() - start
         self.seconds += seconds
         self._depth.costs.note_drafting(self.by, 1, 0, seconds, piece)
 
-    def _note(self, drafts: Sequence[Draft], begun: float, missed: int = 0) -> float:
+    def _note(self, drafts: Sequence[Draft], start: float, missed: int = 0) -> float:
         """Learn how many seconds drafts took since `begun`, their planning included."""
-        depth, seconds = max(map(len, drafts)), self._clock() - begun
+        depth, seconds = max(map(len, drafts)), self._clock() - start
         self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)
         return seconds
 

@@ -77,15 +77,15 @@ class Generation:
         return None
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Count the tokens that may still be emitted."""
         return self.ending.limit - self.history.size
 
     def extend(self, tokens: list[int]) -> int:
         """Append tokens up to the first that ends the text; return how many were kept."""
-        left = self.left
-        count = self._count_to_end(tokens[:left])
-        if self.finish is None and count == left:
+        remaining = self.remaining
+        count = self._count_to_end(tokens[:remaining])
+        if self.finish is None and count == remaining:
             self.finish = "length"
         self.sampler.emit(tokens[:count])
         self.history.extend(tokens[:count])

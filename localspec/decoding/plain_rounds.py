@@ -133,5 +133,5 @@ class Steps:
 
 def following(g: Generation, quiet: Quiet) -> Next | None:
     """Return how the token after the next is sampled, if it is likely to be fed alone."""
-    alone = g.left > 1 and (quiet.rounds > 1 or quiet.until)
+    alone = g.remaining > 1 and (quiet.rounds > 1 or quiet.until)
     return Next(g.sampler, g.history.size) if alone and g.sampler.is_foreseen else None

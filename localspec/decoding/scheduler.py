@@ -49,15 +49,15 @@ class Scheduler:
         beside = self.batch if allowance is None else allowance
         reading = self.batch if alone and all(g.reads for g in generations) else beside
         turns: list[Turn] = []
-        left, begun = self.batch, False
+        room, has_prompt = self.batch, False
         for g in in_turn(generations):
-            turn = self._turn(g, piece(g, min(reading, left)) if g.reads else left, longest)
-            turn = turn.at_edge(left, self.batch) if g.media else turn
-            if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not begun):
+            turn = self._turn(g, piece(g, min(reading, room)) if g.reads else room, longest)
+            turn = turn.at_edge(room, self.batch) if g.media else turn
+            if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not has_prompt):
                 turns.append(turn)
-                left -= turn.feed + turn.limit
+                room -= turn.feed + turn.limit
                 if g.reads:
-                    reading, begun = min(reading, beside) - turn.feed, True
+                    reading, has_prompt = min(reading, beside) - turn.feed, True
         return turns
 
     def _reading(self, g: Generation) -> Turn:
@@ -67,18 +67,18 @@ class Scheduler:
             return turn
         return turn._replace(limit=min(limit(g, self.tentative), self.batch - turn.feed))
 
-    def _turn(self, g: Generation, left: int, longest: int) -> Turn:
+    def _turn(self, g: Generation, room: int, longest: int) -> Turn:
         pending = g.history.size - g.cached
         # Beside others, nothing is drafted while a prompt is read: it delays them.
         drafted = 0 if g.reads else limit(g, longest)
-        if pending + drafted <= left:
+        if pending + drafted <= room:
             return Turn(g, pending, drafted, emits=True)
-        return Turn(g, min(pending - 1, left), 0, emits=False)
+        return Turn(g, min(pending - 1, room), 0, emits=False)
 
 
 def limit(g: Generation, longest: int) -> int:
     """Return how many tokens a sequence may draft."""
-    return min(g.depth, longest, g.left - 1, g.sampler.affordable)
+    return min(g.depth, longest, g.remaining - 1, g.sampler.affordable)
 
 
 def piece(g: Generation, most: int) -> int:

@@ -170,14 +170,14 @@ class Engine:
         if plan is None:
             self._await_picture(active)
             return
-        begun = self._clock()
+        start = self._clock()
         outcomes = self._run(plan.turns, hurried)
         self._notify()
         for outcome in outcomes:
             self._publish(outcome)
         if not outcomes:
             return
-        cost = self._planner.note(plan, outcomes, self._clock() - begun)
+        cost = self._planner.note(plan, outcomes, self._clock() - start)
         self.slots.tidy(cost.tokens * cost.rounds)
         self.tiers.reading_seconds = self._pace.per_token
         for note in self._notes:

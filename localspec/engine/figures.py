@@ -178,7 +178,7 @@ class Ledger:
             if size and by in (None, proposer):
                 drafted[size] += count
                 accepted[right] += count
-        had, right = drafted.total(), accepted.total()
+        count, right = drafted.total(), accepted.total()
         for ended in range(max(drafted, default=0)):
-            had, right = had - drafted[ended], right - accepted[ended]
-            yield PositionCounts(had, right)
+            count, right = count - drafted[ended], right - accepted[ended]
+            yield PositionCounts(count, right)

@@ -177,9 +177,9 @@ class Constraint:
             return shared
         new = [*itertools.takewhile(lambda token: token not in self._ends, drafted[shared:])]
         if new:
-            begun = self._clock()
+            start = self._clock()
             del new[self._matcher.validate_tokens(new) :]
-            self._spent += self._clock() - begun
+            self._spent += self._clock() - start
         self._path += new
         self._states += [None] * len(new)
         return len(self._path)
@@ -200,9 +200,9 @@ class Constraint:
         for at in range(0, len(tokens), MAX_PIECE):
             if self.overrun:
                 break
-            begun = self._clock()
+            start = self._clock()
             self._matcher.consume_tokens(tokens[at : at + MAX_PIECE])
-            self._spent += self._clock() - begun
+            self._spent += self._clock() - start
 
     def _may_end(self, length: int) -> bool:
         self._go(length)
@@ -220,9 +220,9 @@ class Constraint:
         if self.overrun:
             return NOWHERE
         words = np.zeros(self._size // 32 + 1, np.uint32)
-        begun = self._clock()
+        start = self._clock()
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        took = self._clock() - begun
+        took = self._clock() - start
         self._spent += took
         self._pace = max(took, self._pace / 2)
         if self._matcher.is_error():

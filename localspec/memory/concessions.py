@@ -49,7 +49,8 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
             change, smaller = conceded
             if change == NO_DRAFT:  # how it would have been kept does not matter any more
                 concessions = [one for one in concessions if one.what != SMALL_DRAFT]
-            concessions.append(Concession(change, f"{size(fit.short)} too much for {fit.where}"))
+            why = f"{size(fit.short)} too much for {fit.short_pool}"
+            concessions.append(Concession(change, why))
             fit = smaller
     return fit, concessions
 
@@ -126,7 +127,9 @@ def smaller_kv_cells(request: PlanRequest, fit: Placement, machine: Machine) -> 
 def projector_on_host(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
     """Keep the projector off the GPUs: pictures take longer then, and text does not."""
     options = fit.options.target
-    if options.projector is None or options.projector_on_host or fit.where == machine.host.name:
+    if options.projector is None or options.projector_on_host:
+        return None
+    if fit.short_pool == machine.host.name:
         return None
     return "the projector in host memory", request.place_with(fit, machine, projector_on_host=True)
 

@@ -46,7 +46,7 @@ class Placement:
     items: tuple[Item, ...]
     layers: int
     short: int = 0
-    where: str = ""
+    short_pool: str = ""
     host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
 
 
@@ -66,12 +66,12 @@ def place(
 
 def with_shortage(fit: Placement, machine: Machine) -> Placement:
     """Find the pool with the largest shortage."""
-    short, where = 0, ""
+    short, short_pool = 0, ""
     for pool in (*machine.gpus, machine.host):
         over = sum(item.bytes for item in fit.items if item.pool == pool.name) - pool.available
         if over > short:
-            short, where = over, pool.name
-    return replace(fit, short=short, where=where)
+            short, short_pool = over, pool.name
+    return replace(fit, short=short, short_pool=short_pool)
 
 
 def on_gpus(fit: Placement, machine: Machine) -> Placement:
@@ -162,10 +162,10 @@ def less_projector(rooms: Sequence[int], projector: int) -> list[int]:
 
 def fill_gpus(rooms: Sequence[int], local: Sequence[int], whole: int) -> list[int]:
     """Fill this machine's GPUs, then as few of the workers' GPUs as hold the rest."""
-    taken, left = [0] * len(rooms), whole
+    taken, remaining = [0] * len(rooms), whole
     for at in sorted(range(len(rooms)), key=lambda at: (not local[at], -rooms[at])):
-        taken[at] = min(rooms[at], left)
-        left -= taken[at]
+        taken[at] = min(rooms[at], remaining)
+        remaining -= taken[at]
     return taken
 
 
@@ -192,11 +192,11 @@ def items_on_gpus(
 
 def items_on_host(target: Needs, layers: int, host: str, draft_bytes: int) -> list[Item]:
     """List what stays in host memory when `layers` layers are on GPUs."""
-    left = max(target.layers - layers, 0)
+    remaining = max(target.layers - layers, 0)
     output = 0 if target.tied or layers > target.layers else target.output
-    weights = layer_weights(target) * left // target.layers + target.embeddings + output
+    weights = layer_weights(target) * remaining // target.layers + target.embeddings + output
     items = [Item(host, "weights", weights)]
-    items.append(Item(host, "context", target.cache * left // target.layers))
+    items.append(Item(host, "context", target.cache * remaining // target.layers))
     if target.head and layers <= target.layers:
         items.append(Item(host, DRAFT_HEAD, target.head))
     return [*items, Item(host, "buffers", target.host + draft_bytes)]

@@ -66,10 +66,10 @@ class Settling:
     def _move_layer(self, fit: Placement, target: Needs) -> Placement | None:
         """Take a layer from the GPU that is short; None if that cannot be or would not help."""
         names = [gpu.name for gpu in self.machine.gpus]
-        if fit.where not in names:
+        if fit.short_pool not in names:
             return None
         counts = self._counts(fit)
-        at = names.index(fit.where)
+        at = names.index(fit.short_pool)
         if not counts[at]:
             return None
         layer_bytes = (target.devices[at + 1].weights + target.devices[at + 1].cache) // counts[at]

@@ -103,9 +103,9 @@ class CatalogueReader:
     def refuse(self, place: tuple[str, ...], key: str, fault: str) -> NoReturn:
         named = ".".join(place)
         line = self._line(place, key)
-        where = f"{self._path}, line {line}" if line else str(self._path)
+        location = f"{self._path}, line {line}" if line else str(self._path)
         fault = f"key {key!r} {fault}" if key else fault
-        raise UsageError(f"{where}: {named}: {fault}")
+        raise UsageError(f"{location}: {named}: {fault}")
 
     def _line(self, place: tuple[str, ...], key: str) -> int:
         """Find the line of a table, or of a key in it, or the nearest line to that."""
@@ -233,11 +233,11 @@ def _source(fields: _Table, key: str, default: str | None = None) -> str:
 
 def _weights(fields: _Table) -> Weights:
     size = fields.size("size")
-    where = source(_source(fields, "from"))
+    origin = source(_source(fields, "from"))
     install = fields.take("install", str, "")
     sums = fields.words("sha256")
     fields.nothing_else(("from", "size", "install", "sha256"))
-    return Weights(where, size, install, tuple(sums))
+    return Weights(origin, size, install, tuple(sums))
 
 
 def _sampling(fields: _Table) -> dict[str, float]:

@@ -114,8 +114,8 @@ def backend(name: str) -> Backend:
     except ModuleNotFoundError as error:
         raise BackendError(f"{name} needs {error.name}: {engine.install}") from error
     except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
-        way = "; `localspec doctor --fix` builds it anew" if engine.builder else ""
-        raise BackendError(f"the engine {name} cannot be used: {error}{way}") from error
+        hint = "; `localspec doctor --fix` builds it anew" if engine.builder else ""
+        raise BackendError(f"the engine {name} cannot be used: {error}{hint}") from error
 
 
 def vector_engine(name: str) -> VectorEngine:

@@ -61,8 +61,8 @@ def _locate(name_or_path: str, backend: str) -> ModelFiles:
     name, _, weights = name_or_path.partition(":")
     if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
         hub = "" if claiming(path) else as_hub_source(name_or_path)
-        way = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
-        raise UnknownModel(f"there is no file {name_or_path}{way}")
+        hint = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
+        raise UnknownModel(f"there is no file {name_or_path}{hint}")
     entry = find(name)
     engine = choose(entry, backend, engines)
     return _unpulled(entry, engine, weights)

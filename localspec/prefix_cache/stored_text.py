@@ -26,9 +26,9 @@ class StoredText:
         shared = common_prefix(self.tokens, tokens)
         return 0 if self.whole and shared < len(self.tokens) else shared
 
-    def pays(self, tokens: Tokens, had: int, least: int) -> bool:
-        """Whether it serves another text by enough tokens more than `had` already."""
-        return self.serves(tokens) - had >= max(least, len(self.tokens) // RESTORED_PER_READ)
+    def pays(self, tokens: Tokens, reused: int, least: int) -> bool:
+        """Whether it serves another text by enough tokens more than the `reused` ones."""
+        return self.serves(tokens) - reused >= max(least, len(self.tokens) // RESTORED_PER_READ)
 
 
 Kind = TypeVar("Kind", bound=StoredText)

@@ -56,9 +56,9 @@ class CacheTiers:
         """Save the KV cache of a slot, if there is room for it, without waiting for the disk."""
         fits = len(held) >= MIN_TOKENS and self.has_memory
         limit = self._ram.allowed_bytes if fits else 0
-        begun = self._clock()
+        start = self._clock()
         if saved := model.save(slot, limit) if limit else None:
-            self._note_saving(self._clock() - begun, len(held))
+            self._note_saving(self._clock() - start, len(held))
             self._ram.put(held, saved, adapters)
             self._make_room()
         elif self._disk and not self._disk.busy:

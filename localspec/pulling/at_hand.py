@@ -79,5 +79,5 @@ def instead_of(name: str, backend: str = AUTO) -> str:
 def with_a_way_on(error: PullError, model: str, backend: str) -> PullError:
     """Add to a failed pull's error a model to use instead."""
     other = instead_of(model, backend)
-    way = f"; or try {other}, which is here: localspec chat {other}" if other else ""
-    return PullError(f"{error}{way}")
+    hint = f"; or try {other}, which is here: localspec chat {other}" if other else ""
+    return PullError(f"{error}{hint}")

@@ -114,11 +114,11 @@ def fetch_start(listing: Listing, file: Remote, place: Path, most: int) -> bool:
     """Fetch the rest of the first `most` bytes; False if the server sends no ranges."""
     end = min(most, file.size)
     with translate_errors(listing.repository), locked(place, file.name):
-        begun = _size(place)
-        if begun < end:
+        present = _size(place)
+        if present < end:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             with place.open("ab") as out:
-                for piece in span(url, begun, end):
+                for piece in span(url, present, end):
                     out.write(piece)
         return _size(place) >= end
 
@@ -173,18 +173,18 @@ def resume_download(
 ) -> None:
     """Download what is missing of a file."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    begun = _size(place)
-    if total is not None and begun > total:
+    present = _size(place)
+    if total is not None and present > total:
         place.unlink()
-        begun = 0
-    count(begun)
-    if begun == total:
+        present = 0
+    count(present)
+    if present == total:
         return
     disable_progress_bars()
-    with place.open("r+b" if begun else "wb") as file:
-        file.seek(begun)
+    with place.open("r+b" if present else "wb") as file:
+        file.seek(present)
         target: Any = Counted(file, count)
-        http_get(url, target, resume_size=begun, headers=headers, expected_size=total)
+        http_get(url, target, resume_size=present, headers=headers, expected_size=total)
 
 
 def part(listing: Listing, file: Remote) -> Path:

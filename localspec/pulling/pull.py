@@ -125,9 +125,9 @@ def fetch_all(
         count(number)
 
     with ThreadPoolExecutor(MAX_DOWNLOADS) as pool:
-        begun = [pool.submit(fetch, file, counted) for file in files]
+        futures = [pool.submit(fetch, file, counted) for file in files]
         try:
-            return [future.result() for future in begun]
+            return [future.result() for future in futures]
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -138,14 +138,14 @@ def _files(paths: Sequence[Path], remote: Sequence[Remote]) -> Iterator[store.Fi
         yield store.File(path, file.size, file.sum, file.large)
 
 
-def _here(where: Source) -> store.StoredModel:
-    if isinstance(where, Package):
-        path = where.find()
+def _here(origin: Source) -> store.StoredModel:
+    if isinstance(origin, Package):
+        path = origin.find()
         if path is None:
-            raise PullError(f"the package {where.module} is not installed")
+            raise PullError(f"the package {origin.module} is not installed")
     else:
-        assert isinstance(where, LocalFiles)
-        path = where.path
+        assert isinstance(origin, LocalFiles)
+        path = origin.path
         if not path.exists():
             raise PullError(f"there is no {path}")
     inner = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
@@ -153,4 +153,4 @@ def _here(where: Source) -> store.StoredModel:
         store.File(file, file.stat().st_size, digest(file, large=True), large=True)
         for file in inner
     )
-    return store.StoredModel(str(where), path, files)
+    return store.StoredModel(str(origin), path, files)

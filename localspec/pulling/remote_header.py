@@ -61,7 +61,7 @@ def outline_files(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Pa
     with TemporaryDirectory(prefix="localspec-") as name:
         for file, head in zip(files, heads, strict=True):
             place = Path(name) / Path(file.name).name
-            with head.open("rb") as begun, place.open("wb") as out:
-                out.write(begun.read(min(MAX_HEADER, file.size)))
+            with head.open("rb") as head_file, place.open("wb") as out:
+                out.write(head_file.read(min(MAX_HEADER, file.size)))
                 out.truncate(file.size)
         yield Path(name)

@@ -96,47 +96,47 @@ def with_projector(plan: PullPlan, offer: Offer) -> PullPlan:
 
 def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
     """Plan to pull a repository or an address, with the given draft or what lies beside it."""
-    where = source(text)
-    if isinstance(where, Hub):
-        plan = plan_of_repository(where, engine)
+    origin = source(text)
+    if isinstance(origin, Hub):
+        plan = plan_of_repository(origin, engine)
     else:
-        assert isinstance(where, Address)
-        file = Path(where.name)
-        plan = PullPlan(file.stem.lower(), "as-given", taker(file, engine), PullPart(where))
+        assert isinstance(origin, Address)
+        file = Path(origin.name)
+        plan = PullPlan(file.stem.lower(), "as-given", taker(file, engine), PullPart(origin))
     return replace(plan, drafter="model", draft=_named_draft(draft, plan.engine)) if draft else plan
 
 
-def plan_of_repository(where: Hub, engine: str) -> PullPlan:
+def plan_of_repository(origin: Hub, engine: str) -> PullPlan:
     """Plan to pull the wanted file of a repository, and the drafter and projector beside it."""
-    offered = hub.listing(where)
-    engine = engine if engine != AUTO else hub_taker(where, offered)
-    target = hub_part(where, offered, engine, "")
+    offered = hub.listing(origin)
+    engine = engine if engine != AUTO else hub_taker(origin, offered)
+    target = hub_part(origin, offered, engine, "")
     drafter = listing.drafter(offered, spec(engine))
     return PullPlan(
-        where.repository.rpartition("/")[2].lower(),
+        origin.repository.rpartition("/")[2].lower(),
         "as-given",
         engine,
         target,
         drafter.role if drafter else "none",
-        _part_beside(where, offered, drafter),
-        _part_beside(where, offered, listing.projector(offered, spec(engine))),
+        _part_beside(origin, offered, drafter),
+        _part_beside(origin, offered, listing.projector(offered, spec(engine))),
     )
 
 
-def hub_taker(where: Hub, offered: Listing) -> str:
+def hub_taker(origin: Hub, offered: Listing) -> str:
     """Find the first engine that takes the wanted file of a repository, or any of its files."""
-    for file in (where.file, ""):
+    for file in (origin.file, ""):
         for name, engine_spec in specs().items():
             if listing.fitting(offered.models(engine_spec), file):
                 return name
     return next(iter(specs()))
 
 
-def _part_beside(where: Hub, offered: Listing, model: RemoteModel | None) -> PullPart | None:
+def _part_beside(origin: Hub, offered: Listing, model: RemoteModel | None) -> PullPart | None:
     """Return what lies beside a model as a part to pull, if it is there whole."""
     if model is None or model.lacks:
         return None
-    return PullPart(replace(where, file=model.files[0]), offered, offered.remotes(model))
+    return PullPart(replace(origin, file=model.files[0]), offered, offered.remotes(model))
 
 
 def _named_draft(draft: str, engine: str) -> PullPart:
@@ -163,12 +163,12 @@ def listed_part(weights: Weights, engine: str, name: str) -> PullPart:
     return pull_part
 
 
-def part(where: Source, engine: str, weights: str) -> PullPart:
-    if not isinstance(where, Hub):
-        return PullPart(where)
-    return hub_part(where, hub.listing(where), engine, weights)
+def part(origin: Source, engine: str, weights: str) -> PullPart:
+    if not isinstance(origin, Hub):
+        return PullPart(origin)
+    return hub_part(origin, hub.listing(origin), engine, weights)
 
 
-def hub_part(where: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
-    model = listing.choose_model(offered, spec(engine), where.file, weights)
-    return PullPart(replace(where, revision=offered.revision), offered, offered.remotes(model))
+def hub_part(origin: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
+    model = listing.choose_model(offered, spec(engine), origin.file, weights)
+    return PullPart(replace(origin, revision=offered.revision), offered, offered.remotes(model))

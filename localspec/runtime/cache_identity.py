@@ -15,21 +15,21 @@ SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # bytes of a file of weights that its ident
 
 
 def identity(loaded_pair: LoadedPair) -> str:
-    """Identify a KV cache by its weights, the engine, and the way of loading.
+    """Identify a KV cache by its weights, the engine, and the options it is loaded with.
 
     The scales of adapters are not part of it: they belong to each text.
     """
     target = loaded_pair.resolved.target
     name, path = target.engine.name, target.files.path
     options = loaded_pair.plan.options
-    way = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
-    way = replace(way, head=None, projector=None, projector_on_host=False, adapters=())
+    relevant = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
+    relevant = replace(relevant, head=None, projector=None, projector_on_host=False, adapters=())
     whole = (path, options.head, options.projector)
     files = [file for part in whole if part for file in weight_files(name, part)]
     files += [file for adapter in options.adapters for file in files_of(adapter.path)]
     weights = [sample_digest(file) for file in files]
-    ways = [name, repr(way), repr(target.engine.build), *versions(name)]
-    return fingerprint([path], [*ways, *weights])
+    circumstances = [name, repr(relevant), repr(target.engine.build), *versions(name)]
+    return fingerprint([path], [*circumstances, *weights])
 
 
 def sample_digest(file: Path) -> str:

@@ -183,11 +183,11 @@ class CostProbe:
         would take too long, the first is taken to be as quick for each token as the best of few.
         """
         most = min(self._model.tentative + 1, self._model.batch, self._model.context - self._held)
-        begun, per_token = self._clock(), min(narrow[size] / size for size in narrow)
+        start, per_token = self._clock(), min(narrow[size] / size for size in narrow)
         points: dict[int, float] = {}
         for size in WIDE_SIZES:
             share = WIDE_SHARE if points else FIRST_WIDE_SHARE
-            left = begun + share * seconds - self._clock()
+            left = start + share * seconds - self._clock()
             if size > most or per_token * size > left:
                 break
             points[size] = self._time(size)
@@ -199,9 +199,9 @@ class CostProbe:
 
     def _time(self, size: int) -> float:
         self._go_back()
-        begun = self._clock()
+        start = self._clock()
         self._check(size)
-        return self._clock() - begun
+        return self._clock() - start
 
     def head(self, head: Head, seconds: float) -> tuple[Points, float]:
         """Time drafts of the model's own head by depth; and of each token that it reads first."""
@@ -255,9 +255,9 @@ class CostProbe:
         ):
             for size, task in tasks.items():
                 prepare()
-                begun = self._clock()
+                start = self._clock()
                 task()
-                measured[size].append(self._clock() - begun)
+                measured[size].append(self._clock() - start)
         return {size: min(times) for size, times in measured.items()}
 
     def plain(self) -> float:

@@ -71,13 +71,16 @@ def key_of(loaded_pair: LoadedPair) -> str:
     """Return the key of a pair's measurements: weights, options, sizes, device, versions."""
     # How much a slot could hold is no matter: it is measured with little in it.
     plan = loaded_pair.plan
-    used = [way for way in (plan.options, plan.drafting) if way]
-    ways = [replace(way, context=None, head=None, projector=None, adapters=()) for way in used]
+    bare = [
+        replace(options, context=None, head=None, projector=None, adapters=())
+        for options in (plan.options, plan.drafting)
+        if options
+    ]
     machine = [line for model in loaded_pair.models for line in model.engine.circumstances]
     adapters = [adapter.path for adapter in plan.options.adapters if adapter.scale]
     return fingerprint(
         [*(model.files.path for model in loaded_pair.models), *adapters],
-        [repr(ways), repr(ALL_SIZES), str(os.cpu_count()), *machine, *links(loaded_pair)],
+        [repr(bare), repr(ALL_SIZES), str(os.cpu_count()), *machine, *links(loaded_pair)],
     )
 
 

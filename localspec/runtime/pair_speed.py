@@ -95,10 +95,10 @@ def measure(
 
 def _in_time(items: Iterable[T], least: int, clock: Callable[[], float]) -> Iterator[T]:
     """Pass on the least number of items, and more until the time is over."""
-    begun = clock()
+    start = clock()
     for count, item in enumerate(items, 1):
         yield item
-        if clock() >= begun + (SECONDS if count >= least else MAX_SECONDS):
+        if clock() >= start + (SECONDS if count >= least else MAX_SECONDS):
             break
 
 
@@ -149,10 +149,10 @@ def forwards(
     def seconds(size: int) -> float:
         nonlocal held
         row = Row(0, text[held : held + size], outputs=size, tentative=size - 1)
-        begun = clock()
+        start = clock()
         target.forward([row])
         held += size
-        return clock() - begun
+        return clock() - start
 
     for _ in range(SAMPLES):
         yield min(seconds(1) for _ in range(IN_A_ROW)), seconds(width)

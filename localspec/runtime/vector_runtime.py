@@ -139,10 +139,10 @@ class VectorRuntime:
 
     def _too_long(self, length: str, name: str) -> PromptTooLong:
         trained = self.known.target.footprint.context if self.known.target else 0
-        way = ", or load the model with a larger --context" if trained > self.context else ""
+        hint = ", or load the model with a larger --context" if trained > self.context else ""
         return PromptTooLong(
             f"{name} has {length}; this model was loaded for {self.context:,} tokens: shorten it, "
-            f"or have it cut by `truncate`{way}"
+            f"or have it cut by `truncate`{hint}"
         )
 
     def _require_tokens(self, tokens: Sequence[int], name: str) -> Sequence[int]:

@@ -63,19 +63,19 @@ class Chain:
         if self._steps.simple:
             return self._sampling.distribution(row)
         best(row)  # which refuses what is no number
-        left = self._cut(row, drafted)
+        candidates = self._cut(row, drafted)
         if self.course is None:
-            return left.distribution
-        return self.course.choose(left, drafted) if judges else self.course.guess(left)
+            return candidates.distribution
+        return self.course.choose(candidates, drafted) if judges else self.course.guess(candidates)
 
     def _cut(self, row: Logits, drafted: Sequence[int]) -> Candidates:
-        left = Candidates.of(row)
+        candidates = Candidates.of(row)
         for name in self._steps.cuts:
             if name in self._shifts:
-                left = shift_candidates(left, self._shifts[name], drafted, len(row))
+                candidates = shift_candidates(candidates, self._shifts[name], drafted, len(row))
             elif name in CUTS and (name != "xtc" or self._excludes(drafted)):
-                left = CUTS[name](left, self._sampling)
-        return left
+                candidates = CUTS[name](candidates, self._sampling)
+        return candidates
 
     def _excludes(self, drafted: Sequence[int]) -> bool:
         """Whether XTC leaves tokens out after `drafted`: how a position's coin falls is settled."""
@@ -83,10 +83,10 @@ class Chain:
 
 
 def shift_candidates(
-    left: Candidates, shift: Shift, drafted: Sequence[int], width: int
+    candidates: Candidates, shift: Shift, drafted: Sequence[int], width: int
 ) -> Candidates:
     """Change the logits of the tokens that are left."""
     row = np.full(width, -np.inf, np.float32)
-    row[left.ids] = left.logits
+    row[candidates.ids] = candidates.logits
     shift.apply(row, drafted)
-    return left._replace(logits=row[left.ids])
+    return candidates._replace(logits=row[candidates.ids])

@@ -56,26 +56,26 @@ class Candidates(NamedTuple):
         return Candidates(ids, logits, len(ids) if size is None else size)
 
 
-def temperature(left: Candidates, sampling: Sampling) -> Candidates:
+def temperature(candidates: Candidates, sampling: Sampling) -> Candidates:
     """Divide by the temperature; a dynamic one follows the entropy, as far as there could be."""
     if not sampling.dynatemp_range or sampling.mirostat:
-        return divide(left, sampling.temperature)
-    if left.size < 2:
-        return left
+        return divide(candidates, sampling.temperature)
+    if candidates.size < 2:
+        return candidates
     lowest = max(sampling.temperature - sampling.dynatemp_range, 0.0)
     highest = sampling.temperature + sampling.dynatemp_range
-    share = min(max(entropy(left.probs) / math.log(left.size), 0.0), 1.0)
-    return divide(left, lowest + (highest - lowest) * share**sampling.dynatemp_exponent)
+    share = min(max(entropy(candidates.probs) / math.log(candidates.size), 0.0), 1.0)
+    return divide(candidates, lowest + (highest - lowest) * share**sampling.dynatemp_exponent)
 
 
-def divide(left: Candidates, by: float) -> Candidates:
+def divide(candidates: Candidates, by: float) -> Candidates:
     if by < MIN_TEMPERATURE:
-        return likeliest(left)
-    return left._replace(logits=left.logits / by)
+        return likeliest(candidates)
+    return candidates._replace(logits=candidates.logits / by)
 
 
-def likeliest(left: Candidates) -> Candidates:
-    return left.keep(np.array([left.logits.argmax()]))
+def likeliest(candidates: Candidates) -> Candidates:
+    return candidates.keep(np.array([candidates.logits.argmax()]))
 
 
 def entropy(probs: Floats) -> float:
@@ -83,48 +83,48 @@ def entropy(probs: Floats) -> float:
     return -float((present * np.log(present)).sum(dtype=np.float64))
 
 
-def top_k(left: Candidates, sampling: Sampling) -> Candidates:
-    size = min(left.size, sampling.top_k)
-    if sampling.top_k >= len(left.ids):
-        return left._replace(size=size)
-    return left.keep(np.sort(top(left.logits, sampling.top_k)), size)
+def top_k(candidates: Candidates, sampling: Sampling) -> Candidates:
+    size = min(candidates.size, sampling.top_k)
+    if sampling.top_k >= len(candidates.ids):
+        return candidates._replace(size=size)
+    return candidates.keep(np.sort(top(candidates.logits, sampling.top_k)), size)
 
 
-def top_p(left: Candidates, sampling: Sampling) -> Candidates:
-    return left.keep(first_of(left.logits, left.weights, sampling.top_p))
+def top_p(candidates: Candidates, sampling: Sampling) -> Candidates:
+    return candidates.keep(first_of(candidates.logits, candidates.weights, sampling.top_p))
 
 
-def min_p(left: Candidates, sampling: Sampling) -> Candidates:
-    return left.keep(left.logits >= left.logits.max() + math.log(sampling.min_p))
+def min_p(candidates: Candidates, sampling: Sampling) -> Candidates:
+    return candidates.keep(candidates.logits >= candidates.logits.max() + math.log(sampling.min_p))
 
 
-def typical(left: Candidates, sampling: Sampling) -> Candidates:
+def typical(candidates: Candidates, sampling: Sampling) -> Candidates:
     """Keep the tokens whose surprise is nearest to the expected one (Meister et al., 2022)."""
-    probs = left.probs
+    probs = candidates.probs
     with np.errstate(divide="ignore"):
         distance = np.abs(-np.log(probs) - entropy(probs))
-    return left.keep(first_of(-distance, probs, sampling.typical))
+    return candidates.keep(first_of(-distance, probs, sampling.typical))
 
 
-def top_n_sigma(left: Candidates, sampling: Sampling) -> Candidates:
+def top_n_sigma(candidates: Candidates, sampling: Sampling) -> Candidates:
     """Keep the logits within n standard deviations of the highest (Tang et al., 2024)."""
-    highest = left.logits.max()
-    present = left.logits[left.logits > highest - MAX_SPAN]
+    highest = candidates.logits.max()
+    present = candidates.logits[candidates.logits > highest - MAX_SPAN]
     floor = highest - sampling.top_n_sigma * present.std(dtype=np.float64)
-    return left.keep(left.logits >= floor, left.size)
+    return candidates.keep(candidates.logits >= floor, candidates.size)
 
 
-def xtc(left: Candidates, sampling: Sampling) -> Candidates:
+def xtc(candidates: Candidates, sampling: Sampling) -> Candidates:
     """Leave out all tokens that reach the threshold, but the least likely of these."""
-    probs = left.probs
+    probs = candidates.probs
     above = np.flatnonzero(probs >= sampling.xtc_threshold)
     if len(above) < 2:
-        return left
+        return candidates
     last = above[np.flatnonzero(probs[above] == probs[above].min())[-1]]
     mask = np.ones(len(probs), np.bool_)
     mask[above] = False
     mask[last] = True
-    return left.keep(mask, left.size - len(above) + 1)
+    return candidates.keep(mask, candidates.size - len(above) + 1)
 
 
 def first_of(scores: Floats, weights: Floats, share: float) -> Ids:
@@ -147,5 +147,5 @@ CUTS: Mapping[str, Callable[[Candidates, Sampling], Candidates]] = {
     "top_p": top_p,
     "min_p": min_p,
     "xtc": xtc,
-    "infill": lambda left, _: likeliest(left),
+    "infill": lambda candidates, _: likeliest(candidates),
 }

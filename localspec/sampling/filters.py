@@ -54,11 +54,11 @@ def distribution(sampling: Sampling, logits: Logits) -> Distribution:
 
 def _cut(sampling: Sampling, logits: Logits) -> Distribution:
     """Apply the cuts that look at logits alone."""
-    left = Candidates.of(logits)
+    candidates = Candidates.of(logits)
     for name in sampling.steps.cuts:
         if name in CUTS and name not in OF_TEXT:
-            left = CUTS[name](left, sampling)
-    return left.distribution
+            candidates = CUTS[name](candidates, sampling)
+    return candidates.distribution
 
 
 def _top_k(sampling: Sampling, logits: Logits) -> Distribution:

@@ -26,7 +26,7 @@ class Steering(Protocol):
     @property
     def start(self) -> float: ...
 
-    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
+    def choose(self, candidates: Candidates, state: float) -> tuple[Distribution, Distribution]:
         """Return the distribution to draw from, and that whose probabilities `after` wants."""
 
     def after(self, state: float, probability: float) -> float:
@@ -45,16 +45,16 @@ class Mirostat:
     def start(self) -> float:
         return 2 * self.tau
 
-    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
-        probs = left.probs
+    def choose(self, candidates: Candidates, state: float) -> tuple[Distribution, Distribution]:
+        probs = candidates.probs
         if self.version == 1:
-            ranked = probs[top(left.logits, ZIPF_TOKENS)]
+            ranked = probs[top(candidates.logits, ZIPF_TOKENS)]
             count = tokens_within(ranked, len(probs), state)
-            narrowed = left.keep(np.sort(top(left.logits, count)))
+            narrowed = candidates.keep(np.sort(top(candidates.logits, count)))
         else:
             places = probs >= math.exp2(-min(max(state, 0.0), MAX_SURPRISE))
             places[probs.argmax()] = True
-            narrowed = left.keep(places)
+            narrowed = candidates.keep(places)
         drawn = narrowed.distribution
         return drawn, drawn
 
@@ -90,13 +90,13 @@ class AdaptiveP:
     def start(self) -> float:
         return self.target
 
-    def choose(self, left: Candidates, state: float) -> tuple[Distribution, Distribution]:
-        probs = left.probs.astype(np.float64)
+    def choose(self, candidates: Candidates, state: float) -> tuple[Distribution, Distribution]:
+        probs = candidates.probs.astype(np.float64)
         goal = min(max(2 * self.target - state, 0.0), 1.0)
         distance = np.abs(probs - goal) / WIDTH
         logits = PEAK - SHARPNESS * distance**2 / (1 + distance)
-        logits[left.logits == -np.inf] = -np.inf
-        return left._replace(logits=logits).distribution, Distribution(left.ids, probs)
+        logits[candidates.logits == -np.inf] = -np.inf
+        return candidates._replace(logits=logits).distribution, Distribution(candidates.ids, probs)
 
     def after(self, state: float, probability: float) -> float:
         return (1 - self.decay) * probability + self.decay * state
@@ -123,18 +123,18 @@ class Course:
         """The state behind the text, without any draft."""
         return self._states[0]
 
-    def choose(self, left: Candidates, drafted: Sequence[int]) -> Distribution:
+    def choose(self, candidates: Candidates, drafted: Sequence[int]) -> Distribution:
         """Return the target's distribution after `drafted`, of which each was asked for in turn."""
         count = len(drafted)
         if count == len(self._states):
             self._states.append(self._after(drafted[-1]))
         del self._states[count + 1 :]
-        drawn, self._measured = self._steering.choose(left, self._states[count])
+        drawn, self._measured = self._steering.choose(candidates, self._states[count])
         return drawn
 
-    def guess(self, left: Candidates) -> Distribution:
+    def guess(self, candidates: Candidates) -> Distribution:
         """Return a distribution to draft from: the state is as it was before the draft."""
-        return self._steering.choose(left, self.state)[0]
+        return self._steering.choose(candidates, self.state)[0]
 
     def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the text: drafted ones, the last of which may have been replaced."""

@@ -33,9 +33,9 @@ def copied_bytes_a_second(copies: int = COPIES, most_threads: int = 1 << 10) -> 
     best = float("inf")
     with ThreadPoolExecutor(threads) as pool:
         for _ in range(copies):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             list(pool.map(copy, range(threads)))
-            best = min(best, time.perf_counter() - begun)
+            best = min(best, time.perf_counter() - start)
     return 2 * COPIED_BYTES * threads / best
 
 

@@ -171,11 +171,11 @@ def main(seconds: float) -> None:
     """Answer until there are no more requests; one that takes too long ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the program to say what that ends
     for line in sys.stdin.buffer:
-        begun = time.process_time()
+        start = time.process_time()
         with limited(seconds):
             request = json.loads(line)
             reply = answer(request["template"], request["variables"])
-            took = time.process_time() - begun
+            took = time.process_time() - start
             sys.stdout.buffer.write(json.dumps([reply, took]).encode() + b"\n")
             sys.stdout.buffer.flush()
 

@@ -158,9 +158,9 @@ def multiplies_faster_in_half(device: torch.device) -> bool:
 def least_seconds(x: Tensor) -> float:
     seconds = []
     for _ in range(TRIES):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         (x @ x).sum().item()
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - start)
     return min(seconds)
 
 

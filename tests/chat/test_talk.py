@@ -125,7 +125,7 @@ def test_a_question_and_its_answer_are_kept_together():
     assert talk.session.said[1].thought == "hm"
     heed(talk, "again")
     assert talk.speaker.heard[1] == ["hi", "ho", "again"]
-    assert talk.begun == ""
+    assert talk.prefill == ""
 
 
 @pytest.mark.parametrize(("end", "goes_on"), [(CANCELLED, False), (BackendError("it broke"), True)])
@@ -144,7 +144,7 @@ def test_a_question_without_an_answer_comes_back(end):
     talk.next.files["a.txt"] = "a"
     heed(talk, "what?")
     assert told(talk) == ["hi", "ho"]
-    assert talk.begun == "what?"
+    assert talk.prefill == "what?"
     assert talk.next.files == {"a.txt": "a"}
 
 
@@ -158,7 +158,7 @@ def test_one_who_does_not_count_is_asked_again_with_fewer_turns():
     assert "the model hears the oldest 2 messages no more" in shown(talk)
     heed(talk, "this is long")  # with and without the turn before it
     assert told(talk) == ["hi", "ho", "what?", "well"]
-    assert (talk.begun, talk.session.forgotten) == ("this is long", 2)
+    assert (talk.prefill, talk.session.forgotten) == ("this is long", 2)
     assert shown(talk).count("9 of 8") == 1
 
 
@@ -167,7 +167,7 @@ def test_a_second_interruption_keeps_what_was_said():
     assert not heed(talk, "hi")
     assert told(talk) == ["hi", "ho"]
     assert talk.session.said[1].stopped
-    assert talk.begun == ""
+    assert talk.prefill == ""
 
 
 def test_a_defect_and_a_signal_leave_what_was_said_behind():
@@ -186,8 +186,8 @@ def test_the_first_answer_stays_if_there_is_no_other(how, end):
     for answers in (["hi", "ho"], ["hi", "oh"]):
         heed(talk, how)
         if how == "/edit":
-            assert talk.begun == "hi"
-            heed(talk, talk.begun)
+            assert talk.prefill == "hi"
+            heed(talk, talk.prefill)
         assert told(talk) == answers
     assert talk.speaker.heard == [["hi"]] * 3
 
@@ -208,7 +208,7 @@ def test_an_edited_question_takes_the_place_of_the_last_with_its_files(home):
     assert talk.speaker.heard[0] == ["see @a.txt\n\nb.txt:\n```\nb\n```\n\na.txt:\n```\na\n```"]
     (home / "a.txt").write_text("new")
     heed(talk, "/edit")
-    assert talk.begun == "see @a.txt"
+    assert talk.prefill == "see @a.txt"
     heed(talk, "look at @a.txt")
     assert told(talk) == ["look at @a.txt", "ho"]
     assert talk.session.said[0].files == {"b.txt": "b", "a.txt": "new"}
@@ -589,7 +589,7 @@ def test_a_message_that_is_too_long_changes_nothing():
     )
     assert "--context 1531" in shown(talk)
     assert (talk.session.said, talk.session.forgotten) == (before, 0)
-    assert talk.begun == "word " * 200
+    assert talk.prefill == "word " * 200
     heed(talk, "and now?")
     assert told(talk)[-1] == "You said: and now?"
     talk.speaker.close()

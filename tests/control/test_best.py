@@ -393,9 +393,9 @@ def test_a_round_beside_a_head_adds_less_to_the_budget():
     added = []
     for proposer in (Follower(Clock(), 1e-5), Counter(Clock(), 1e-5)):
         best = made(Clock(), one=(proposer, 2e-3))
-        before = best.depth.budget.left
+        before = best.depth.budget.balance
         best.note(RoundCost(1, 1, 1, 0.01, reads=False))
-        added.append(best.depth.budget.left - before)
+        added.append(best.depth.budget.balance - before)
     assert added == pytest.approx([HEAD_ALLOWANCE, ALLOWANCE])
 
 
@@ -470,7 +470,7 @@ def test_what_is_read_to_draft_later_is_not_taken_from_what_may_be_lost():
     best = beside_reader(reader)
     count(best, clock, length=100, rounds=3)
     assert len(reader.pieces) == 3
-    assert best.depth.budget.left == best.depth.budget.tries == START
+    assert best.depth.budget.balance == best.depth.budget.tries == START
 
 
 def test_a_prompt_that_takes_longer_than_its_drafts_may_win_is_not_read():
@@ -520,9 +520,9 @@ def test_lookups_draft_the_same_beside_a_draft_model_that_loses():
 def test_what_free_proposers_take_is_not_held_against_costly_ones():
     clock = Clock()
     best = made(clock, looks=(Counter(clock, 1.5e-5, most=0), 1.5e-5))
-    before = best.depth.budget.left
+    before = best.depth.budget.balance
     count(best, clock, rounds=12)
-    assert best.depth.budget.left >= before
+    assert best.depth.budget.balance >= before
     assert best.depth.costs.target(1).at(1) == pytest.approx(0.01)
 
 

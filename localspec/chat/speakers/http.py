@@ -148,17 +148,17 @@ class Wire:
 
     @contextmanager
     def _translate_errors(self, seconds: float) -> Iterator[None]:
-        where = self.address
+        address = self.address
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise BackendError(f"no server answers at {where}: {reason(error)}") from error
+            raise BackendError(f"no server answers at {address}: {reason(error)}") from error
         except httpx.TimeoutException as error:
-            raise BackendError(f"{where} has said nothing for {seconds:.0f} s") from error
+            raise BackendError(f"{address} has said nothing for {seconds:.0f} s") from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            raise BackendError(f"the connection to {where} failed: {reason(error)}") from error
+            raise BackendError(f"the connection to {address} failed: {reason(error)}") from error
         except (ValueError, RecursionError) as error:
-            raise BackendError(f"{where} sends something that is no JSON") from error
+            raise BackendError(f"{address} sends something that is no JSON") from error
 
 
 def headers(key: str) -> dict[str, str]:

@@ -39,7 +39,7 @@ class EditorWords(Protocol):
 
 
 class Editor(Protocol):
-    def read(self, begun: str = "") -> str | None:
+    def read(self, prefill: str = "") -> str | None:
         """Read what is typed; None at the end of input. Ctrl-C raises KeyboardInterrupt."""
 
     def forget(self) -> None:
@@ -66,11 +66,11 @@ class Typing:
             prompt_continuation=lambda width, _, wraps: " " * width if wraps else MORE,
         )
 
-    def read(self, begun: str = "") -> str | None:
+    def read(self, prefill: str = "") -> str | None:
         with self._ahead.released() as typed, suppress(EOFError):
-            if typed == LEAVE and not begun:
+            if typed == LEAVE and not prefill:
                 return None
-            draft = "\n".join(filter(None, (begun, typed.replace(LEAVE, ""))))
+            draft = "\n".join(filter(None, (prefill, typed.replace(LEAVE, ""))))
             text = self._session.prompt(PROMPT, default=self._folds.folded(draft))
             return whole(self._folds.whole(unquote(text)))
         return None
@@ -132,9 +132,9 @@ class Typing:
 class Asking:
     """Reads from a terminal that cannot move its cursor; what comes at once is one message."""
 
-    def read(self, begun: str = "") -> str | None:
-        if begun:
-            print(f"it was: {begun}")
+    def read(self, prefill: str = "") -> str | None:
+        if prefill:
+            print(f"it was: {prefill}")
         try:
             text = input(PROMPT)
             while is_open(text) or more_waits():
@@ -155,8 +155,8 @@ def more_waits() -> bool:
 
 def is_open(text: str) -> bool:
     """Return whether three quotes begin a message that has not ended yet."""
-    begun = text.lstrip()
-    return begun.startswith(QUOTE) and not (len(begun) >= 6 and begun.rstrip().endswith(QUOTE))
+    start = text.lstrip()
+    return start.startswith(QUOTE) and not (len(start) >= 6 and start.rstrip().endswith(QUOTE))
 
 
 def unquote(text: str) -> str:

@@ -208,10 +208,10 @@ class Sheet:
         return [run for run in runs if run[0]]
 
     def _address(self, link: Token, at: int, runs: Sequence[Run]) -> list[Run]:
-        where = target(link)
-        if "".join(text for text, _ in runs[at:]) == where:
+        address = target(link)
+        if "".join(text for text, _ in runs[at:]) == address:
             return []
-        return [(" (", ""), (where, ADDRESS), (")", "")]
+        return [(" (", ""), (address, ADDRESS), (")", "")]
 
     def _style(self, token: Token, styles: Sequence[str]) -> str:
         more = INLINE_CODE if token.type == "code_inline" else ""
@@ -238,9 +238,9 @@ def indent(lines: Sequence[str], first: str, others: str) -> list[str]:
 
 def target(link: Token) -> str:
     """The address of a link or an image, with its title."""
-    where = str(link.attrs.get("href", link.attrs.get("src", "")))
+    address = str(link.attrs.get("href", link.attrs.get("src", "")))
     title = link.attrs.get("title")
-    return f'{where} "{title}"' if title else where
+    return f'{address} "{title}"' if title else address
 
 
 def language(token: Token) -> str:

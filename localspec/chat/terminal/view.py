@@ -87,7 +87,7 @@ class DrawnView:
     def add(self, piece: Piece) -> None:
         if not piece.text:
             return
-        begun = self._clock()
+        start = self._clock()
         if self._text is None or self._kind != piece.kind:
             self._end_part()
             self._kind, self._text = piece.kind, self._part(piece)
@@ -96,7 +96,7 @@ class DrawnView:
             self._text.add(piece.text, piece.said if self._lens else ())
         else:
             self._text.add(piece.text)
-        self._spent += self._clock() - begun
+        self._spent += self._clock() - start
 
     def _part(self, piece: Piece) -> Prose | Coloured:
         if piece.kind == "thought":
@@ -121,16 +121,16 @@ class DrawnView:
         self._draw(final=True)
 
     def _draw(self, *, final: bool) -> None:
-        begun = self._clock()
+        start = self._clock()
         settled, open_ = self._settled, list[str]()
         if self._text is not None:
             more, open_ = self._text.lines(self._width(), final=final)
             settled = [*settled, *more]
         self._canvas.draw(settled, open_)
         self._settled, self._new = [], False
-        self._spent += self._clock() - begun
-        due = max(begun + OFTEN, self._begun + self._spent / SHARE)
-        self._due = min(due, begun + LATEST)
+        self._spent += self._clock() - start
+        due = max(start + OFTEN, self._begun + self._spent / SHARE)
+        self._due = min(due, start + LATEST)
 
     def _waiting(self, seconds: float, read: float | None) -> str:
         turn = SPINNER[int(seconds / TICK) % len(SPINNER)]
