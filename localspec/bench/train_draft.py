@@ -200,7 +200,7 @@ def record_of(
         "texts": training.store.counts,
         "tokens": training.store.tokens,
         "held_out": sum(text.held_out for text in training.store.texts),
-        "texts_sha256": digest(training.store.place, large=True),
+        "texts_sha256": digest(training.store.path, large=True),
         "steps": training.learned.step,
         "working_seconds": round(working_seconds(training.folder)),
         "accepted": [held_out._asdict() for held_out in training.learned.measured],

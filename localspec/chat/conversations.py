@@ -20,7 +20,7 @@ MAX_DIGITS = 9  # of a number in a list
 class KeptConversation:
     """A conversation, and the file that keeps it."""
 
-    place: Path
+    path: Path
     session: Session
     changed: float  # seconds since the epoch
 
@@ -49,12 +49,12 @@ class KeptConversation:
 
 def everything() -> list[KeptConversation]:
     """List what can be read, the newest first."""
-    return [conversation for place in session.latest() if (conversation := read(place))]
+    return [conversation for path in session.latest() if (conversation := read(path))]
 
 
-def read(place: Path) -> KeptConversation | None:
+def read(path: Path) -> KeptConversation | None:
     try:
-        return KeptConversation(place, session.open_session(place), place.stat().st_mtime)
+        return KeptConversation(path, session.open_session(path), path.stat().st_mtime)
     except (UsageError, OSError):
         return None
 
@@ -69,9 +69,9 @@ def find(name: str, numbered: Sequence[Path] = ()) -> KeptConversation | None:
         return by_number(int(name), places)
     text, candidates = name.strip().lower(), everything()
     tests: Sequence[Callable[[KeptConversation], bool]] = (
-        lambda conversation: text in (conversation.title.lower(), conversation.place.stem),
+        lambda conversation: text in (conversation.title.lower(), conversation.path.stem),
         lambda conversation: conversation.title.lower().startswith(text),
-        lambda conversation: conversation.place.stem.startswith(text),
+        lambda conversation: conversation.path.stem.startswith(text),
     )
     for matches in tests:
         if fitting := [conversation for conversation in candidates if matches(conversation)]:

@@ -127,19 +127,19 @@ class Session:
 
     def keep(self) -> None:
         """Save to the same file, or to a new one if another process has changed it."""
-        place = folder() / f"{self.name}.json"
-        if self.seen and place.exists() and digest(place) != self.seen:
+        path = folder() / f"{self.name}.json"
+        if self.seen and path.exists() and digest(path) != self.seen:
             self.name = new_name(time.time())
-            place = folder() / f"{self.name}.json"
-        self.seen = save(self, place)
+            path = folder() / f"{self.name}.json"
+        self.seen = save(self, path)
 
     def discard(self) -> None:
         """Remove its file, if it has one."""
-        place = folder() / f"{self.name}.json"
+        path = folder() / f"{self.name}.json"
         try:
-            place.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         except OSError as error:
-            raise LocalSpecError(f"{place} cannot be removed: {error.strerror or error}") from error
+            raise LocalSpecError(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def markdown(self) -> str:
         """Format the conversation for reading."""
@@ -162,36 +162,36 @@ def folder() -> Path:
     return folders.data() / "chats"
 
 
-def save(session: Session, place: Path) -> str:
+def save(session: Session, path: Path) -> str:
     """Write a file that only its owner can read; return its digest."""
     record = {"version": VERSION, **asdict(session)}
     del record["name"], record["seen"]  # which are the file's
     try:
-        write(place, json.dumps(record, indent=1))
-        return digest(place)
+        write(path, json.dumps(record, indent=1))
+        return digest(path)
     except OSError as error:
         why = error.strerror or error
-        raise LocalSpecError(f"the conversation cannot be kept in {place}: {why}") from error
+        raise LocalSpecError(f"the conversation cannot be kept in {path}: {why}") from error
 
 
-def digest(place: Path) -> str:
-    return hashlib.sha256(place.read_bytes()).hexdigest()
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def load(place: Path) -> Session:
+def load(path: Path) -> Session:
     """Load a conversation; the file may hold anything."""
     try:
-        if not place.is_file():
-            raise UsageError(f"{place} {'is no file' if place.exists() else 'is not there'}")
-        if (size := place.stat().st_size) > LARGEST:
-            raise UsageError(f"{place} has {size:,} bytes; at most {LARGEST:,} are read")
-        return _session_of(kept_json.read(place))
+        if not path.is_file():
+            raise UsageError(f"{path} {'is no file' if path.exists() else 'is not there'}")
+        if (size := path.stat().st_size) > LARGEST:
+            raise UsageError(f"{path} has {size:,} bytes; at most {LARGEST:,} are read")
+        return _session_of(kept_json.read(path))
     except OSError as error:
-        raise UsageError(f"{place} cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except KeyError as error:
-        raise UsageError(f"{place} is no conversation that was saved here: no {error}") from error
+        raise UsageError(f"{path} is no conversation that was saved here: no {error}") from error
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{place} is no conversation that was saved here: {error}") from error
+        raise UsageError(f"{path} is no conversation that was saved here: {error}") from error
 
 
 def _session_of(record: Mapping[str, object]) -> Session:
@@ -238,17 +238,17 @@ def latest() -> Iterator[Path]:
     return iter(sorted(folder().glob("*.json"), key=_changed_at, reverse=True))
 
 
-def _changed_at(place: Path) -> float:
+def _changed_at(path: Path) -> float:
     try:
-        return place.stat().st_mtime
+        return path.stat().st_mtime
     except OSError:
         return 0.0
 
 
-def open_session(place: Path) -> Session:
+def open_session(path: Path) -> Session:
     """Load a conversation to go on with in the same file."""
-    session = load(place)
-    session.name, session.seen = place.stem, digest(place)
+    session = load(path)
+    session.name, session.seen = path.stem, digest(path)
     return session
 
 
@@ -256,9 +256,9 @@ def last(model: str = "") -> tuple[Session | None, list[str]]:
     """Load the newest conversation, of one model if possible; report why others are skipped."""
     notices: list[str] = []
     others: list[Session] = []
-    for place in latest():
+    for path in latest():
         try:
-            session = open_session(place)
+            session = open_session(path)
         except (UsageError, OSError) as error:
             notices.append(str(error))
             continue

@@ -47,8 +47,8 @@ def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
-        if place := configuration.origin(error):
-            click.echo(f"localspec: {place}", err=True)
+        if origin := configuration.origin(error):
+            click.echo(f"localspec: {origin}", err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
@@ -77,8 +77,8 @@ def report_refusal(error: OSError) -> bool:
     """Report what the system refused; False for errors that are defects."""
     if error.errno in NO_ROOM:
         standard_streams.discard_output()
-        place = error.filename or "a file, or the output,"
-        click.echo(f"localspec: {place} cannot be written: {error.strerror}", err=True)
+        file = error.filename or "a file, or the output,"
+        click.echo(f"localspec: {file} cannot be written: {error.strerror}", err=True)
         return True
     if error.errno in REFUSED and error.filename:
         click.echo(f"localspec: {error.strerror}: {error.filename}", err=True)

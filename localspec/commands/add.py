@@ -47,20 +47,20 @@ def add(context: click.Context, name: str) -> None:
     options = read(context, AddOptions)
     if not catalogue_file.NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: it must match {catalogue_file.NAME.pattern}")
-    place = catalogue.own()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(place.with_suffix(".lock")):  # or one of two at once would be lost
-        append(place, name, toml_entry(name, options))
-    click.echo(f"{name} is in {place}")
+    path = catalogue.own()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # or one of two at once would be lost
+        append(path, name, toml_entry(name, options))
+    click.echo(f"{name} is in {path}")
 
 
-def append(place: Path, name: str, entry: str) -> None:
+def append(path: Path, name: str, entry: str) -> None:
     """Add an entry to a catalogue; refuse one by which the catalogue could not be read."""
-    before = place.read_text(encoding="utf-8") if place.exists() else ""
-    if name in (catalogue_file.parse(place, before) if before else {}):
-        raise UsageError(f"{place} has {name} already: edit it there")
-    catalogue.with_builtin(catalogue_file.parse(place, before + entry))
-    write(place, before + entry)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if name in (catalogue_file.parse(path, before) if before else {}):
+        raise UsageError(f"{path} has {name} already: edit it there")
+    catalogue.with_builtin(catalogue_file.parse(path, before + entry))
+    write(path, before + entry)
 
 
 def toml_entry(name: str, options: AddOptions) -> str:

@@ -122,21 +122,21 @@ def texts_in(file: Path, *, whole: bool) -> Iterator[Source]:
 
 
 @contextmanager
-def open_output(place: Path | None, count: int, width: int) -> Iterator[Out]:
+def open_output(path: Path | None, count: int, width: int) -> Iterator[Out]:
     """Open the output; a file gets its name when all vectors are in it."""
-    if place is None:
+    if path is None:
         yield JsonLines(sys.stdout)
         return
-    part = place.with_name(f".{place.name}.part")
+    part = path.with_name(f".{path.name}.part")
     try:
-        if place.suffix == NPY:
+        if path.suffix == NPY:
             yield Array(part, count, width)
         else:
             with part.open("w", encoding="utf-8", newline="\n") as file:
                 yield JsonLines(file)
-        part.replace(place)
+        part.replace(path)
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error}") from error
+        raise UsageError(f"{path} cannot be written: {error}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -147,18 +147,18 @@ class JsonLines:
 
     def write(self, sources: Sequence[Source], vectors: Vectors) -> None:
         for source, vector in zip(sources, vectors, strict=True):
-            place = {"file": source.file} | ({"line": source.line} if source.line else {})
+            location = {"file": source.file} | ({"line": source.line} if source.line else {})
             numbers = [round(number, DIGITS) for number in vector.tolist()]
-            self._file.write(json.dumps({**place, "vector": numbers}) + "\n")
+            self._file.write(json.dumps({**location, "vector": numbers}) + "\n")
 
 
 class Array:
     """An array in a file, which is never whole in memory."""
 
-    def __init__(self, place: Path, count: int, width: int) -> None:
+    def __init__(self, path: Path, count: int, width: int) -> None:
         from numpy.lib.format import open_memmap  # only here: numpy takes time to import
 
-        self._rows = open_memmap(place, "w+", dtype="<f4", shape=(count, width))
+        self._rows = open_memmap(path, "w+", dtype="<f4", shape=(count, width))
         self._written = 0
 
     def write(self, _: Sequence[Source], vectors: Vectors) -> None:

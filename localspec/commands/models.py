@@ -126,7 +126,7 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
         weights, first = next(iter(offer.weights.items()))
         return ListedModel(entry.name, weights, first.bytes, kind, offer.drafter, 0, MISSING)
     engine = backend if backend in able else able[0]
-    offer, place = offer_for(entry, engine), machine(engine)
+    offer, memory = offer_for(entry, engine), machine(engine)
     weights = next(iter(offer.weights))
     state, words = MISSING, ""
     origin = offer.weights[weights].source
@@ -134,9 +134,9 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
         state = "comes with a package"
     elif isinstance(origin, LocalFiles):
         state = "your own file" if origin.path.exists() else "its file is missing"
-    elif place is not None:
+    elif memory is not None:
         try:
-            weights = fitting(entry, engine, "", place)
+            weights = fitting(entry, engine, "", memory)
             state = "fits"
             words = speed(entry, engine, weights) if entry.kind == "text" else ""
         except DoesNotFit:

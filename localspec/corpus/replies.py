@@ -38,11 +38,11 @@ class KeptReplies:
         """Write a reply; raise an OSError where that cannot be done."""
         for folder in (self._folder.parent, self._folder):
             folders.make_private(folder)
-        place = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.txt"
-        if place.exists():
-            os.utime(place)
+        path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.txt"
+        if path.exists():
+            os.utime(path)
         else:
-            write(place, text)
+            write(path, text)
         if self._writes % TIDY_EVERY == 0:
             self._tidy()
         self._writes += 1

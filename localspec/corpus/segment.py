@@ -139,21 +139,21 @@ def index_runs(tokens: Tokens, bits: int) -> tuple[NDArray[np.int32], NDArray[np
     return np.append(np.int32(0), counts.cumsum(dtype=np.int32)), positions
 
 
-def write(place: Path, array: NDArray[np.int32]) -> None:
+def write(path: Path, array: NDArray[np.int32]) -> None:
     """Write an array atomically, readable for its owner alone."""
-    handle, part = tempfile.mkstemp(".part", dir=place.parent)
+    handle, part = tempfile.mkstemp(".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             np.save(file, array)
             file.flush()
             os.fsync(file.fileno())
-        Path(part).replace(place)
+        Path(part).replace(path)
     finally:
         Path(part).unlink(missing_ok=True)
 
 
-def open_segment(place: Path) -> Segment | None:
+def open_segment(path: Path) -> Segment | None:
     """Map a file into memory; None if there is none that can be used."""
     with suppress(OSError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
-        return Segment(np.asarray(np.lib.format.open_memmap(place, mode="r")))
+        return Segment(np.asarray(np.lib.format.open_memmap(path, mode="r")))
     return None

@@ -77,12 +77,12 @@ def group_files(keys: Sequence[Key]) -> list[list[Key]]:
     return [group for group in groups if group]
 
 
-def write_segment(place: Path, texts: Iterable[Text], min_free_bytes: int) -> Segment:
+def write_segment(path: Path, texts: Iterable[Text], min_free_bytes: int) -> Segment:
     """Index texts in a file."""
     array = pack(texts)
-    require_room(place.parent, array.nbytes, min_free_bytes)
-    write(place, array)
-    return open_segment(place) or Segment(array)
+    require_room(path.parent, array.nbytes, min_free_bytes)
+    write(path, array)
+    return open_segment(path) or Segment(array)
 
 
 def require_room(folder: Path, size: int, min_free: int) -> None:

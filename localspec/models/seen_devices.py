@@ -27,29 +27,29 @@ def folder() -> Path:
 
 def seen_devices(engine: str) -> Sequence[Device]:
     """Return the devices of an engine, as if nothing were on them; ask it at most once a day."""
-    place = folder() / f"{engine}.json"
+    path = folder() / f"{engine}.json"
     circumstances = [*versions(engine), os.environ.get(WORKERS, "")]
-    devices = _recorded_devices(place, circumstances)
+    devices = _recorded_devices(path, circumstances)
     if devices is not None:
         return devices
     devices = [replace(device, free_bytes=device.total_bytes) for device in backend(engine).probe()]
     record = {"circumstances": circumstances, "devices": [asdict(device) for device in devices]}
-    kept_json.keep(place, record)
+    kept_json.keep(path, record)
     return devices
 
 
 def forget_devices() -> None:
     """Have all engines asked anew."""
-    for place in folder().glob("*.json"):
+    for path in folder().glob("*.json"):
         with suppress(OSError):
-            place.unlink()
+            path.unlink()
 
 
-def _recorded_devices(place: Path, circumstances: Sequence[str]) -> list[Device] | None:
+def _recorded_devices(path: Path, circumstances: Sequence[str]) -> list[Device] | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
-        if time.time() - place.stat().st_mtime > KEPT_SECONDS:
+        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
             return None
-        record = kept_json.read(place)
+        record = kept_json.read(path)
         if record["circumstances"] == circumstances:
             return [Device(**fields) for fields in record["devices"]]
     return None

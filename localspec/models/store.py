@@ -74,9 +74,9 @@ def folder() -> Path:
 
 def keep(pulled: PulledPair) -> None:
     """Write a record atomically."""
-    place = _place(pulled.name, pulled.weights, pulled.engine)
+    path = _record_path(pulled.name, pulled.weights, pulled.engine)
     try:
-        write(place, json.dumps(asdict(pulled), indent=1, default=os.fspath))
+        write(path, json.dumps(asdict(pulled), indent=1, default=os.fspath))
     except OSError as error:
         raise PullError(f"{pulled.name} cannot be registered: {error}") from error
 
@@ -84,9 +84,9 @@ def keep(pulled: PulledPair) -> None:
 def everything() -> list[PulledPair]:
     """Read all valid records, by name."""
     pairs = []
-    for place in sorted(folder().glob("*.json")):
+    for path in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            pairs.append(_pair_in(place))
+            pairs.append(_pair_in(path))
     return pairs
 
 
@@ -104,15 +104,15 @@ def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
 
 
 def forget(pulled: PulledPair) -> None:
-    _place(pulled.name, pulled.weights, pulled.engine).unlink(missing_ok=True)
+    _record_path(pulled.name, pulled.weights, pulled.engine).unlink(missing_ok=True)
 
 
-def _place(name: str, weights: str, engine: str) -> Path:
+def _record_path(name: str, weights: str, engine: str) -> Path:
     return folder() / f"{name}@{weights}@{engine}.json"
 
 
-def _pair_in(place: Path) -> PulledPair:
-    record = kept_json.read(place)
+def _pair_in(path: Path) -> PulledPair:
+    record = kept_json.read(path)
     draft, projector = (
         record.get(part) and _stored_model(record[part]) for part in ("draft", "projector")
     )

@@ -25,7 +25,7 @@ def drafter_of(target: Path) -> Path | None:
     if not drafters_folder().exists():
         return None
     with suppress(OSError, ValueError, KeyError):
-        drafter = Path(kept_json.read(_place(target))["drafter"])
+        drafter = Path(kept_json.read(_record_path(target))["drafter"])
         return drafter if drafter.exists() else None
     return None
 
@@ -33,8 +33,8 @@ def drafter_of(target: Path) -> Path | None:
 def keep(target: Path, drafter: Path) -> None:
     """Let a drafter draft for a model from now on."""
     names = {"target": str(target.absolute()), "drafter": str(drafter.absolute())}
-    write(_place(target), json.dumps(names, indent=1))
+    write(_record_path(target), json.dumps(names, indent=1))
 
 
-def _place(target: Path) -> Path:
+def _record_path(target: Path) -> Path:
     return drafters_folder() / f"{key_of(target)}.json"

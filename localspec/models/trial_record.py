@@ -25,9 +25,9 @@ def newest(count: int) -> list[tuple[Footprint, list[str]]]:
     return list(islice(filter(None, map(_read_trial, kept_json.newest_first(folder()))), count))
 
 
-def _read_trial(place: Path) -> tuple[Footprint, list[str]] | None:
+def _read_trial(path: Path) -> tuple[Footprint, list[str]] | None:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        record = kept_json.read(place)
+        record = kept_json.read(path)
         verdicts = record["verdicts"].values()
         return footprint(record["footprint"]), [str(fault) for fault in verdicts if fault]
     return None
@@ -39,13 +39,13 @@ class Record:
     def __init__(self, model: ModelFiles, engine: EngineHere) -> None:
         files = weight_files(model.engine, model.path)
         self._path = model.path
-        self._place = folder() / f"{fingerprint(files, engine.circumstances)}.json"
+        self._record_path = folder() / f"{fingerprint(files, engine.circumstances)}.json"
         self._results = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:
         results: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
         with suppress(OSError, ValueError):
-            record = kept_json.read(self._place)
+            record = kept_json.read(self._record_path)
             results |= {key: record[key] for key in results if isinstance(record.get(key), dict)}
         return results
 
@@ -77,7 +77,7 @@ class Record:
         self._write()
 
     def _write(self) -> None:
-        kept_json.keep(self._place, self._results)
+        kept_json.keep(self._record_path, self._results)
 
 
 def key(options: Options) -> str:

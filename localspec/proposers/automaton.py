@@ -124,9 +124,9 @@ class Automaton:
         state = max(self._link[self._last], ROOT)
         return MatchState(state, self._length[state])
 
-    def first_end(self, place: MatchState) -> int:
+    def first_end(self, match: MatchState) -> int:
         """Return where in the text a run that was matched first ends."""
-        return self._first[place.state]
+        return self._first[match.state]
 
     def locate(self, tokens: Sequence[int]) -> MatchState:
         """Return the state of the longest run at the end of the tokens."""
@@ -139,9 +139,9 @@ class Automaton:
                 state, length = next_state, length + 1
         return MatchState(state, length)
 
-    def steps(self, place: MatchState) -> Iterator[Step]:
+    def steps(self, match: MatchState) -> Iterator[Step]:
         """Follow the most frequent continuation, token by token; a loop goes on looping."""
-        state, length = place
+        state, length = match
         while state != ROOT:
             token = self._token[state]
             if token == NOWHERE:  # the end of the text: go on with a shorter run

@@ -85,11 +85,11 @@ class DraftModelProposer:
         """Keep the common prefix of cache and history, short of the newest token."""
         history = ask.history[:-1]
         shared = common_prefix(self._held[ask.slot], history)
-        place = matching.SlotChoice(ask.slot, shared, ask.slot, shared)
+        choice = matching.SlotChoice(ask.slot, shared, ask.slot, shared)
         if ask.slot in self._released:
             self._released.discard(ask.slot)
-            place = self._longest(place, history)
-        self._held[ask.slot] = history[: matching.settle(self._model, place)]
+            choice = self._longest(choice, history)
+        self._held[ask.slot] = history[: matching.settle(self._model, choice)]
 
     def _longest(self, own: matching.SlotChoice, history: Tokens) -> matching.SlotChoice:
         shared = [common_prefix(held, history) for held in self._held]

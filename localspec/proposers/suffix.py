@@ -104,11 +104,13 @@ class SuffixProposer:
         return copied
 
     def _most_frequent(self, text: IndexedText, history: Tokens) -> Iterator[tuple[int, float]]:
-        automaton, place = text.automaton, text.automaton.end
-        if self._replies is not None and place.length < MAX_MATCH:
-            match = self._replies.longest_match(history[-MAX_MATCH:].tolist(), longer=place.length)
-            automaton, place = match or (automaton, place)
-        return continuation(automaton, place)
+        automaton, longest = text.automaton, text.automaton.end
+        if self._replies is not None and longest.length < MAX_MATCH:
+            match = self._replies.longest_match(
+                history[-MAX_MATCH:].tolist(), longer=longest.length
+            )
+            automaton, longest = match or (automaton, longest)
+        return continuation(automaton, longest)
 
 
 class IndexedText:
@@ -191,8 +193,8 @@ def longest_run(text: Tokens) -> tuple[int, int]:
     return end, length
 
 
-def continuation(automaton: Automaton, place: MatchState) -> Iterator[tuple[int, float]]:
-    for token, length, seen, total in automaton.steps(place):
+def continuation(automaton: Automaton, longest: MatchState) -> Iterator[tuple[int, float]]:
+    for token, length, seen, total in automaton.steps(longest):
         yield token, confidence(length, seen, total)
 
 

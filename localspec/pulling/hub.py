@@ -78,19 +78,19 @@ def fetch(listing: Listing, file: Remote, count: Count) -> Path:
     if path is not None and is_right(path, file):
         count(file.size)
         return path
-    place = part(listing, file)
-    with translate_errors(listing.repository), locked(place, file.name):
-        blob = place.with_suffix("")
+    part_path = part(listing, file)
+    with translate_errors(listing.repository), locked(part_path, file.name):
+        blob = part_path.with_suffix("")
         if is_right(blob, file):
             count(file.size)
         else:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             resume_download(
-                url, place, file.size, build_hf_headers(library_name="localspec"), count
+                url, part_path, file.size, build_hf_headers(library_name="localspec"), count
             )
-            if not is_right(place, file):
-                raise wrong_file(place, f"{file.name} of {listing.repository}")
-            place.replace(blob)
+            if not is_right(part_path, file):
+                raise wrong_file(part_path, f"{file.name} of {listing.repository}")
+            part_path.replace(blob)
         if path is not None:  # a broken one may be in its place
             path.unlink()
         return Path(hf_hub_download(listing.repository, file.name, revision=listing.revision))
@@ -101,26 +101,26 @@ def head(listing: Listing, file: Remote, most: int) -> Path | None:
 
     What is fetched for it is where `fetch` goes on. None where that cannot be had.
     """
-    place = part(listing, file)
-    path = cached_path(listing, file) or place.with_suffix("")
+    part_path = part(listing, file)
+    path = cached_path(listing, file) or part_path.with_suffix("")
     if path.exists():
         return path
     with suppress(PullError):
-        return place if fetch_start(listing, file, place, most) else None
+        return part_path if fetch_start(listing, file, part_path, most) else None
     return None
 
 
-def fetch_start(listing: Listing, file: Remote, place: Path, most: int) -> bool:
+def fetch_start(listing: Listing, file: Remote, part_path: Path, most: int) -> bool:
     """Fetch the rest of the first `most` bytes; False if the server sends no ranges."""
     end = min(most, file.size)
-    with translate_errors(listing.repository), locked(place, file.name):
-        present = _size(place)
+    with translate_errors(listing.repository), locked(part_path, file.name):
+        present = _size(part_path)
         if present < end:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
-            with place.open("ab") as out:
+            with part_path.open("ab") as out:
                 for piece in span(url, present, end):
                     out.write(piece)
-        return _size(place) >= end
+        return _size(part_path) >= end
 
 
 def span(url: str, start: int, end: int) -> Iterator[bytes]:
@@ -151,17 +151,17 @@ def fetch_address(source: Address, folder: Path, count: Count) -> Path:
     whole = folder / source.sha256 / source.name
     if whole.exists() and digest(whole, large=True) == source.sha256:
         return whole
-    place = whole.with_name(f"{source.name}.localspec")
-    with translate_errors(source.address), locked(place, source.name):
-        if not place.exists() or digest(place, large=True) != source.sha256:
-            resume_download(source.address, place, None, {}, count)
-        if digest(place, large=True) != source.sha256:
-            raise wrong_file(place, source.address)
-        return place.replace(whole)
+    part_path = whole.with_name(f"{source.name}.localspec")
+    with translate_errors(source.address), locked(part_path, source.name):
+        if not part_path.exists() or digest(part_path, large=True) != source.sha256:
+            resume_download(source.address, part_path, None, {}, count)
+        if digest(part_path, large=True) != source.sha256:
+            raise wrong_file(part_path, source.address)
+        return part_path.replace(whole)
 
 
-def wrong_file(place: Path, name: str) -> PullError:
-    place.unlink()
+def wrong_file(part_path: Path, name: str) -> PullError:
+    part_path.unlink()
     return PullError(
         f"{name} is not what was promised: its sum is another one; what came was thrown away, so "
         "pull it again"
@@ -169,19 +169,19 @@ def wrong_file(place: Path, name: str) -> PullError:
 
 
 def resume_download(
-    url: str, place: Path, total: int | None, headers: dict[str, str], count: Count
+    url: str, part_path: Path, total: int | None, headers: dict[str, str], count: Count
 ) -> None:
     """Download what is missing of a file."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    present = _size(place)
+    part_path.parent.mkdir(parents=True, exist_ok=True)
+    present = _size(part_path)
     if total is not None and present > total:
-        place.unlink()
+        part_path.unlink()
         present = 0
     count(present)
     if present == total:
         return
     disable_progress_bars()
-    with place.open("r+b" if present else "wb") as file:
+    with part_path.open("r+b" if present else "wb") as file:
         file.seek(present)
         target: Any = Counted(file, count)
         http_get(url, target, resume_size=present, headers=headers, expected_size=total)
@@ -203,17 +203,17 @@ class Counted:
         self._count(len(data))
         return self._file.write(data)
 
-    def seek(self, place: int) -> int:
-        return self._file.seek(place)
+    def seek(self, position: int) -> int:
+        return self._file.seek(position)
 
     def tell(self) -> int:
         return self._file.tell()
 
     def truncate(self) -> int:
         """Empty the file: a server may send everything from the start after all."""
-        place = self._file.tell()
-        self._count(place - self._file.seek(0, os.SEEK_END))
-        self._file.seek(place)
+        position = self._file.tell()
+        self._count(position - self._file.seek(0, os.SEEK_END))
+        self._file.seek(position)
         return self._file.truncate()
 
 
@@ -227,14 +227,14 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def locked(place: Path, name: str) -> Iterator[None]:
+def locked(part_path: Path, name: str) -> Iterator[None]:
     """Lock a partial file: two writers would spoil it.
 
     Files of the same content have the same part; in this process they wait for each other.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
+    part_path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with LOCKS[place], FileLock(place.with_suffix(".lock"), timeout=0):
+        with LOCKS[part_path], FileLock(part_path.with_suffix(".lock"), timeout=0):
             yield
     except Timeout:
         raise PullError(f"{name} is being pulled by another process: wait for it") from None

@@ -34,13 +34,13 @@ Say = Callable[[str], None]
 
 def require_disk_space(plan: PullPlan) -> None:
     """Refuse a download that is larger than the free disk space."""
-    place = Path(constants.HF_HUB_CACHE)
-    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    cache = Path(constants.HF_HUB_CACHE)
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if plan.missing and plan.missing + DISK_RESERVE > free:
         raise PullError(
             f"{plan.name} takes {size(plan.missing)} of disk and {size(DISK_RESERVE)} stay free; "
-            f"{place} has {size(free)}: make room, or set HF_HOME to a larger disk"
+            f"{cache} has {size(free)}: make room, or set HF_HOME to a larger disk"
         )
 
 

@@ -60,8 +60,8 @@ def outline_files(files: Sequence[Remote], heads: Sequence[Path]) -> Iterator[Pa
     """Give a folder with files of the listed names and sizes that begin like `heads`."""
     with TemporaryDirectory(prefix="localspec-") as name:
         for file, head in zip(files, heads, strict=True):
-            place = Path(name) / Path(file.name).name
-            with head.open("rb") as head_file, place.open("wb") as out:
+            path = Path(name) / Path(file.name).name
+            with head.open("rb") as head_file, path.open("wb") as out:
                 out.write(head_file.read(min(MAX_HEADER, file.size)))
                 out.truncate(file.size)
         yield Path(name)

@@ -144,17 +144,17 @@ def note(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> str:
     return update(folder() / f"{key_of(loaded_pair)}.json", history, measure_now)
 
 
-def update(place: Path, fresh: History, measure: Callable[[], PairSpeed]) -> str:
+def update(path: Path, fresh: History, measure: Callable[[], PairSpeed]) -> str:
     """Continue the history of a pair in its file; return what fell."""
-    stored = read(place)
+    stored = read(path)
     history = (stored or fresh).with_versions(fresh.now.versions)
     if history.unsettled:
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
-        if not kept_json.keep(place, asdict(history)):  # else each load would measure, for nothing
+        if not kept_json.keep(path, asdict(history)):  # else each load would measure, for nothing
             return ""
         history = history.with_speed(measure())
     if history != stored:
-        kept_json.keep(place, asdict(history))
+        kept_json.keep(path, asdict(history))
     return history.sentence()
 
 

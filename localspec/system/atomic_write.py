@@ -7,16 +7,16 @@ import tempfile
 from pathlib import Path
 
 
-def write(place: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
     """Replace a file by a text, readable for its owner alone."""
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(part).replace(place)
+        Path(part).replace(path)
     finally:
         Path(part).unlink(missing_ok=True)
 

@@ -44,13 +44,13 @@ def kept_bytes_a_second() -> float:
 
     The fastest that was ever measured counts: other programs only slow it down.
     """
-    place = folders.cache() / "bandwidth.json"
+    path = folders.cache() / "bandwidth.json"
     fastest = 0.0
     with suppress(OSError, ValueError, TypeError, KeyError):
-        record = kept_json.read(place)
+        record = kept_json.read(path)
         fastest = max(float(record["bytes_a_second"]), 0.0)
         if 0 <= time.time() - record["measured"] < KEPT_SECONDS and fastest:
             return fastest
     fastest = max(copied_bytes_a_second(), fastest)
-    kept_json.keep(place, {"measured": time.time(), "bytes_a_second": fastest})
+    kept_json.keep(path, {"measured": time.time(), "bytes_a_second": fastest})
     return fastest

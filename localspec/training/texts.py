@@ -31,15 +31,15 @@ def is_held_out(key: bytes) -> bool:
 class TextStore:
     """The texts of a training in their order, which stays. A line that was cut short is dropped."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._entries: list[tuple[str, Text]] = []  # each with its source
         self._read = set[bytes]()  # of what was not written here
         self.counts, self.tokens = Counter[str](), Counter[str]()  # by source
         whole = 0
-        for line in place.read_bytes().splitlines(keepends=True) if place.exists() else ():
+        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
             if not line.endswith(b"\n"):
-                os.truncate(place, whole)
+                os.truncate(path, whole)
                 break
             whole += len(line)
             fields = json.loads(line)
@@ -67,8 +67,8 @@ class TextStore:
         self._take(text, source)
         fields = {"source": source, "tokens": text.tokens.tolist()}
         fields |= {"begin": text.begin, "held_out": text.held_out}
-        self.place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self.place.open("a", encoding="utf-8") as file:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(fields)}\n")
 
 

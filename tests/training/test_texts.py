@@ -38,22 +38,22 @@ def test_texts_stay_in_their_order_and_one_that_was_cut_short_is_gone(tmp_path):
     store = TextStore(tmp_path / "new" / "texts.jsonl")
     store.add(ONE, WRITTEN)
     store.add(TWO, FILED)
-    whole = store.place.read_bytes()
+    whole = store.path.read_bytes()
     store.add(ONE, WRITTEN)
-    store.place.write_bytes(store.place.read_bytes()[:-5])
-    again = TextStore(store.place)
+    store.path.write_bytes(store.path.read_bytes()[:-5])
+    again = TextStore(store.path)
     assert plain(again.texts) == plain([ONE, TWO])
     assert plain(again.from_source(FILED)) == plain([TWO])
-    assert store.place.read_bytes() == whole
+    assert store.path.read_bytes() == whole
     again.add(ONE, WRITTEN)
-    assert plain(TextStore(store.place).texts) == plain([ONE, TWO, ONE])
+    assert plain(TextStore(store.path).texts) == plain([ONE, TWO, ONE])
 
 
 def test_a_piece_of_a_file_is_taken_once_and_what_a_model_writes_each_time(tmp_path):
     store = TextStore(tmp_path / "texts.jsonl")
     for source in (FILED, WRITTEN, WRITTEN):
         store.add(TWO, source)
-    again = TextStore(store.place)
+    again = TextStore(store.path)
     again.add(TWO, FILED)
     assert len(again.texts) == 3
 

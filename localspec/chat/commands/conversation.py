@@ -65,7 +65,7 @@ def search(talk: Talk, text: str) -> None:
 
 def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
     """Let /resume and /delete take the numbers of this list."""
-    talk.listed = [conversation.place for conversation in listed]
+    talk.listed = [conversation.path for conversation in listed]
 
 
 def listing() -> Table:
@@ -76,7 +76,7 @@ def listing() -> Table:
 
 
 def add_row(rows: Table, talk: Talk, at: int, conversation: KeptConversation) -> None:
-    mark = "*" if conversation.place.stem == talk.session.name else ""
+    mark = "*" if conversation.path.stem == talk.session.name else ""
     count = quantity(len(conversation.session.said), "message")
     add(rows, f"{mark}{at}", conversation.when, count, conversation.title)
 
@@ -128,7 +128,7 @@ def edit(talk: Talk, _: str) -> None:
 
 
 def save(talk: Talk, path: str) -> None:
-    session.save(talk.session, place_for(path))
+    session.save(talk.session, new_file(path))
     talk.screen.faint(f"saved in {path}")
 
 
@@ -167,24 +167,24 @@ def beginning(text: str) -> str:
 
 
 def export(talk: Talk, path: str) -> None:
-    place = place_for(path)
+    file = new_file(path)
     try:
-        write(place, talk.session.markdown())
+        write(file, talk.session.markdown())
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
     talk.screen.faint(f"written to {path}")
 
 
-def place_for(path: str) -> Path:
+def new_file(path: str) -> Path:
     if not path:
         raise UsageError("name a file")
-    place = files.expand_home(path)
+    file = files.expand_home(path)
     try:
-        if place.exists():
+        if file.exists():
             raise UsageError(f"{path} is there already: choose another name")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path!r} can be no file: {error}") from error
-    return place
+    return file
 
 
 def copy(talk: Talk, _: str) -> None:

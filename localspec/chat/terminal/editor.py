@@ -169,8 +169,8 @@ def unquote(text: str) -> str:
 class Kept(FileHistory):
     """A history of whole texts that falls back to memory where its file cannot be written."""
 
-    def __init__(self, place: Path, folds: Folds) -> None:
-        super().__init__(place)
+    def __init__(self, path: Path, folds: Folds) -> None:
+        super().__init__(path)
         self._folds = folds
 
     def load_history_strings(self) -> Iterator[str]:
@@ -185,14 +185,14 @@ class Kept(FileHistory):
 
 def history(folds: Folds) -> History:
     """Open the history of all conversations, for this user alone; in memory if that fails."""
-    place = folder().parent / "history"
+    path = folder().parent / "history"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place.touch(mode=0o600)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
     except OSError:
         return InMemoryHistory()
-    readable = place.is_file() and os.access(place, os.R_OK)
-    return Kept(place, folds) if readable else InMemoryHistory()
+    readable = path.is_file() and os.access(path, os.R_OK)
+    return Kept(path, folds) if readable else InMemoryHistory()
 
 
 class Completing(Completer):
