@@ -49,13 +49,13 @@ class Scheduler:
         beside = self.batch if allowance is None else allowance
         reading = self.batch if alone and all(g.reads for g in generations) else beside
         turns: list[Turn] = []
-        room, has_prompt = self.batch, False
+        capacity, has_prompt = self.batch, False
         for g in in_turn(generations):
-            turn = self._turn(g, piece(g, min(reading, room)) if g.reads else room, longest)
-            turn = turn.at_edge(room, self.batch) if g.media else turn
+            turn = self._turn(g, piece(g, min(reading, capacity)) if g.reads else capacity, longest)
+            turn = turn.at_edge(capacity, self.batch) if g.media else turn
             if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not has_prompt):
                 turns.append(turn)
-                room -= turn.feed + turn.limit
+                capacity -= turn.feed + turn.limit
                 if g.reads:
                     reading, has_prompt = min(reading, beside) - turn.feed, True
         return turns
@@ -67,13 +67,13 @@ class Scheduler:
             return turn
         return turn._replace(limit=min(limit(g, self.tentative), self.batch - turn.feed))
 
-    def _turn(self, g: Generation, room: int, longest: int) -> Turn:
+    def _turn(self, g: Generation, capacity: int, longest: int) -> Turn:
         pending = g.history.size - g.cached
         # Beside others, nothing is drafted while a prompt is read: it delays them.
         drafted = 0 if g.reads else limit(g, longest)
-        if pending + drafted <= room:
+        if pending + drafted <= capacity:
             return Turn(g, pending, drafted, emits=True)
-        return Turn(g, min(pending - 1, room), 0, emits=False)
+        return Turn(g, min(pending - 1, capacity), 0, emits=False)
 
 
 def limit(g: Generation, longest: int) -> int:

@@ -97,12 +97,12 @@ class RoundPlanner:
         longer than a piece of a prompt may. They fit into one batch, beside the tokens of prompts
         that it may read or three quarters of it, so that no reply waits for the draft of another.
         """
-        room = self._slots.room(sum(g.history.size for g in active))
+        free_cells = self._slots.room(sum(g.history.size for g in active))
         if len(active) == 1:
-            return max(SHORT_DRAFT, room)
+            return max(SHORT_DRAFT, free_cells)
         replies = [g for g in generations if not g.reads]
         held = max((g.cached for g in replies), default=0)
-        most, rows = min(room, self._pace.allowance(held)), max(len(replies), 1)
+        most, rows = min(free_cells, self._pace.allowance(held)), max(len(replies), 1)
         fits = max(self._batch - (reading or 0), self._batch // 4) // rows - 1
         return max(min(max(SHORT_DRAFT, most // rows), fits), 0)
 

@@ -37,9 +37,9 @@ class Plan:
     host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
     alternative: Alternative | None = None
 
-    def noting(self, what: str, why: str) -> Plan:
+    def noting(self, change: str, why: str) -> Plan:
         """Return the plan with one more concession."""
-        return replace(self, concessions=(*self.concessions, Concession(what, why)))
+        return replace(self, concessions=(*self.concessions, Concession(change, why)))
 
     def without_draft(self, why: str) -> Plan:
         """Return the plan without the draft model, which could not be loaded."""

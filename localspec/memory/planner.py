@@ -71,8 +71,8 @@ def plan_pair(
         open_projector(target, options, limits),
     )
     pair_plan = plan(request, machine)
-    for what, why in unused(target, options, limits, machine):
-        pair_plan = pair_plan.noting(what, why)
+    for change, why in unused(target, options, limits, machine):
+        pair_plan = pair_plan.noting(change, why)
     return pair_plan
 
 
