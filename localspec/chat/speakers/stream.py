@@ -66,7 +66,7 @@ class StreamTally:
     def _pieces(self, delta: Object, trace: Object, now: float) -> Iterator[Piece]:
         if "by" in trace:
             drafted, accepted = count(trace, "drafted"), count(trace, "accepted")
-            round_ = AnswerRound(drafted, min(accepted, drafted), printable(trace["by"]))
+            round_ = AnswerRound(drafted, min(accepted, drafted), printable_name(trace["by"]))
             for _ in range(min(max(count(trace, "rounds"), 1), AT_ONCE)):
                 self.rounds.append(round_)
                 yield Piece(round=round_)
@@ -115,7 +115,7 @@ class StreamTally:
 
     def _sources(self) -> Mapping[str, int]:
         if by_source := objects(self.timings.get("tokens_by_source")):
-            return {printable(by): count(by_source, by) for by in by_source}
+            return {printable_name(by): count(by_source, by) for by in by_source}
         tokens: Counter[str] = Counter()
         for round_ in self.rounds:
             tokens[TARGET] += 1
@@ -138,7 +138,7 @@ def count(data: Object, name: str) -> int:
     return int(number(data, name))
 
 
-def printable(value: Json) -> str:
+def printable_name(value: Json) -> str:
     return "".join(character for character in str(value)[:NAME] if character.isprintable())
 
 
@@ -165,7 +165,9 @@ def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
 def spans(value: Json, length: int) -> list[Span]:
     """Read how many characters came from which source, if all are accounted for."""
     sources = [
-        (size, printable(by)) for size, by in pairs(value) if isinstance(size, int) and size > 0
+        (size, printable_name(by))
+        for size, by in pairs(value)
+        if isinstance(size, int) and size > 0
     ]
     return sources if sum(size for size, _ in sources) == length else []
 
@@ -173,7 +175,7 @@ def spans(value: Json, length: int) -> list[Span]:
 def guesses(data: Object) -> Mapping[str, Sequence[PositionCounts]]:
     """Read drafted and accepted counts by proposer and position."""
     return {
-        printable(by): tuple(
+        printable_name(by): tuple(
             PositionCounts(drafted, accepted)
             for drafted, accepted in pairs(positions)
             if isinstance(drafted, int)
