@@ -282,7 +282,7 @@ def test_no_draft_costs_more_than_half_of_what_may_be_lost():
     likely, prices = products([0.99] * 16), made.prices(Batch(1)).verifying(16)
     lengths = []
     for budget in (0.0, 2.0, 6.0, 40.0):
-        made.budget.left = budget
+        made.budget.balance = budget
         length, _ = worthiest(likely, made.affordable(Batch(1), made.verifying(Batch(1), 16)))
         assert prices[length] <= budget / 2
         record(made).value = 5.0
@@ -435,7 +435,7 @@ def test_what_a_draft_of_several_rows_took_counts_but_for_a_hiccup(took, counts)
     seconds = took * made.costs.at(batch, 4)
     note(made, RoundCost(2, 4, 2, seconds, reads=False))
     lost = 2 * (counts * 1.4 / 1.1 - 1)
-    assert START + ALLOWANCE - made.budget.left == pytest.approx(lost, rel=0.2)
+    assert START + ALLOWANCE - made.budget.balance == pytest.approx(lost, rel=0.2)
 
 
 def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
@@ -453,10 +453,10 @@ def test_tries_and_reading_along_are_rarer_the_less_may_be_lost():
 
 def test_a_proposer_that_the_budget_does_not_pay_for_is_not_considered_for_some_rounds():
     made = depth({1: 1.0, 17: 4.0}, {"draft": {1: 0.1, 8: 0.8}})
-    record(made).value, made.budget.left = 0.5, 0.01
+    record(made).value, made.budget.balance = 0.5, 0.01
     assert not plan(made).limit
     assert made.sleeps("draft", 0)
-    made.budget.left = 6.0
+    made.budget.balance = 6.0
     for _ in range(MIN_WAIT):
         assert not plan(made).limit
         lap(made, 1, 1)
@@ -464,11 +464,11 @@ def test_a_proposer_that_the_budget_does_not_pay_for_is_not_considered_for_some_
 
 
 def test_looking_for_free_drafts_is_neither_a_plain_rounds_time_nor_a_loss():
-    made, budget = depth(FLAT), depth(FLAT).budget.left
+    made, budget = depth(FLAT), depth(FLAT).budget.balance
     for _ in range(100):
         note(made, RoundCost(1, 1, 1, 0.015, reads=False), 0.0, 0.005)
     assert made.costs.target(1).at(1) == pytest.approx(0.01)
-    assert made.budget.left > budget
+    assert made.budget.balance > budget
 
 
 def test_a_try_counts_as_much_as_all_that_was_learnt_before():

@@ -221,7 +221,7 @@ def test_who_fails_without_a_draft_model_is_heard():
         calls.append(asks)
         raise BackendError("broken")
 
-    twins.relief._now.propose = fail
+    twins.relief._proposer.propose = fail
     with pytest.raises(BackendError, match="broken"):
         twins.relief.propose([])
     assert len(calls) == 1
