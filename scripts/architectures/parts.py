@@ -16,6 +16,16 @@ def repeated(value: float, length: Callable[[int], int]) -> Callable[[int], list
     return lambda width: [value] * length(width)
 
 
+def layer_types(count: int, every: int, other: str = "sliding_attention") -> Values:
+    """Make a list of layers with full attention in every so many."""
+    full = ["full_attention" if (at + 1) % every == 0 else other for at in range(count)]
+    return {"layer_types": full}
+
+
+def rope(kind: str, theta: float, **values: object) -> Values:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, **values}}
+
+
 VOCABULARY = 768  # tokens
 HEAD: Values = {"head_dim": 64}
 EXPERTS: Values = {
@@ -34,15 +44,12 @@ LINEAR: Values = {
     "num_hidden_layers": 8,
     **HEAD,
 }
-SECTIONS: Values = {
-    "rope_parameters": {
-        "rope_type": "default",
-        "rope_theta": 1e6,
-        "mrope_section": [4, 2, 2],
-        "mrope_interleaved": True,
-        "partial_rotary_factor": 0.25,
-    }
-}
+SECTIONS = rope(
+    "default", 1e6, mrope_section=[4, 2, 2], mrope_interleaved=True, partial_rotary_factor=0.25
+)
+WINDOW: Values = {"sliding_window": 64, **layer_types(4, 4)}
+INDEXED: Values = {"index_n_heads": 4, "index_head_dim": 64, "index_topk": 64}
+SIGMOID: Values = {"scoring_func": "sigmoid"}
 LATENT: Values = {  # multi-head latent attention (MLA)
     "q_lora_rank": 64,
     "kv_lora_rank": 64,
@@ -87,9 +94,3 @@ def base(width: int) -> dict[str, object]:
         "pad_token_id": 0,
         "tie_word_embeddings": False,
     }
-
-
-def layer_types(count: int, every: int, other: str = "sliding_attention") -> Values:
-    """Make a list of layers with full attention in every so many."""
-    full = ["full_attention" if (at + 1) % every == 0 else other for at in range(count)]
-    return {"layer_types": full}

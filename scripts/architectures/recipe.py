@@ -55,6 +55,12 @@ class Recipe:
         return any(word in str(self.values) for word in ("num_experts", "enable_moe"))
 
 
+def recipe(kind: str, pre: str = "", *parts: Values, **values: object) -> Recipe:
+    """Make a recipe of parts that others share, and of values of its own."""
+    shared = {name: value for part in parts for name, value in part.items()}
+    return Recipe(kind, shared | values, pre)
+
+
 def sized(values: Values, width: int) -> dict[str, object]:
     return {name: number_of(value, width) for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""The heading above every table, and the format of times."""
+"""The facts of a run and the heading that they make, and the format of times."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 from localspec.bench.machine import command, machine, revision, versions
 
 
-def heading() -> str:
-    return "\n".join(
-        (
-            f"command    {command('scripts/bench')}",
-            f"revision   {revision()}",
-            f"versions   {versions()}",
-            f"machine    {machine()}",
-        )
-    )
+def facts(script: str = "scripts/bench") -> dict[str, str]:
+    return {
+        "command": command(script),
+        "revision": revision(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def heading(script: str = "scripts/bench", **more: object) -> str:
+    return "\n".join(f"{name:<10} {fact}" for name, fact in (facts(script) | more).items() if fact)
 
 
 def spread(seconds: Sequence[float], unit: float = 1e-6) -> str:

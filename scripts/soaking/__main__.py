@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.machine import heading
 from benchmarks.serving.process import ServerProcess, localspec
-from localspec.bench.machine import command, machine, revision, versions
 from soaking.phases import MINUTE, Soak
 from soaking.watch import ServerWatch
 
@@ -33,14 +33,7 @@ def main() -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="localspec-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends as well
-    for name, value in (
-        ("command", command("scripts/soak")),
-        ("revision", revision()),
-        ("versions", versions()),
-        ("machine", machine()),
-        ("logs", folder),
-    ):
-        print(f"{name:10} {value}", flush=True)
+    print(heading("scripts/soak", logs=folder), flush=True)
     with localspec(STARTER, folder / "server.log", *OPTIONS, *more) as server:
         soak = Soak(ServerWatch(server, folder / "diary.jsonl"))
         faults = asyncio.run(soak.run(options.minutes * MINUTE))

@@ -47,12 +47,12 @@ class Handler(BaseHTTPRequestHandler):
         return {"prompt": body["messages"][0]["content"]}
 
     def tokens(self, body):
-        tokens = [zlib.crc32(word.encode()) for word in body["content"].split()]
+        tokens = [token_of(word) for word in body["content"].split()]
         self.seen.update(tokens)
         return {"tokens": tokens}
 
     def next_token(self, body):
-        other = zlib.crc32(OTHER.encode())
+        other = token_of(OTHER)
         likeliest = [{"id": at, "logprob": -LEAD if at == other else 0.0} for at in self.seen]
         return {"completion_probabilities": [{"top_logprobs": likeliest}]}
 
@@ -94,6 +94,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def token_of(word):
+    return zlib.crc32(word.encode()) >> 1  # tokens have 31 bits
 
 
 def main():

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from localspec.tokens import common_prefix, tokens_of
+
 TOKENS = 24
 # The same in an engine and in LocalSpec, as "longrope" has other factors for a longer one; early
 # models have no more positions.
@@ -56,5 +58,4 @@ def parting(way: str, engine: ModelAnswer, ours: ModelAnswer) -> Parting | None:
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:
     """Count the tokens that both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return common_prefix(tokens_of(one), tokens_of(other))

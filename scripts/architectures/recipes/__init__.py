@@ -5,23 +5,17 @@ from __future__ import annotations
 from architectures.recipe import Recipe
 from architectures.recipes import (
     deepseek,
-    dense,
-    early,
     gemma,
     glm,
     granite,
     llama,
-    mixtures,
-    phi,
+    others,
     qwen,
     recurrent,
     sight,
 )
 
-TOPICS = (
-    *(llama, qwen, gemma, phi, glm, granite, recurrent, deepseek, dense, mixtures, early),
-    sight,
-)
+TOPICS = (llama, qwen, gemma, glm, granite, recurrent, deepseek, others, sight)
 
 
 def all_recipes(width: int) -> dict[str, Recipe]:

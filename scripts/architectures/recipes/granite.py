@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from architectures.parts import EXPERTS, MAMBA, layer_types, share
-from architectures.recipe import Recipe, Values
+from architectures.parts import EXPERTS, MAMBA, WINDOW, share
+from architectures.recipe import Recipe, Values, recipe
 
 HYBRID: Values = {
     "num_hidden_layers": 8,
@@ -19,51 +20,45 @@ DENSE: Values = {
     "position_embedding_type": "rope",
 }
 RECIPES: Mapping[str, Recipe] = {
-    "granite": Recipe(
+    "granite": recipe(
         "granite",
-        {
-            "embedding_multiplier": 2.0,
-            "attention_multiplier": 0.125,
-            "residual_multiplier": 0.5,
-            "logits_scaling": 4.0,
-        },
         "refact",
+        embedding_multiplier=2.0,
+        attention_multiplier=0.125,
+        residual_multiplier=0.5,
+        logits_scaling=4.0,
     ),
-    "granitemoe": Recipe("granitemoe", {**EXPERTS}, "refact"),
-    "granitemoeshared": Recipe(
-        "granitemoeshared", {**EXPERTS, "shared_intermediate_size": 128}, "refact"
-    ),
-    "granitehybrid": Recipe(
-        "granitemoehybrid",
-        {
-            **EXPERTS,
-            **MAMBA,
-            **HYBRID,
-            "shared_intermediate_size": 128,
-            "position_embedding_type": "nope",
-        },
-        "refact",
+    "granitemoe": recipe("granitemoe", "refact", EXPERTS),
+    "granitemoeshared": recipe("granitemoeshared", "refact", EXPERTS, shared_intermediate_size=128),
+    "granitehybrid": replace(
+        recipe(
+            "granitemoehybrid",
+            "refact",
+            EXPERTS,
+            MAMBA,
+            HYBRID,
+            shared_intermediate_size=128,
+            position_embedding_type="nope",
+        ),
         says={"layer_types": HYBRID["layer_types"]},
     ),
-    "granitehybrid-dense": Recipe(
-        "granitemoehybrid",
-        {**DENSE, **MAMBA, **HYBRID},
-        "refact",
+    "granitehybrid-dense": replace(
+        recipe("granitemoehybrid", "refact", DENSE, MAMBA, HYBRID),
         says={"layer_types": HYBRID["layer_types"]},
     ),
-    "granitehybrid-attn": Recipe(
-        "granitemoehybrid",
-        {
-            **DENSE,
-            **ATTENTION,
-            "num_hidden_layers": 4,
-            "mamba_n_heads": 8,
-            "mamba_d_head": share(1, 4),
-            "mamba_d_state": 64,
-            "mamba_n_groups": 1,
-        },
-        "refact",
+    "granitehybrid-attn": replace(
+        recipe(
+            "granitemoehybrid",
+            "refact",
+            DENSE,
+            ATTENTION,
+            num_hidden_layers=4,
+            mamba_n_heads=8,
+            mamba_d_head=share(1, 4),
+            mamba_d_state=64,
+            mamba_n_groups=1,
+        ),
         says=ATTENTION,
     ),
-    "graniteswa": Recipe("granite_swa", {"sliding_window": 64, **layer_types(4, 4)}, "refact"),
+    "graniteswa": recipe("granite_swa", "refact", WINDOW),
 }

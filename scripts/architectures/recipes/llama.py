@@ -3,69 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from architectures.parts import EXPERTS, HEAD, LATENT, layer_types
-from architectures.recipe import Recipe, Values
+from architectures.parts import EXPERTS, HEAD, LATENT, WINDOW, rope
+from architectures.recipe import Recipe, Values, recipe
 
-YARN: Values = {
-    "rope_parameters": {
-        "rope_type": "yarn",
-        "rope_theta": 1e6,
-        "factor": 4.0,
-        "beta_fast": 32.0,
-        "beta_slow": 1.0,
-        "mscale": 1.0,
-        "mscale_all_dim": 1.0,
-        "original_max_position_embeddings": 1024,
-        "llama_4_scaling_beta": 0.1,
-    }
-}
-WINDOWED: Values = {**EXPERTS, **HEAD, "sliding_window": 64, **layer_types(4, 4)}
+YARN = rope(
+    "yarn",
+    1e6,
+    factor=4.0,
+    beta_fast=32.0,
+    beta_slow=1.0,
+    mscale=1.0,
+    mscale_all_dim=1.0,
+    original_max_position_embeddings=1024,
+    llama_4_scaling_beta=0.1,
+)
+WINDOWED: Values = {**EXPERTS, **HEAD, **WINDOW}
 RECIPES: Mapping[str, Recipe] = {
-    "llama3": Recipe(
+    "llama3": recipe(
         "llama",
-        {
-            "rope_parameters": {
-                "rope_type": "llama3",
-                "rope_theta": 5e5,
-                "factor": 8.0,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                "original_max_position_embeddings": 1024,
-            }
-        },
         "llama-bpe",
+        rope(
+            "llama3",
+            5e5,
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=1024,
+        ),
     ),
-    "llama-spm": Recipe("llama", {}),
-    "llama-tied": Recipe("llama", {"tie_word_embeddings": True, "attention_bias": True}, "smollm"),
-    "llama4": Recipe(
+    "llama-spm": recipe("llama"),
+    "llama-tied": recipe("llama", "smollm", tie_word_embeddings=True, attention_bias=True),
+    "llama4": recipe(
         "llama4_text",
-        {
-            **EXPERTS,
-            **HEAD,
-            "intermediate_size_mlp": 256,
-            "interleave_moe_layer_step": 1,
-            "num_hidden_layers": 4,
-            "attention_chunk_size": 64,
-            "num_experts_per_tok": 1,
-            "moe_layers": None,
-        },
         "llama4",
+        EXPERTS,
+        HEAD,
+        intermediate_size_mlp=256,
+        interleave_moe_layer_step=1,
+        num_hidden_layers=4,
+        attention_chunk_size=64,
+        num_experts_per_tok=1,
+        moe_layers=None,
     ),
-    "mistral": Recipe("mistral", {**HEAD, "sliding_window": None}),
-    "mistral-tekken": Recipe("mistral", {**HEAD, "sliding_window": None}, "tekken"),
-    "mixtral": Recipe("mixtral", {**EXPERTS, "sliding_window": None}),
-    "ministral3": Recipe("ministral3", {**HEAD, **YARN}, "tekken"),
-    "mistral3-wrap": Recipe(
-        "mistral3", {**HEAD, **YARN, "model_type": "ministral3"}, "tekken", wrapped=True
+    "mistral": recipe("mistral", "", HEAD, sliding_window=None),
+    "mistral-tekken": recipe("mistral", "tekken", HEAD, sliding_window=None),
+    "mixtral": recipe("mixtral", "", EXPERTS, sliding_window=None),
+    "ministral3": recipe("ministral3", "tekken", HEAD, YARN),
+    "mistral3-wrap": replace(
+        recipe("mistral3", "tekken", HEAD, YARN, model_type="ministral3"), wrapped=True
     ),
-    "smollm3": Recipe("smollm3", {"no_rope_layer_interval": 4}, "smollm"),
-    "arcee": Recipe("arcee", {}, "llama-bpe"),
-    "apertus": Recipe("apertus", {}, "tekken"),
-    "seedoss": Recipe("seed_oss", HEAD, "seed-coder"),
-    "bitnet": Recipe("bitnet", {"tie_word_embeddings": True}, "llama-bpe"),
-    "jais2": Recipe("jais2", {}, "jais-2"),
-    "mellum": Recipe("mellum", WINDOWED, "qwen2"),
-    "laguna": Recipe("laguna", WINDOWED, "qwen2"),
-    "youtu": Recipe("youtu", {**LATENT}, "youtu"),
+    "smollm3": recipe("smollm3", "smollm", no_rope_layer_interval=4),
+    "arcee": recipe("arcee", "llama-bpe"),
+    "apertus": recipe("apertus", "tekken"),
+    "seedoss": recipe("seed_oss", "seed-coder", HEAD),
+    "bitnet": recipe("bitnet", "llama-bpe", tie_word_embeddings=True),
+    "jais2": recipe("jais2", "jais-2"),
+    "mellum": recipe("mellum", "qwen2", WINDOWED),
+    "laguna": recipe("laguna", "qwen2", WINDOWED),
+    "youtu": recipe("youtu", "youtu", LATENT),
 }

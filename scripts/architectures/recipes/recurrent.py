@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from architectures.parts import DEEPSEEK, EXPERTS, HEAD, LINEAR, MAMBA, share
-from architectures.recipe import Recipe, Values
+from architectures.recipe import Recipe, Values, recipe
 
 NEMOTRON: Values = {
     **HEAD,
@@ -33,104 +34,92 @@ JAMBA: Values = {
     "use_mamba_kernels": False,
 }
 RECIPES: Mapping[str, Recipe] = {
-    "lfm2": Recipe(
-        "lfm2",
-        {
-            "num_hidden_layers": 6,
-            "conv_L_cache": 3,
-            "block_multiple_of": 64,
-            "layer_types": ["conv", "conv", "full_attention"] * 2,
-            "tie_word_embeddings": True,
-        },
-        "lfm2",
+    "lfm2": replace(
+        recipe(
+            "lfm2",
+            "lfm2",
+            num_hidden_layers=6,
+            conv_L_cache=3,
+            block_multiple_of=64,
+            layer_types=["conv", "conv", "full_attention"] * 2,
+            tie_word_embeddings=True,
+        ),
         says={"block_dim": share(1)},
     ),
-    "lfm2moe": Recipe(
+    "lfm2moe": recipe(
         "lfm2_moe",
-        {
-            **EXPERTS,
-            "num_hidden_layers": 6,
-            "num_dense_layers": 1,
-            "layer_types": ["conv", "conv", "full_attention"] * 2,
-            "tie_word_embeddings": True,
-        },
         "lfm2",
+        EXPERTS,
+        num_hidden_layers=6,
+        num_dense_layers=1,
+        layer_types=["conv", "conv", "full_attention"] * 2,
+        tie_word_embeddings=True,
     ),
-    "falconh1": Recipe(
+    "falconh1": recipe(
         "falcon_h1",
-        {
-            **HEAD,
-            "mamba_d_ssm": share(1),
-            "mamba_n_heads": 8,
-            "mamba_d_head": share(1, 8),
-            "mamba_d_state": 64,
-            "mamba_n_groups": 1,
-            "mamba_expand": 1,
-        },
         "falcon-h1",
+        HEAD,
+        mamba_d_ssm=share(1),
+        mamba_n_heads=8,
+        mamba_d_head=share(1, 8),
+        mamba_d_state=64,
+        mamba_n_groups=1,
+        mamba_expand=1,
     ),
-    "nemotronh": Recipe(
-        "nemotron_h",
-        {
-            **NEMOTRON,
-            "hybrid_override_pattern": "M-M*-M",
-            "layers_block_type": ["mamba", "mlp", "mamba", "attention", "mlp", "mamba"],
-        },
-        "tekken",
+    "nemotronh": replace(
+        recipe(
+            "nemotron_h",
+            "tekken",
+            NEMOTRON,
+            hybrid_override_pattern="M-M*-M",
+            layers_block_type=["mamba", "mlp", "mamba", "attention", "mlp", "mamba"],
+        ),
         says={"hybrid_override_pattern": "M-M*-M", "num_hidden_layers": 6},
         lacks=("layers_block_type", "*expert*", "*moe*", "n_group", "topk_group"),
         as_written=True,
     ),
-    "nemotronh-moe": Recipe(
-        "nemotron_h",
-        {
-            **EXPERTS,
-            **NEMOTRON,
-            "n_shared_experts": 1,
-            "moe_shared_expert_intermediate_size": 128,
-            "n_group": 1,
-            "topk_group": 1,
-            "layers_block_type": ["mamba", "moe", "mamba", "attention", "moe", "mamba"],
-            "hybrid_override_pattern": "MEM*EM",
-        },
-        "tekken",
+    "nemotronh-moe": replace(
+        recipe(
+            "nemotron_h",
+            "tekken",
+            EXPERTS,
+            NEMOTRON,
+            n_shared_experts=1,
+            moe_shared_expert_intermediate_size=128,
+            n_group=1,
+            topk_group=1,
+            layers_block_type=["mamba", "moe", "mamba", "attention", "moe", "mamba"],
+            hybrid_override_pattern="MEM*EM",
+        ),
         says={"hybrid_override_pattern": "MEM*EM", "num_hidden_layers": 6},
         lacks=("layers_block_type",),
     ),
-    "mamba": Recipe("mamba", STATES, "olmo"),
-    "falconmamba": Recipe("falcon_mamba", STATES, "falcon"),
-    "mamba2": Recipe(
+    "mamba": recipe("mamba", "olmo", STATES),
+    "falconmamba": recipe("falcon_mamba", "falcon", STATES),
+    "mamba2": recipe(
         "mamba2",
-        {
-            "intermediate_size": share(2),
-            "state_size": 64,
-            "num_heads": 8,
-            "head_dim": share(1, 4),
-            "n_groups": 1,
-            "expand": 2,
-        },
         "olmo",
+        intermediate_size=share(2),
+        state_size=64,
+        num_heads=8,
+        head_dim=share(1, 4),
+        n_groups=1,
+        expand=2,
     ),
-    "jamba": Recipe(
-        "jamba", {**JAMBA, **EXPERTS, "expert_layer_period": 2, "expert_layer_offset": 1}
-    ),
-    "jamba-dense": Recipe("jamba", {**JAMBA, "num_experts": 1, "num_experts_per_tok": 1}),
-    "bamba": Recipe(
-        "bamba",
-        {**MAMBA, "attn_layer_indices": [2], "num_hidden_layers": 4},
-        "llama-bpe",
-    ),
-    "kimilinear": Recipe(
-        "kimi_linear",
-        {
-            **DEEPSEEK,
-            "q_lora_rank": None,
-            "num_experts": 4,
-            "linear_head_dim": 64,
-            "linear_num_heads": 4,
-            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-        },
-        "qwen2",
+    "jamba": recipe("jamba", "", JAMBA, EXPERTS, expert_layer_period=2, expert_layer_offset=1),
+    "jamba-dense": recipe("jamba", "", JAMBA, num_experts=1, num_experts_per_tok=1),
+    "bamba": recipe("bamba", "llama-bpe", MAMBA, attn_layer_indices=[2], num_hidden_layers=4),
+    "kimilinear": replace(
+        recipe(
+            "kimi_linear",
+            "qwen2",
+            DEEPSEEK,
+            q_lora_rank=None,
+            num_experts=4,
+            linear_head_dim=64,
+            linear_num_heads=4,
+            layer_types=["linear_attention"] * 3 + ["full_attention"],
+        ),
         says={
             "moe_router_activation_func": "sigmoid",
             "linear_attn_config": {
@@ -143,5 +132,5 @@ RECIPES: Mapping[str, Recipe] = {
         },
         renames={"model.layers.0.block_sparse_moe.": "model.layers.0.mlp."},
     ),
-    "olmohybrid": Recipe("olmo_hybrid", {**LINEAR}, "dbrx"),
+    "olmohybrid": recipe("olmo_hybrid", "dbrx", LINEAR),
 }

@@ -159,11 +159,7 @@ RECIPES: Mapping[str, Recipe] = {
                 "<|img_thumbnail|>",
                 *(f"<|img_row_{y}_col_{x}|>" for y in range(1, TILES) for x in range(1, TILES)),
             ),
-            {
-                "downsample_factor": 2,
-                "projector_hidden_size": 128,
-                "tie_word_embeddings": True,
-            },
+            {"downsample_factor": 2, "projector_hidden_size": 128, "tie_word_embeddings": True},
         ),
         "lfm2",
         "Lfm2ForCausalLM",

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.comparison.measure import PeersRun, Volley
+from benchmarks.comparison.measure import PeersRun, Volley, show_progress
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.progress import show_progress
 from benchmarks.comparison.sides import DRAFTED, Side
 from benchmarks.comparison.summary import decoding_speed
 from localspec_llamacpp.headers.footprint import inspect

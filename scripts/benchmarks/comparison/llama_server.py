@@ -38,9 +38,9 @@ CMAKE = (
 Run = Callable[[Sequence[str]], None]
 
 
-def find(given: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the server to compare with: the given one, the environment's, or a built one."""
-    named = given or (Path(environment[VARIABLE]) if environment.get(VARIABLE) else None)
+def find(option: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the server to compare with: that of the option, the environment's, or a built one."""
+    named = option or (Path(environment[VARIABLE]) if environment.get(VARIABLE) else None)
     if named is None:
         kind, more = as_installed(Path(sys.prefix))
         return build(cache_folder() / "-".join([version("llama-cpp-python"), *kind]), more=more)
@@ -127,7 +127,7 @@ def logged(log: Path) -> Run:
     return run
 
 
-def told_version(server: Path) -> str:
+def version_line(server: Path) -> str:
     """Ask the program for its version."""
     done = subprocess.run([str(server), "--version"], capture_output=True, text=True)
     lines = (done.stdout + done.stderr).splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,12 @@ class PeersRun:
         bodies = section_bodies(setting, number, at, self.max_tokens)
         seconds, replies = asker.timed(setting.sections[at], bodies, setting.streams)
         return Volley(asker.side.name, number, at, seconds, replies)
+
+
+def show_progress(run: PeersRun, setting: Setting, volleys: Sequence[Volley]) -> None:
+    whole = run.rounds * len(setting.sections) * len(run.sides)
+    line = f"{setting.name}: {len(volleys)} of {whole} turns, {volleys[-1].side}"
+    print(f"\r{line:<78}", end="\n" if len(volleys) == whole else "", file=sys.stderr, flush=True)
 
 
 def section_bodies(

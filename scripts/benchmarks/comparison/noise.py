@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)  # by degrees of freedom
+from localspec.bench.verdict import standard_errors
+
 SMALLEST = 1e-9
 
 
@@ -25,9 +26,4 @@ def half_width(mine: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]
     deviation = np.sqrt((within**2).sum() / freedom)
     weights = np.asarray(theirs).mean(axis=1)
     share = np.sqrt(((weights / weights.sum()) ** 2).sum() / rounds)
-    return float(np.expm1(student(freedom) * deviation * share))
-
-
-def student(freedom: int) -> float:
-    """Return the 97.5% quantile of Student's distribution, within 1%."""
-    return T95[freedom - 1] if freedom <= len(T95) else 1.96 + 2.6 / freedom
+    return float(np.expm1(standard_errors(freedom) * deviation * share))

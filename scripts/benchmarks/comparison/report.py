@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.comparison.goals import Goal
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import Setting
 from benchmarks.comparison.summary import ALL, Leads, SideFigures
+from localspec.system.atomic_write import write
 
 HEAD = (
     "server",
@@ -33,8 +33,8 @@ DIGITS = 5  # of seconds in the JSON
 Cell = Callable[[SideFigures], str]
 
 
-def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goal]) -> str:
-    """Lay out a setting: all categories together, one by one if there are, and the goals."""
+def shown(setting: Setting, figures: Sequence[SideFigures]) -> str:
+    """Lay out a setting: all categories together, and one by one if there are."""
     whole = of_all(figures)
     size = f"Prompts of {whole[0].prompt_tokens:,.0f} tokens on average. {noise_line(whole)}"
     greedy = setting.temperature == 0
@@ -50,7 +50,6 @@ def shown(setting: Setting, figures: Sequence[SideFigures], judged: Sequence[Goa
     if len(figures) > len(whole):
         parts += [by_category(figures, "tokens/s", speed, ratio)]
         parts += [by_category(figures, "first token, ms", first, first_ratio)]
-    parts.append("\n".join(f"* {goal}" for goal in judged))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -159,7 +158,6 @@ def curve(measured: Mapping[int, Sequence[SideFigures]]) -> str:
 def record(
     setting: Setting,
     figures: Sequence[SideFigures],
-    judged: Sequence[Goal],
     volleys: Sequence[Volley],
     leads: Leads,
 ) -> dict[str, object]:
@@ -172,7 +170,6 @@ def record(
         "context": setting.context,
         "depth": setting.depth,
         "figures": [asdict(side) for side in figures],
-        "goals": [{**asdict(goal), "met": goal.met} for goal in judged],
         "near_ties": [dict(zip(names, (*at, lead), strict=True)) for at, lead in leads.items()],
         "volleys": [asdict(volley) for volley in volleys],
     }
@@ -181,9 +178,7 @@ def record(
 def save(path: Path, heading: Mapping[str, object], settings: Sequence[object]) -> None:
     """Write everything so far; called again after every setting."""
     report = rounded({**heading, "settings": settings})
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(report, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    write(path, json.dumps(report, ensure_ascii=False) + "\n")
 
 
 def rounded(value: object) -> object:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.comparison import ties
-from benchmarks.comparison.goals import goals
-from benchmarks.comparison.measure import PeersRun, Volley
+from benchmarks.comparison.measure import PeersRun, Volley, show_progress
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.progress import show_progress
 from benchmarks.comparison.report import curve, record, save, shown
 from benchmarks.comparison.summary import Leads, SideFigures, summarise
 
@@ -22,7 +20,6 @@ class Results:
     json: Path | None
     measured: list[tuple[Setting, list[SideFigures]]] = field(default_factory=list)
     records: list[object] = field(default_factory=list)
-    met: bool = True
 
     def measure(self, run: PeersRun, setting: Setting) -> None:
         """Measure a setting; of one that is interrupted, keep what all sides have answered."""
@@ -40,11 +37,9 @@ class Results:
 
     def conclude(self, setting: Setting, volleys: Sequence[Volley], leads: Leads) -> None:
         figures = summarise(volleys, setting.streams, leads)
-        judged = list(goals(setting, figures))
-        print(f"\n{shown(setting, figures, judged)}", flush=True)
-        self.met = self.met and all(goal.met for goal in judged)
+        print(f"\n{shown(setting, figures)}", flush=True)
         self.measured.append((setting, figures))
-        self.records.append(record(setting, figures, judged, volleys, leads))
+        self.records.append(record(setting, figures, volleys, leads))
         if self.json:
             save(self.json, self.about, self.records)
 

@@ -30,7 +30,7 @@ class Side:
     options: tuple[str, ...] = ()
 
 
-KNOWN = {
+SIDES = {
     LLAMA_SERVER: Side(LLAMA_SERVER, "llama-server"),
     **{name: Side(name, "llama-server", ("--spec-type", name)) for name in NGRAMS},
     IK: Side(IK, "ik", JINJA),
@@ -44,16 +44,16 @@ USUAL = (LLAMA_SERVER, "ngram-mod", PLAIN, GUESSING)
 def chosen(modes: Sequence[str], ours: Sequence[str], theirs: Sequence[str] = ()) -> list[Side]:
     """Return the named sides, llama-server first, and more of ours or theirs by `NAME=OPTIONS`."""
     names = list(dict.fromkeys([LLAMA_SERVER, *modes]))
-    if strange := [name for name in names if name not in KNOWN]:
-        raise SystemExit(f"there is no mode {strange[0]!r}; known: {', '.join(KNOWN)}")
+    if strange := [name for name in names if name not in SIDES]:
+        raise SystemExit(f"there is no mode {strange[0]!r}; known: {', '.join(SIDES)}")
     more = [of_options(text, "llama-server", "--theirs") for text in theirs]
     more += [of_options(text, "localspec", "--ours") for text in ours]
-    return [*(KNOWN[name] for name in names), *more]
+    return [*(SIDES[name] for name in names), *more]
 
 
 def of_options(text: str, program: Program, option: str) -> Side:
     name, equals, options = text.partition("=")
-    if not equals or not name or name in KNOWN:
+    if not equals or not name or name in SIDES:
         raise SystemExit(f"{option} {text!r} is not NAME=OPTIONS with a name that is new")
     return Side(name, program, tuple(shlex.split(options)))
 

@@ -29,7 +29,6 @@ class SideFigures:
     side: str
     category: str
     speeds: tuple[float, ...]  # by round
-    paces: tuple[tuple[float, ...], ...]  # seconds a token: section by section, the rounds
     speed_ratio: float
     noise: float | None  # half the 95% interval of that ratio, as a share of it
     whole_ratio: float  # of tokens a second of whole replies, reading of prompts included
@@ -151,7 +150,6 @@ def figures(part: SettingPart, side: str, yardstick: str) -> SideFigures:
         side,
         part.category,
         speeds=part.speeds(side),
-        paces=part.paces(side),
         speed_ratio=ratio(part.speeds(side), part.speeds(yardstick)),
         noise=half_width(part.paces(side), part.paces(yardstick)) if side != yardstick else 0.0,
         whole_ratio=ratio(part.whole_speeds(side), part.whole_speeds(yardstick)),

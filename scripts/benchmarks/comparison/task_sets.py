@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from localspec.bench import prompts
 from localspec.bench.prompts import TEXTS
@@ -75,20 +76,32 @@ def everyday() -> Iterator[PeerPrompt]:
 
 def coding() -> Iterator[PeerPrompt]:
     """Take ten kinds of tasks that a coding model is given."""
-    entries = tomllib.loads((OWN / "coding.toml").read_text(encoding="utf-8"))
-    for task in entries["task"]:
-        ask = task["ask"]
-        for name, document in entries["documents"].items():
-            ask = ask.replace(f"{{{name}}}", document)
-        yield PeerPrompt(task["kind"], ask.strip())
+    content = own_file("coding.toml")
+    for kind, asks in content["tasks"].items():
+        for ask in asks:
+            for name, document in content["documents"].items():
+                ask = ask.replace(f"{{{name}}}", document)
+            yield PeerPrompt(kind, ask.strip())
 
 
 def agent() -> Iterator[PeerPrompt]:
     """Take each turn of the sessions of a coding agent, behind the turns before it."""
-    for session in tomllib.loads((OWN / "agent.toml").read_text(encoding="utf-8"))["session"]:
-        turns = [turn.strip() for turn in session["turns"]]
-        for at in range(0, len(turns), 2):
-            yield PeerPrompt("agent", turns[at], tuple(turns[:at]))
+    content = own_file("agent.toml")
+    for session in content["session"]:
+        file, fence = session["file"], f"```{session['language']}\n{{}}```"
+        first, *others = map(str.strip, session["asks"])
+        file_turn = f"{session['name']}:\n{fence.format(file)}"
+        turns = [f"{content['role']}\n\n{first}\n\n{file_turn}"]
+        yield PeerPrompt("agent", turns[0])
+        for replacements, ask in zip(session["edits"], others, strict=True):
+            for old, new in replacements:
+                file = file.replace(old, new)
+            turns += [fence.format(file), ask]
+            yield PeerPrompt("agent", ask, tuple(turns[:-1]))
+
+
+def own_file(name: str) -> dict[str, Any]:
+    return tomllib.loads((OWN / name).read_text(encoding="utf-8"))
 
 
 def of_prompt(prompt: prompts.Prompt) -> PeerPrompt:

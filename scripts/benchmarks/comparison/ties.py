@@ -14,8 +14,9 @@ import httpx
 
 from benchmarks.comparison.measure import Start, Volley, section_bodies
 from benchmarks.comparison.plan import Setting
-from benchmarks.comparison.sides import KNOWN, LLAMA_SERVER
+from benchmarks.comparison.sides import LLAMA_SERVER, SIDES
 from benchmarks.comparison.summary import Leads, Place
+from localspec.tokens import common_prefix, tokens_of
 
 NEAR = 0.5  # in logarithms of chances: the most that rounding turned (docs/lab/rounding.md)
 LIKELIEST = 10  # tokens that are asked for
@@ -55,11 +56,14 @@ def near_ties(setting: Setting, volleys: Sequence[Volley], start: Start) -> Lead
     if not parted:
         return {}
     with (
-        start(KNOWN[LLAMA_SERVER], 1, setting.context) as server,
+        start(SIDES[LLAMA_SERVER], 1, setting.context) as server,
         httpx.Client(base_url=server.address, timeout=SECONDS, trust_env=False) as client,
     ):
         reader = Reader(client)
-        leads = {each.place: reader.lead(prompt_of(setting, each.place), each) for each in parted}
+        leads = {
+            difference.place: reader.lead(prompt_of(setting, difference.place), difference)
+            for difference in parted
+        }
     return {place: lead for place, lead in leads.items() if lead <= NEAR}
 
 
@@ -78,7 +82,7 @@ class Reader:
         """Return how much likelier one next token is than the other; infinity if it is too far."""
         prompt = self._tokens(self._post("/apply-template", messages=messages)["prompt"], True)
         one, other = self._tokens(difference.text), self._tokens(difference.other)
-        at = common(one, other)
+        at = common_prefix(tokens_of(one), tokens_of(other))
         answer = self._post(
             "/completion",
             prompt=[*prompt, *one[:at]],
@@ -102,12 +106,6 @@ class Reader:
             raise SystemExit(f"{path} answers {answer.status_code}: {answer.text[:500]}")
         reply: dict[str, Any] = answer.json()
         return reply
-
-
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Count the tokens that two texts begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def gap(chances: dict[int, float], one: Sequence[int], other: Sequence[int]) -> float:
