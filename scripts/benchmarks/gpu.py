@@ -11,20 +11,18 @@ dictated. `reading` is the speed of a prompt.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.beside.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READING, copy_speed
 from benchmarks.machine import heading
+from benchmarks.serving.process import apart
 from localspec import Limits, Loading, Options, Settings, load
 from localspec.backend import MAX_TENTATIVE, Model, Row
 from localspec.costs import Curve
@@ -64,14 +62,12 @@ class TakenMemory:
         return self.working / self.planned - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardRequest:
-    """A table of forwards: the model, its KV type, and what to measure."""
+class ForwardRequest(NamedTuple):
+    """A table of forwards: the KV type, and what to measure."""
 
-    path: str
     kv_type: str
-    contexts: tuple[int, ...]
-    tokens: tuple[int, ...]
+    contexts: Sequence[int]
+    tokens: Sequence[int]
 
 
 class CopyRequest(NamedTuple):
@@ -121,9 +117,9 @@ def print_memory(path: Path, ways: Sequence[str], draft: Path | None) -> bool:
     met = True
     for draft_path in (None, draft) if draft else (None,):
         for way in ways:
-            taken = TakenMemory(**child("memory", str(path), str(draft_path or ""), way))
+            taken = apart(taken_memory, path, draft_path, WAYS[way])
             met = met and abs(taken.error) <= MEMORY_GOAL
-            figures = "".join(f"{size / MIB:9.0f}" for size in asdict(taken).values())
+            figures = "".join(f"{size / MIB:9.0f}" for size in astuple(taken))
             row = way + (", draft" if draft_path else "")
             print(f"{row:<20}{figures}   {taken.error:+.1%}", flush=True)
     return met
@@ -153,14 +149,11 @@ def free_bytes() -> int:
 def print_forwards(path: Path, request: argparse.Namespace) -> None:
     tokens = tuple(sorted({1, *request.tokens}))
     for kv_type in request.kv_types:
-        asked = ForwardRequest(str(path), kv_type, tuple(request.contexts), tokens)
-        measured = child("forwards", json.dumps(asdict(asked)))
+        measured = apart(forwards, path, ForwardRequest(kv_type, request.contexts, tokens))
         print(f"\nms of a forward, {path.name}, KV cache in {kv_type}")
         print("behind    " + "".join(f"{count:>8}" for count in tokens) + "  tokens")
-        for context, times in measured.items():
-            points = {int(count): seconds for count, seconds in times.items()}
-            for row in rows(int(context), points):
-                print(row)
+        for context, points in measured.items():
+            print(*rows(context, points), sep="\n")
         sys.stdout.flush()
 
 
@@ -174,14 +167,14 @@ def rows(context: int, points: Mapping[int, float]) -> Iterator[str]:
     yield "  curve   " + "".join(f"{round(error * 100):+7d}%" for error in curved)
 
 
-def forwards(request: ForwardRequest) -> dict[int, dict[int, float]]:
+def forwards(path: Path, request: ForwardRequest) -> dict[int, dict[int, float]]:
     """Time forwards of all sizes behind texts that grow."""
     room = max(request.contexts) + max(request.tokens) + 1
     width = max(request.tokens)
     batch = max(READ, width)
     draft = min(width, MAX_DRAFT)
     options = Options(context=room, batch=batch, tentative=draft, kv_type=request.kv_type)
-    model = llamacpp.load(Path(request.path), options)
+    model = llamacpp.load(path, options)
     try:
         text = np.resize(model.tokenizer.encode(TEXT), room).astype(np.int32)
         return {
@@ -214,10 +207,10 @@ def print_copies(path: Path, request: CopyRequest) -> None:
     print(f"\ncopies of {request.lines} lines, times plain decoding, {path.name}")
     heads = [*(f"depth {depth}" for depth in request.depths), "open", "reading"]
     print("behind    plain/s" + "".join(f"{head:>10}" for head in heads), flush=True)
-    for context, speed in child("copying", str(path), json.dumps(request)).items():
-        plain = speed[str(PLAIN)]
+    for context, speed in apart(copies, path, request).items():
+        plain = speed[PLAIN]
         kinds = [*request.depths, OPEN, READING]
-        times = "".join(f"{speed[str(kind)] / plain:10.2f}" for kind in kinds)
+        times = "".join(f"{speed[kind] / plain:10.2f}" for kind in kinds)
         print(f"{context:<10}{plain:7.0f}{times}", flush=True)
 
 
@@ -234,28 +227,3 @@ def copies(path: Path, request: CopyRequest) -> dict[int, dict[int, float]]:
         }
     finally:
         model.close()
-
-
-def child(*words: str) -> Any:
-    """Measure in a process of its own, which gives all memory back."""
-    command = [sys.executable, "-m", "benchmarks.gpu", *words]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def child_main(part: str, *words: str) -> object:
-    if part == "memory":
-        path, draft, name = words
-        return asdict(taken_memory(Path(path), Path(draft) if draft else None, WAYS[name]))
-    if part == "copying":
-        return copies(Path(words[0]), CopyRequest(*json.loads(words[1])))
-    request = json.loads(words[0])
-    request |= {name: tuple(request[name]) for name in ("contexts", "tokens")}
-    return forwards(ForwardRequest(**request))
-
-
-if __name__ == "__main__":
-    print(json.dumps(child_main(*sys.argv[1:])))

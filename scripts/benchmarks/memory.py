@@ -7,8 +7,6 @@ file, in several ways; with a head or projector, in one slot and in four. MLX ha
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,12 +14,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
+import psutil
 
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
-from localspec.backend import Options
+from benchmarks.serving.process import apart
+from localspec.backend import Options, Roll, Row
+from localspec.media import Medium, positions
+from localspec.models.engines import backend
 from localspec.models.locate import locate
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.sampler import Sampler
 from tests.gguf_to_mlx import convert
+from tests.tiny_vision import picture
 
 MIB = 1 << 20
 CLOSE, CLOSE_WITH_MORE = 0.15, 0.06  # of all that is taken, by which a plan may be wrong
@@ -36,41 +42,6 @@ WAYS = (
 )
 PARTS = ("weights", "kept", "working", "head", "projector", "total", "grown")
 FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
-
-CHILD = """
-import json, sys
-from dataclasses import asdict
-from pathlib import Path
-import numpy as np
-import psutil
-from localspec.backend import Options, Roll, Row
-from localspec.media import Medium, positions
-from localspec.models.engines import backend
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from tests.tiny_vision import picture
-engine, path, options = backend(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-files = {name: Path(options[name]) for name in ("head", "projector") if name in options}
-options = Options(**options | files)
-with engine.rehearse(path) as rehearsal:
-    needs = rehearsal.needs(options)
-process = psutil.Process()
-before = process.memory_info().rss
-model = engine.load(path, options)
-width = options.batch
-for slot in range(options.slots):
-    tokens = (np.arange(width, dtype=np.int32) + 300) % model.vocabulary
-    model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
-    if model.sight:
-        for piece in model.sight.pieces(Medium("image", picture(slot, 448, 448))):
-            row = piece if isinstance(piece, np.ndarray) else np.array(positions(piece), np.int32)
-            model.forward([Row(slot, row)])
-    if model.head:
-        roll = Roll(Row(slot, tokens[-1:]), 4, Sampler(GREEDY, 0, tokens), width + 1)
-        model.head.roll([roll])
-grown = process.memory_info().rss - before
-print(json.dumps({**asdict(needs), "total": needs.total, "grown": grown}))
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +82,25 @@ def cases(options: argparse.Namespace, folder: Path) -> Iterator[MemoryCase]:
 
 
 def measured(case: MemoryCase) -> dict[str, int]:
-    changed = {name: value for name, value in asdict(case.options).items() if value}
-    options = json.dumps(changed, default=str)
-    command = [sys.executable, "-c", CHILD, case.engine, str(case.path), options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{case} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    figures: dict[str, int] = json.loads(done.stdout)
-    return figures
+    """Load a model and let it read a batch in each slot; return the plan, and how much it grew."""
+    engine, options = backend(case.engine), case.options
+    with engine.rehearse(case.path) as rehearsal:
+        needs = rehearsal.needs(options)
+    process = psutil.Process()
+    before = process.memory_info().rss
+    model = engine.load(case.path, options)
+    for slot in range(options.slots):
+        tokens = (np.arange(options.batch, dtype=np.int32) + 300) % model.vocabulary
+        model.forward([Row(slot, tokens, outputs=options.tentative + 1)])
+        if model.sight:
+            for piece in model.sight.pieces(Medium("image", picture(slot, 448, 448))):
+                run = piece if isinstance(piece, np.ndarray) else positions(piece)
+                model.forward([Row(slot, np.array(run, np.int32))])
+        if model.head:
+            sampler = Sampler(GREEDY, 0, tokens)
+            model.head.roll([Roll(Row(slot, tokens[-1:]), 4, sampler, options.batch + 1)])
+    grown = process.memory_info().rss - before
+    return {**asdict(needs), "total": needs.total, "grown": grown}
 
 
 def main() -> bool:
@@ -130,7 +112,7 @@ def main() -> bool:
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(options, Path(folder)):
-            measurement = measured(case)
+            measurement = apart(measured, case)
             off = measurement["grown"] / measurement["total"] - 1
             met = met and abs(off) <= (CLOSE_WITH_MORE if case.has_more else CLOSE)
             parts = [measurement[name] / MIB for name in PARTS]

@@ -21,7 +21,7 @@ from localspec.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outlin
 from localspec.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 MB = 1 << 20
 # Bytes of a file that are fetched, until its header is whole; MLX reads none beyond 16 MB.
@@ -59,7 +59,7 @@ class Looks:
         if engine == "llamacpp":
             self._judged(part, engine, read)
 
-    def _judged(self, part: PullPart, engine: str, judge: Callable[[Path], Found]) -> Found:
+    def _judged(self, part: PullPart, engine: str, judge: Callable[[Path], T]) -> T:
         if part.listing is None:
             return judge(local(part))
         model = "" if engine == "mlx" else Path(part.files[0].name).name

@@ -6,7 +6,7 @@ import json
 
 from architectures.checking.answers import PROMPTS
 from architectures.checking.facts import expected, untrue
-from architectures.checking.verdict import Found, judge, read
+from architectures.checking.verdict import ModelResults, judge, read
 from architectures.recipes import TOPICS, all_recipes
 
 INFO = {"layers": 4, "state_bytes": 0}
@@ -19,7 +19,7 @@ def said(*tokens):
 def verdict(ours, margins, *, info=INFO, wanted=None, fault="", planned=0, grown=0):
     data = {"fault": fault, "info": info, "plain": ours, "planned": planned, "grown": grown}
     weighed = lambda partings: [margins] * len(partings)  # noqa: E731
-    return judge(read(said(5, 6, 7)), Found.of(data), wanted or {"layers": 4}, weighed)
+    return judge(read(said(5, 6, 7)), ModelResults.of(data), wanted or {"layers": 4}, weighed)
 
 
 def test_the_engines_own_tokens_are_the_same():

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from benchmarks import gpu
 from benchmarks.beside.dictated_copy import OPEN, PLAIN, READING
-from benchmarks.gpu import ForwardRequest, TakenMemory
+from benchmarks.gpu import ForwardRequest
+from benchmarks.serving.process import apart
 from localspec.backend_spec import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice, workers
 
 
 def test_forwards_of_all_sizes_are_timed_behind_texts_of_all_lengths():
-    request = ForwardRequest(str(engines.tiny("llama")), "f16", (20, 90), (1, 4, 9))
-    measured = gpu.child("forwards", json.dumps(gpu.asdict(request)))
-    assert {int(context) for context in measured} == {20, 90}
+    request = ForwardRequest("f16", (20, 90), (1, 4, 9))
+    measured = gpu.forwards(engines.tiny("llama"), request)
+    assert set(measured) == {20, 90}
     for times in measured.values():
-        assert [int(count) for count in times] == [1, 4, 9]
+        assert list(times) == [1, 4, 9]
         assert all(0 < seconds < 60 for seconds in times.values())
 
 
@@ -34,16 +33,16 @@ def test_a_table_has_ratios_to_one_token_and_the_error_of_the_curve():
 
 def test_a_dictated_reply_is_copied_at_each_depth():
     request = gpu.CopyRequest((30,), (8,), lines=12)
-    [speeds] = gpu.child("copying", str(engines.tiny("llama")), json.dumps(request)).values()
-    assert set(speeds) == {str(kind) for kind in (PLAIN, 8, OPEN, READING)}
-    assert speeds["8"] > speeds[str(PLAIN)]
+    [speeds] = gpu.copies(engines.tiny("llama"), request).values()
+    assert set(speeds) == {PLAIN, 8, OPEN, READING}
+    assert speeds[8] > speeds[PLAIN]
 
 
 def test_memory_is_measured_beside_its_plan_on_the_device_that_holds_it(monkeypatch):
     device = RpcDevice(2 * GB)
     monkeypatch.setenv(WORKERS, workers([device]))
     try:
-        taken = TakenMemory(**gpu.child("memory", str(engines.tiny("llama")), "", "8 slots"))
+        taken = apart(gpu.taken_memory, engines.tiny("llama"), None, gpu.WAYS["8 slots"])
     finally:
         device.kill()
     assert taken.planned > 1 << 20

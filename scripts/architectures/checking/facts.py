@@ -10,7 +10,7 @@ from pathlib import Path
 STATES = ("linear_attention", "mamba", "conv", "both")
 FULL = ("full_attention", "attention", "both")
 WINDOWED = ("sliding_attention", "chunked_attention")
-KNOWN = {*STATES, *FULL, *WINDOWED, "none"}
+KINDS = {*STATES, *FULL, *WINDOWED, "none"}
 PATTERN = {"M": "mamba", "*": "attention"}  # of Nemotron-H; other layers are feed-forward
 RECURRENT = ("mamba", "mamba2", "falcon_mamba")
 CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "model_max_length")
@@ -108,12 +108,12 @@ def figures(config: TransformersConfig) -> Iterator[tuple[str, object]]:
     yield "vocabulary", config.number("vocab_size") or None
     yield "embedding", config.width or None
     yield "recurrent_layers", sum(kind in STATES for kind in kinds)
-    if told_length(config, kinds):
+    if has_length(config, kinds):
         yield "context", config.number(*CONTEXTS) or None
     experts = config.number(*EXPERTS)
     yield "experts", experts
     yield "active_experts", (config.number(*ACTIVE) or None) if experts else 0
-    if config.values["model_type"] in OTHER_WINDOWS or not {*kinds} <= KNOWN:
+    if config.values["model_type"] in OTHER_WINDOWS or not {*kinds} <= KINDS:
         return
     if "sliding_attention" in kinds:
         yield "window", config.number("sliding_window")
@@ -122,7 +122,7 @@ def figures(config: TransformersConfig) -> Iterator[tuple[str, object]]:
         yield "window_bytes_per_token", cache(config, kinds, WINDOWED)
 
 
-def told_length(config: TransformersConfig, kinds: list[str]) -> bool:
+def has_length(config: TransformersConfig, kinds: list[str]) -> bool:
     """Tell whether the converter writes the context length of the configuration."""
     stateful = any(kind in STATES for kind in kinds)  # where it may be any
     return not stateful and config.values["model_type"] not in OTHER_LENGTH

@@ -14,7 +14,7 @@ from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from benchmarks.serving.process import free_port, running
 
 SECONDS = 60.0
-Said = dict[str, object]  # as answers are kept
+Answer = dict[str, object]  # as it is kept
 WISH = {"n_predict": TOKENS, "temperature": 0, "cache_prompt": False, "return_tokens": True}
 LINES = 2  # of a log, to show why a server did not start
 
@@ -23,13 +23,13 @@ class Unable(Exception):
     """Raised where an engine does not run a model, with its reason."""
 
 
-def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list[Said]:
+def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
     """Return the greedy tokens of every prompt; raise `Unable` if the engine cannot run it."""
     with serving(program, file) as client:
         return [answer(client, prompt) for prompt in prompts]
 
 
-def answer(client: httpx.Client, prompt: str) -> Said:
+def answer(client: httpx.Client, prompt: str) -> Answer:
     read = post(client, "/tokenize", {"content": prompt, "add_special": True})
     completion = post(client, "/completion", {**WISH, "prompt": prompt})
     return {"text": prompt, "prompt": read["tokens"], "tokens": completion["tokens"]}

@@ -15,7 +15,7 @@ from architectures.checking import llama_server, pictures, records
 from architectures.checking.answers import Parting
 from architectures.checking.facts import expected
 from architectures.checking.llama_server import Unable
-from architectures.checking.verdict import FAR, Found, Margins, ModelVerdict, judge, read
+from architectures.checking.verdict import FAR, Margins, ModelResults, ModelVerdict, judge, read
 from architectures.kinds import MLX, Cell
 from architectures.make import SCRIPTS, last
 
@@ -48,7 +48,7 @@ class ZooTrial:
             return [(first, least) for first, least in kept]
 
         expected_facts = {**expected(cell.origin), "drafting_layers": cell.drafting_layers}
-        verdict = judge(read(theirs), Found.of(ours), expected_facts, weigh)
+        verdict = judge(read(theirs), ModelResults.of(ours), expected_facts, weigh)
         return self._seen(cell, ours, verdict) if cell.projector else verdict
 
     def _seen(self, cell: Cell, ours: Mapping[str, Any], verdict: ModelVerdict) -> ModelVerdict:

@@ -18,22 +18,22 @@ FAILURES: tuple[Word, ...] = ("refused", "differs", "untrue", "memory")
 MIB = 1 << 20
 # Of a process, whatever it loads: graphs, stacks of threads, Python's own objects.
 APART = 64 * MIB
-Said = Sequence[ModelAnswer]
+Answers = Sequence[ModelAnswer]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ModelResults:
     """The results of LocalSpec on a model; only the fault where it could not load it."""
 
     fault: str
     info: Mapping[str, object] | str
-    answers: Mapping[str, Said]
+    answers: Mapping[str, Answers]
     planned: int = 0  # bytes
     grown: int = 0
     drafted: int = 0  # tokens
 
     @classmethod
-    def of(cls, data: Mapping[str, object]) -> Found:
+    def of(cls, data: Mapping[str, object]) -> ModelResults:
         info, fault = data["info"], str(data["fault"])
         ways = ("plain", "drafting", "together")
         answers = {way: read(data[way]) for way in ways if way in data}
@@ -61,23 +61,24 @@ Weigh = Callable[[Sequence[Parting]], Sequence[Margins]]
 
 
 def judge(
-    theirs: Said, results: Found, expected: Mapping[str, object], weigh: Weigh
+    theirs: Answers, results: ModelResults, expected: Mapping[str, object], weigh: Weigh
 ) -> ModelVerdict:
-    """Compare LocalSpec's answers with the engine's, and what `info` tells with `wanted`."""
+    """Compare LocalSpec's answers with the engine's, and its `info` with the expected facts."""
     if results.fault:
         return ModelVerdict("refused", (results.fault,))
     parted = list(partings(theirs, results))
     weighed = dict(weights(parted, weigh))
     judged = [(parting, weighed.get(parting)) for parting in parted]
-    words = [word_of(margins) for _, margins in judged]
+    words = {word_of(margins) for _, margins in judged}
     differs = [
         describe(parting, margins) for parting, margins in judged if word_of(margins) == "differs"
     ]
-    wrong, much = list(told_wrongly(results, expected)), list(unplanned(results))
-    found_words = {*words, *(["untrue"] if wrong else []), *(["memory"] if much else [])}
+    wrong, much = list(wrong_facts(results, expected)), list(unplanned(results))
+    words |= {"untrue"} if wrong else set()
+    words |= {"memory"} if much else set()
     untold = set(expected) - set(results.info if isinstance(results.info, Mapping) else ())
     return ModelVerdict(
-        next((word for word in WORST_FIRST if word in found_words), "same"),
+        next((word for word in WORST_FIRST if word in words), "same"),
         (*differs, *wrong, *much),
         near=len(parted) - len(differs),
         planned=results.planned,
@@ -87,7 +88,7 @@ def judge(
     )
 
 
-def partings(theirs: Said, results: Found) -> Iterator[Parting]:
+def partings(theirs: Answers, results: ModelResults) -> Iterator[Parting]:
     """Find the place where each differing answer parts."""
     for way, answers in results.answers.items():
         for at, ours in enumerate(answers):
@@ -118,21 +119,21 @@ def describe(parted: Parting, margins: Margins | None) -> str:
     return f"{parted.way}: token {parted.at} is {first:.2f} below the best, at least {least:.2f}"
 
 
-def told_wrongly(results: Found, expected: Mapping[str, object]) -> Iterator[str]:
+def wrong_facts(results: ModelResults, expected: Mapping[str, object]) -> Iterator[str]:
     if isinstance(results.info, Mapping):
         yield from untrue(results.info, expected)
     else:
         yield f"info fails: {results.info}"
 
 
-def unplanned(results: Found) -> Iterator[str]:
+def unplanned(results: ModelResults) -> Iterator[str]:
     """Tell where a process grew by more than was planned, or planned by far too much."""
     planned, grown = results.planned / MIB, results.grown / MIB
     if results.grown > results.planned * 1.1 + APART or results.planned > 2 * results.grown + APART:
         yield f"{planned:.1f} MiB planned, grown by {grown:.1f} MiB"
 
 
-def read(answers: object) -> Said:
+def read(answers: object) -> Answers:
     """Read kept answers."""
     return [ModelAnswer.of(answer) for answer in answers] if isinstance(answers, list) else []
 

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and their addresses."""
+"""Processes that benchmarks start: servers with their addresses, and functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import httpx
 
@@ -19,8 +22,11 @@ from localspec.system.signals import handled
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0
-TOLD = re.compile(r"answering at (http://\S+)/v1")
+ADDRESS_LINE = re.compile(r"answering at (http://\S+)/v1")
 LINES = 15  # of a log, to show why a server did not start
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ def localspec(path: str | Path, log: Path, *options: str) -> AbstractContextMana
     command = [sys.executable, "-m", "localspec", "serve", str(path), "--port", "0", *options]
 
     def address() -> str:
-        address_line = TOLD.search(log.read_text(encoding="utf-8"))
+        address_line = ADDRESS_LINE.search(log.read_text(encoding="utf-8"))
         return address_line[1] if address_line else ""
 
     return running("LocalSpec", command, log, address)
@@ -113,3 +119,9 @@ def free_port() -> int:
         line.bind(("127.0.0.1", 0))
         port: int = line.getsockname()[1]
         return port
+
+
+def apart(function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """Call a function in a process of its own, which gives all memory back."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
