@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from localspec.backend import Model
 from localspec.engine.engine import Engine
@@ -38,21 +38,16 @@ class ProofReply:
     answers: Mapping[int, AnswerPlace]
 
 
-@dataclass(slots=True)
-class Listener:
-    """Remembers the error that a request ended with, if it did."""
-
-    failure: Exception | None = field(default=None)
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Exception):
-            self.failure = event
-
-
 def run(model: Model, proposer: Proposer, requests: Sequence[ReplyRequest]) -> list[ProofReply]:
     """Run all requests at once, in an engine of their own."""
     empty_slots(model)  # so that no run finds the memory as another left it
-    recorder, listener = Recorder(model), Listener()
+    recorder = Recorder(model)
+    failures: list[Exception] = []
+
+    def listener(event: Event) -> None:
+        if isinstance(event, Exception):
+            failures.append(event)
+
     engine = Engine(recorder, proposer, model.tentative)
     jobs = []
     for request in requests:
@@ -61,8 +56,8 @@ def run(model: Model, proposer: Proposer, requests: Sequence[ReplyRequest]) -> l
         engine.add(jobs[-1])
     while engine.busy:
         engine.step()
-    if listener.failure:
-        raise listener.failure
+    if failures:
+        raise failures[0]
     return [reply(recorder.steps, job) for job in jobs]
 
 

@@ -28,7 +28,6 @@ def main() -> int:
     tried = commands.add_parser("check", help="run them in their engines and in LocalSpec")
     common(tried)
     engine(tried)
-    tried.add_argument("--kept", action="store_true", help="show what was found before, no more")
     kept = commands.add_parser("keep", help="pack files, with what llama-server says of them")
     common(kept)
     engine(kept)
@@ -70,7 +69,7 @@ def check(options: argparse.Namespace) -> int:
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
     trial, verdicts = ZooTrial(folder, llama_server.find(options.llama_server)), {}
     for one in cells:
-        if one.path.exists() and (trial.knows(one) or not options.kept):
+        if one.path.exists():
             verdict = trial.of(one)
             verdicts[one.name, one.kind] = verdict
             print(f"{one.name} {one.kind}: {verdict.word}", file=sys.stderr, flush=True)

@@ -37,7 +37,6 @@ class Look:
 
     footprint: Footprint
     pre: str = ""  # how a GGUF's tokenizer splits a text
-    drafting_layers: int = 0  # for multi-token prediction
 
 
 class Looks:
@@ -114,6 +113,4 @@ def looked(path: Path, engine: str) -> Look:
     footprint = backend(engine).inspect(path)
     if engine == "mlx":
         return Look(footprint)
-    header = read(path)
-    layers = header.number(f"{footprint.architecture}.nextn_predict_layers")
-    return Look(footprint, header.text("tokenizer.ggml.pre") or "", layers)
+    return Look(footprint, read(path).text("tokenizer.ggml.pre") or "")

@@ -136,7 +136,7 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
     offer = claim.offer
     try:
         if offer.drafter == "mtp-inside":
-            if not look.drafting_layers:
+            if not look.footprint.drafting_layers:
                 yield "has no layers for multi-token prediction (nextn_predict_layers) inside"
         elif offer.drafter == "model":
             draft = headers.look(drafting(offer, claim.engine), claim.engine)

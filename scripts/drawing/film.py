@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from drawing.frame import COLUMNS, Frame, Row, Run
-
+COLUMNS, ROWS = 58, 30  # of the terminal
 CELL, LINE, FONT = 7.2, 17, 12  # width and height of a character's cell, size of the letters
 MARGIN, TITLE, CAPTION = 12, 30, 28
 REST = 5.0  # seconds for which the end stands still
@@ -32,6 +31,25 @@ STYLE = (
     ".page { fill: #12161c; stroke: #3a434f } .pane { fill: #181d25 } "
     ".title { fill: #f0f3f7; font-weight: 600 } .caption { fill: #8d99a8 } "
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters of one style, from a column on."""
+
+    column: int
+    text: str
+    colour: str  # "default", or one that terminals have a name for
+    bold: bool
+
+
+Row = tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    seconds: float  # since Enter was pressed
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pyte
 
-from drawing.frame import COLUMNS, ROWS, Frame, Row, Run
+from drawing.film import COLUMNS, ROWS, Frame, Row, Run
 
 FILE = Path(__file__).with_name("account.txt")
 SHORTEST = 1 / 30  # seconds between two pictures, as the chat draws

@@ -15,7 +15,7 @@ import httpx
 from soaking import polite, rude
 from soaking.caller import Busy, Caller
 
-Kind = Callable[[Caller], Awaitable[str | Counter[str]]]
+Kind = Callable[[Caller], Awaitable[str | Counter[str] | None]]  # how it ended, if not well
 CLIENTS = 6
 HUNG_SECONDS = 600.0
 
@@ -47,7 +47,7 @@ class RequestTally:
         """Run a request, and count how it ended."""
         try:
             async with asyncio.timeout(HUNG_SECONDS):
-                outcome = await kind(caller)
+                outcome = await kind(caller) or "finished"
         except Busy as busy:
             await asyncio.sleep(busy.seconds)
             outcome = "busy"

@@ -13,9 +13,10 @@ import numpy as np
 import psutil
 
 from soaking import polite, rude
-from soaking.caller import Caller
+from soaking.caller import Busy, Caller
 from soaking.load import RequestTally, load
 from soaking.polite import remembered
+from soaking.reply import Wrong
 from soaking.watch import ServerSample, ServerWatch
 
 MINUTE = 60.0
@@ -39,7 +40,7 @@ class Soak:
         """Run the phases; return the faults."""
         try:
             faults = await self._run(seconds)
-        except (httpx.HTTPError, psutil.Error) as error:
+        except (httpx.HTTPError, psutil.Error, Busy, Wrong) as error:
             faults = [f"it does not answer any more: {type(error).__name__} {error}"]
         return [*self.watch.faults, *faults]
 
@@ -72,16 +73,8 @@ class Soak:
 
     async def _ask(self) -> str:
         """Ask for a reply to a text that is always asked alone."""
-        reply = ""
-
-        async def ask(caller: Caller) -> str:
-            nonlocal reply
-            reply = await remembered(caller)
-            return "finished"
-
         async with self.watch.server.client() as client:
-            await self.tally.note("alone", ask, Caller(client, random.Random(0)))
-        return reply
+            return await remembered(Caller(client, random.Random(0)))
 
     async def _phase(self, seconds: float, seed: int) -> ServerSample:
         async with self.watch.server.client() as client:

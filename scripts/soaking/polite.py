@@ -45,22 +45,19 @@ OTHERS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-async def chat_stream(caller: Caller) -> str:
+async def chat_stream(caller: Caller) -> None:
     await caller.chat(stream=True, stream_options={"include_usage": True})
-    return "finished"
 
 
-async def chat_whole(caller: Caller) -> str:
+async def chat_whole(caller: Caller) -> None:
     await caller.chat(stream=False)
-    return "finished"
 
 
-async def with_logprobs(caller: Caller) -> str:
+async def with_logprobs(caller: Caller) -> None:
     await caller.chat(stream=caller.luck.random() < 0.5, logprobs=True, top_logprobs=5)
-    return "finished"
 
 
-async def tools(caller: Caller) -> str:
+async def tools(caller: Caller) -> None:
     """Ask for a tool call that has to be made, or may."""
     asked = [{"role": "user", "content": "How will the weather be in Oslo on the weekend?"}]
     must = caller.luck.random() < 0.6
@@ -77,20 +74,18 @@ async def tools(caller: Caller) -> str:
             follows(arguments, PLACE)
     elif must and reply.endings[0] != "length":
         raise Wrong(f"no call but {reply.texts[0]!r}")
-    return "finished"
 
 
-async def schema(caller: Caller) -> str:
+async def schema(caller: Caller) -> None:
     named = {"type": "json_schema", "json_schema": {"name": "table", "schema": TABLE}}
     body = caller.question() | {"response_format": named, "max_tokens": 120}
     body.pop("stop", None)
     reply = await caller.ask(CHAT, {**body, "stream": caller.luck.random() < 0.5})
     if reply.endings[0] == "stop":
         follows(reply.texts[0], TABLE)
-    return "finished"
 
 
-async def completion(caller: Caller) -> str:
+async def completion(caller: Caller) -> None:
     prompts = ["def area(width, height):", "The harbour lay", "1, 2, 3, 4,", "Dear Sir,"]
     chosen = caller.luck.sample(prompts, caller.luck.choice((1, 1, 2)))
     body = {
@@ -99,13 +94,11 @@ async def completion(caller: Caller) -> str:
         "stream": caller.luck.random() < 0.5,
     }
     await caller.ask(COMPLETIONS, body, choices=len(chosen))
-    return "finished"
 
 
-async def two_replies(caller: Caller) -> str:
+async def two_replies(caller: Caller) -> None:
     body = {**caller.question(), "n": 2, "stream": caller.luck.random() < 0.5}
     await caller.ask(CHAT, body, choices=2)
-    return "finished"
 
 
 async def other(caller: Caller, path: str) -> str:
@@ -116,13 +109,12 @@ async def other(caller: Caller, path: str) -> str:
     return "finished" if answer.is_success else "busy"
 
 
-async def largest(caller: Caller) -> str:
+async def largest(caller: Caller) -> None:
     """Ask for as long a text as a slot holds, with the logprobs of its tokens."""
     words = " ".join(str(caller.luck.randrange(1000)) for _ in range(400))
     asked = [{"role": "user", "content": f"Which of these numbers are prime? {words}"}]
     body = {"messages": asked, "max_tokens": 64, "ignore_eos": True}
     await caller.ask(CHAT, body | {"stream": True, "logprobs": True, "top_logprobs": 20})
-    return "finished"
 
 
 def follows(text: str, schema: Mapping[str, object]) -> None:

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drawing.film import REST, Pane, drawn
-from drawing.frame import Frame, Run
+from drawing.film import REST, Frame, Pane, Run, drawn
 
 ASKED = (Run(0, "> hi", "default", False),)
 FIRST = (Run(0, "Hel", "cyan", False),)

@@ -67,10 +67,6 @@ class ZooTrial:
             verdict, word=word, faults=(*verdict.faults, *faults), near=verdict.near + near
         )
 
-    def knows(self, cell: Cell) -> bool:
-        """Tell whether a result is kept."""
-        return (self.folder / "results" / f"{cell.name}-{cell.kind}-localspec.json").exists()
-
     def _kept(self, cell: Cell, part: str, key: str, find: Callable[[], object]) -> object:
         name = f"{cell.name}-{cell.kind}-{part}"
         return records.remembered(self.folder / "results", name, key, find)

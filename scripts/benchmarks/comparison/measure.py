@@ -73,12 +73,12 @@ class PeersRun:
             section = [WARM_UP] * setting.streams
             bodies = [body(WARM_UP, f"0.{n}", WARM_UP_TOKENS, 0) for n in range(setting.streams)]
             asker = Asker(server, side)
-            asker.timed(section, bodies, setting.streams)
+            asker.ask(section, bodies, setting.streams)
             yield asker
 
     def _volley(self, asker: Asker, setting: Setting, number: int, at: int) -> Volley:
         bodies = section_bodies(setting, number, at, self.max_tokens)
-        seconds, replies = asker.timed(setting.sections[at], bodies, setting.streams)
+        seconds, replies = asker.ask(setting.sections[at], bodies, setting.streams)
         return Volley(asker.side.name, number, at, seconds, replies)
 
 
@@ -114,16 +114,14 @@ class Asker:
     server: ServerProcess
     side: Side
 
-    def timed(
+    def ask(
         self, section: Section, bodies: Sequence[Body], streams: int
     ) -> tuple[float, list[TimedReply]]:
-        """Ask everything; return the seconds until the last reply was over, and the replies."""
-        begun = time.perf_counter()
-        replies = self.replies(section, bodies, streams)
-        return time.perf_counter() - begun, replies
+        """Ask everything in as many streams, each of which takes the next prompt when it can.
 
-    def replies(self, section: Section, bodies: Sequence[Body], streams: int) -> list[TimedReply]:
-        """Ask everything in as many streams, each of which takes the next prompt when it can."""
+        Return the seconds until the last reply was over, and the replies.
+        """
+        begun = time.perf_counter()
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for at in range(len(bodies)):
             waiting.put(at)
@@ -145,9 +143,10 @@ class Asker:
             thread.start()
         for thread in threads:
             thread.join()
+        seconds = time.perf_counter() - begun
         if errors:
             self._fail(errors[0])
-        return [replies[at] for at in range(len(bodies))]
+        return seconds, [replies[at] for at in range(len(bodies))]
 
     def _fail(self, error: AskingError) -> NoReturn:
         process = self.server.process
