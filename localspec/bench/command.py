@@ -18,7 +18,7 @@ from localspec.bench.earlier_run import BenchRun
 from localspec.bench.measure import questions
 from localspec.bench.prompts import Prompt
 from localspec.bench.report import Report, as_json, report, text
-from localspec.bench.setup import Setup, describe, describe_drafter, sums
+from localspec.bench.setup import describe_drafter, setup_of, sums
 from localspec.bench.timed_run import run
 from localspec.commands.loading_line import LoadingLine
 from localspec.commands.options.declare import (
@@ -92,54 +92,47 @@ def bench(context: click.Context, model: str) -> None:
     LocalSpec comes), lookup (the same without a draft model), and proposers by name, also with a
     depth (suffix:8).
     """
-    chosen, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
-    deadline = time.monotonic() + chosen.seconds
+    bench_options, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
+    deadline = time.monotonic() + bench_options.seconds
     loading = make_loading(loading_options)
-    earlier = earlier_run.read(chosen.against) if chosen.against else None
+    earlier = earlier_run.read(bench_options.against) if bench_options.against else None
     if earlier:
-        chosen = _as_before(chosen, earlier)
-    settings = _settings(chosen)
-    names = [name.strip() for name in chosen.modes.split(",") if name.strip()]
+        bench_options = _as_before(bench_options, earlier)
+    settings = _settings(bench_options)
+    names = [name.strip() for name in bench_options.modes.split(",") if name.strip()]
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
-    prompts_to_ask = _prompts(chosen)
-    for name, path in (("--json", chosen.json), ("--share", chosen.share)):
-        _check_file(name, path)
-    if chosen.json and chosen.against and chosen.json.resolve() == chosen.against.resolve():
-        raise UsageError("--json would overwrite the file of --against: name another one")
+    prompts_to_ask = _prompts(bench_options)
+    _check_files(bench_options)
     files = PairFiles.locate(model, loading_options.draft, loading.backend)
     with ExitStack() as closing:
         with LoadingLine(model) as line:
-            opened = modes.load(files, loading, names, line, details=chosen.details)
+            opened = modes.load(files, loading, names, line, details=bench_options.details)
             lineup, resolved = closing.enter_context(opened)
-        setup = Setup(
-            heading=tuple(describe(resolved, lineup.pairing, settings)),
-            modes=tuple(mode.name for mode in lineup.modes),
-            drafter=describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft)),
-            weights=sums(resolved) if chosen.json or chosen.share or earlier else (),
-            on_host=resolved.plan.on_host,
-        )
+        drafter = describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft))
+        weights = sums(resolved) if bench_options.json or bench_options.share or earlier else ()
+        setup = setup_of(lineup, resolved, settings, drafter, weights)
         if earlier:
             earlier_run.require_comparable(earlier, setup)
         asked = questions(lineup.target, prompts_to_ask, settings)
-        outcome = run(lineup, asked, chosen.repeat, deadline)
+        outcome = run(lineup, asked, bench_options.repeat, deadline)
     measurements = report(setup, outcome)
-    click.echo(text(measurements, details=chosen.details))
-    if chosen.json:
-        _write("--json", chosen.json, as_json(measurements))
+    click.echo(text(measurements, details=bench_options.details))
+    if bench_options.json:
+        _write("--json", bench_options.json, as_json(measurements))
     if outcome.interrupted:
         raise click.Abort
-    if chosen.share:
-        words = [model, f"--seconds={chosen.seconds}", *arguments(context, LoadingOptions)]
-        _share(chosen.share, share.row(model, resolved, measurements), words)
-    if chosen.against and earlier:
-        _compare(chosen.against, earlier, measurements)
+    if bench_options.share:
+        words = [model, f"--seconds={bench_options.seconds}", *arguments(context, LoadingOptions)]
+        _share(bench_options.share, share.row(model, resolved, measurements), words)
+    if bench_options.against and earlier:
+        _compare(bench_options.against, earlier, measurements)
 
 
-def _as_before(chosen: BenchOptions, earlier: BenchRun) -> BenchOptions:
+def _as_before(bench_options: BenchOptions, earlier: BenchRun) -> BenchOptions:
     """Measure the modes, and replies of the length, of the earlier run where these are open."""
     measured = ",".join(mode for mode in earlier.modes if mode not in (modes.PLAIN, modes.AGAIN))
-    tokens = earlier.longest if chosen.max_tokens is None else chosen.max_tokens
-    return replace(chosen, modes=chosen.modes or measured, max_tokens=tokens)
+    tokens = earlier.longest if bench_options.max_tokens is None else bench_options.max_tokens
+    return replace(bench_options, modes=bench_options.modes or measured, max_tokens=tokens)
 
 
 def _compare(path: Path, earlier: BenchRun, measurements: Report) -> None:
@@ -166,24 +159,31 @@ def _write(option: str, path: Path, text: str, mode: Literal["w", "a"] = "w") ->
         raise LocalSpecError(f"{option} cannot be written: {error}") from error
 
 
-def _prompts(chosen: BenchOptions) -> list[Prompt]:
+def _prompts(bench_options: BenchOptions) -> list[Prompt]:
     """Choose prompts, the first of each category before the second, so that a run may end early."""
-    available = prompts.read(chosen.prompts) if chosen.prompts else prompts.built_in()
-    limit = chosen.limit or (None if chosen.prompts else PROMPTS_OF_A_CATEGORY)
+    available = prompts.read(bench_options.prompts) if bench_options.prompts else prompts.built_in()
+    limit = bench_options.limit or (None if bench_options.prompts else PROMPTS_OF_A_CATEGORY)
     return sorted(
-        prompts.choose(available, chosen.category, limit), key=lambda prompt: prompt.number
+        prompts.choose(available, bench_options.category, limit), key=lambda prompt: prompt.number
     )
 
 
-def _settings(chosen: BenchOptions) -> Settings:
-    sampling = Sampling(temperature=chosen.temperature)
-    return Settings(max_tokens=chosen.max_tokens, sampling=sampling, seed=chosen.seed)
+def _settings(bench_options: BenchOptions) -> Settings:
+    sampling = Sampling(temperature=bench_options.temperature)
+    return Settings(max_tokens=bench_options.max_tokens, sampling=sampling, seed=bench_options.seed)
 
 
-def _check_file(option: str, path: Path | None) -> None:
-    """Refuse a file that cannot be written before minutes are spent."""
-    if path is None:
-        return
+def _check_files(bench_options: BenchOptions) -> None:
+    """Refuse files that cannot be written before minutes are spent."""
+    for name, path in (("--json", bench_options.json), ("--share", bench_options.share)):
+        if path:
+            _check_file(name, path)
+    new, earlier = bench_options.json, bench_options.against
+    if new and earlier and new.resolve() == earlier.resolve():
+        raise UsageError("--json would overwrite the file of --against: name another one")
+
+
+def _check_file(option: str, path: Path) -> None:
     existed = path.exists()
     try:
         path.open("ab").close()

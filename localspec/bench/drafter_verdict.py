@@ -9,7 +9,7 @@ from localspec.bench import modes, prompts
 from localspec.bench.measure import Question, questions
 from localspec.bench.prompts import Prompt
 from localspec.bench.report import Report, report
-from localspec.bench.setup import Setup, describe
+from localspec.bench.setup import setup_of
 from localspec.bench.timed_run import run
 from localspec.bench.verdict import AUTO, LOOKUP, Drafter
 from localspec.engine.settings import Settings
@@ -33,13 +33,8 @@ def judge(files: ModelFiles, drafter: Path, store: TextStore, seconds: float) ->
     with modes.load(pair, Loading(backend=files.engine), [LOOKUP, AUTO]) as (lineup, resolved):
         usual = prompts.choose(prompts.built_in(), (), 1)
         all_questions = [*held_out(store), *questions(lineup.target, usual, settings)]
-        setup = Setup(
-            tuple(describe(resolved, lineup.pairing, settings)),
-            tuple(mode.name for mode in lineup.modes),
-            TRAINED,
-            on_host=resolved.plan.on_host,
-        )
         all_questions.sort(key=lambda question: question.prompt.number)
+        setup = setup_of(lineup, resolved, settings, TRAINED)
         return report(setup, run(lineup, all_questions, 1, deadline))
 
 

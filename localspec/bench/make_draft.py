@@ -117,16 +117,20 @@ def make_draft(context: click.Context, model: str) -> None:
     click.echo(f"to use it: --draft {out}")
 
 
-def train(files: ModelFiles, footprint: Footprint, chosen: MakeDraftOptions) -> None:
+def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptions) -> None:
     """Train a head in place of leaving out layers."""
     from localspec.bench import train_draft  # only here: it needs what few have installed
 
-    if chosen.skip_layers:
+    if draft_options.skip_layers:
         raise UsageError("--train trains a head: leave --skip-layers away")
     train_draft.require_undrafted(files, footprint)
     train_draft.train_draft(
         train_draft.TrainingRequest(
-            files, seconds_in(chosen.budget), chosen.text, chosen.to, chosen.out
+            files,
+            seconds_in(draft_options.budget),
+            draft_options.text,
+            draft_options.to,
+            draft_options.out,
         )
     )
 

@@ -13,7 +13,6 @@ from localspec.commands.prompt_file import Line
 from localspec.errors import UsageError
 from localspec.templates.message import Message
 
-CATEGORIES = ("chat", "code", "edit", "summarise", "extract", "translate", "reason")
 TEXTS = Path(__file__).parent / "texts"
 FIELDS = {"category", "prompt", "messages", "prediction"}
 
@@ -32,7 +31,10 @@ class Prompt:
 
 def built_in() -> list[Prompt]:
     """Read the prompts that come with LocalSpec."""
-    return _numbered(prompt for category in CATEGORIES for prompt in _built_in(category))
+    content = tomllib.loads((TEXTS / "prompts.toml").read_text(encoding="utf-8"))
+    return _numbered(
+        _from_entry(category, **entry) for category, entries in content.items() for entry in entries
+    )
 
 
 def read(path: Path) -> list[Prompt]:
@@ -52,11 +54,6 @@ def choose(prompts: Sequence[Prompt], categories: Sequence[str], limit: int | No
         if prompt.category in (categories or available)
         and (limit is None or prompt.number <= limit)
     ]
-
-
-def _built_in(category: str) -> list[Prompt]:
-    entries = tomllib.loads((TEXTS / f"{category}.toml").read_text(encoding="utf-8"))["prompt"]
-    return [_from_entry(category, **entry) for entry in entries]
 
 
 def _from_entry(category: str, ask: str, document: str = "", predict: bool = False) -> Prompt:

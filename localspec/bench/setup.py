@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from localspec.adapter import Adapter
 from localspec.bench import machine
+from localspec.bench.modes import Lineup
 from localspec.bench.verdict import Drafter
 from localspec.engine.settings import Settings
 from localspec.models.engines import weight_files
@@ -39,6 +40,19 @@ class Setup:
             "weights": self.weights,
             "on_host": self.on_host,
         }
+
+
+def setup_of(
+    lineup: Lineup,
+    resolved: ResolvedPair,
+    settings: Settings,
+    drafter: Drafter | None,
+    weights: Sums = (),
+) -> Setup:
+    """Collect the facts of a run with loaded models."""
+    heading = tuple(describe(resolved, lineup.pairing, settings))
+    names = tuple(mode.name for mode in lineup.modes)
+    return Setup(heading, names, drafter, weights, resolved.plan.on_host)
 
 
 def sums(resolved: ResolvedPair) -> Sums:

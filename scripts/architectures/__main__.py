@@ -10,10 +10,10 @@ from architectures.checking import table
 from architectures.checking.trial import ZooTrial
 from architectures.keep import Keeping
 from architectures.kinds import ALL, MLX, cell
-from architectures.make import Making
+from architectures.make import Making, torch_python
 from architectures.recipes import all_recipes
-from architectures.tools import sources, torch_python
 from benchmarks.comparison import llama_server
+from localspec_llamacpp import converting
 
 WIDTH = 256  # k-quants need rows of 256; 64 makes files of about 250 KB
 
@@ -54,7 +54,7 @@ def make(options: argparse.Namespace) -> int:
         chosen(options.only, list(all_recipes(options.width))),
         chosen(options.types, ALL),
         options.width,
-        sources(),
+        converting.sources(converting.installed()),
         torch_python(options.torch),
     )
     faults = making.run()  # of tools that do not know a model, as a rule

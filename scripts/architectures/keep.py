@@ -11,10 +11,10 @@ from pathlib import Path
 
 from architectures.checking import llama_server, records
 from architectures.checking.answers import ModelAnswer
-from architectures.checking.llama_server import Unable
 from architectures.checking.trial import run_module
 from architectures.kinds import Cell
-from architectures.tools import PACKAGE
+from benchmarks.serving.process import Unable
+from localspec_build.target import PACKAGE
 
 KEPT, MOST = 3, 12  # texts of each model, and tokens of each
 Continued = list[tuple[str, list[int]]]  # texts, and the tokens after them

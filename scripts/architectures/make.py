@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from pathlib import Path
 
 from architectures.kinds import MLX, QUANTISED, WIDE, cell, projector, suits
 from architectures.recipes import all_recipes
+from localspec_build import folders
+from localspec_build.pip import program_of
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 QUANTISE = SCRIPTS / "requantising.py"  # run by itself: an assertion of llama.cpp may end it
-LINES = 1  # of a tool's output, to show why it failed
+PACKAGES = ("torch==2.13.0", "transformers>=5.23", "sentencepiece>=0.2", "protobuf>=5")
 Worker = subprocess.Popen[str]
 
 
@@ -74,7 +77,7 @@ class Making:
             "source": str(self.source),
             "files": [str(file) for file in files if not file.exists()],
         }
-        return asked(worker, order)
+        return send(worker, order)
 
     def _quantise(self, name: str, kind: str) -> str:
         source, file = self._path(name, "BF16"), self._path(name, kind)
@@ -84,7 +87,7 @@ class Making:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             file.unlink(missing_ok=True)
-        return f"{kind}: {last(done.stderr)}" if done.returncode else ""
+        return f"{kind}: {last_line(done.stderr)}" if done.returncode else ""
 
     def _fold(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Convert for mlx-lm by its installed version, if that knows the model."""
@@ -95,7 +98,7 @@ class Making:
             command = [sys.executable, "-m", "architectures.mlx_folder", str(source), str(aside)]
             done = subprocess.run([*command, kind], cwd=SCRIPTS, capture_output=True, text=True)
             if done.returncode:
-                yield f"{name} {kind}", f"{kind}: {last(done.stderr)}"
+                yield f"{name} {kind}", f"{kind}: {last_line(done.stderr)}"
                 return
             aside.rename(self._path(name, kind))
 
@@ -120,7 +123,7 @@ def maker(python: Path) -> Iterator[Worker]:
         worker.wait()
 
 
-def asked(worker: Worker, order: dict[str, object]) -> str:
+def send(worker: Worker, order: dict[str, object]) -> str:
     """Send an order; return the fault, if any."""
     if worker.stdin is None or worker.stdout is None or worker.poll() is not None:
         return "the process that makes models has ended"
@@ -129,6 +132,19 @@ def asked(worker: Worker, order: dict[str, object]) -> str:
     return str(json.loads(answer)["fault"]) if answer else "the process that makes models ended"
 
 
-def last(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " | ".join(lines[-LINES:])
+def last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def torch_python(folder: Path | None = None) -> Path:
+    """Get the Python of an environment with torch and transformers, made where it is missing."""
+    folder = folder or folders.cache() / "architectures" / "torch"
+    python = Path(program_of(folder))
+    stamp = folder / "ready"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == repr(PACKAGES):
+        return python
+    print(f"Installing {', '.join(PACKAGES)} in {folder}.", file=sys.stderr, flush=True)
+    venv.create(folder, clear=True, with_pip=True, symlinks=sys.platform != "win32")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    stamp.write_text(repr(PACKAGES), encoding="utf-8")
+    return python

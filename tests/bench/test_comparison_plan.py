@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tarfile
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -258,20 +255,13 @@ def test_a_given_server_goes_before_that_of_the_environment(tmp_path):
 
 
 class Builder:
-    """A builder that imitates pip and cmake without their work."""
+    """A builder that imitates cmake without its work."""
 
     def __init__(self):
         self.commands = []
 
     def __call__(self, command):
         self.commands.append(list(command))
-        if "download" in command:
-            place = Path(command[-1])
-            name = f"llama_cpp_python-{version('llama-cpp-python')}"
-            sources = place / "made" / name / "vendor" / "llama.cpp"
-            sources.mkdir(parents=True)
-            with tarfile.open(place / f"{name}.tar.gz", "w:gz") as sdist:
-                sdist.add(place / "made" / name, name)
         if "--build" in command:
             programs = Path(command[command.index("--build") + 1]) / "bin"
             programs.mkdir(parents=True)
@@ -279,17 +269,23 @@ class Builder:
                 (programs / f"{name}{llama_server.SUFFIX}").write_text("program")
 
 
-def test_llama_server_is_built_once_from_the_installed_version_and_nothing_else_is_kept(tmp_path):
+SOURCES = Path("vendor") / "llama.cpp"
+
+
+def built(folder, builder, *more):
+    return llama_server.build(folder, builder, more, lambda: SOURCES)
+
+
+def test_llama_server_is_built_once_and_nothing_else_is_kept(tmp_path):
     builder, folder = Builder(), tmp_path / "cache" / "1.2"
-    server = llama_server.build(folder, builder)
-    download, configure, build = builder.commands
-    assert f"llama-cpp-python=={version('llama-cpp-python')}" in download
-    assert configure[2].endswith("vendor/llama.cpp".replace("/", os.sep))
+    server = built(folder, builder)
+    configure, build = builder.commands
+    assert configure[2] == str(SOURCES)
     assert build[-2:] == ["llama-server", "llama-bench"]
     assert sorted(each.stem for each in folder.iterdir()) == ["llama-bench", "llama-server"]
     assert [each.name for each in folder.parent.iterdir() if each.is_dir()] == ["1.2"]
-    assert llama_server.build(folder, builder) == server
-    assert len(builder.commands) == 3
+    assert built(folder, builder) == server
+    assert len(builder.commands) == 2
     assert llama_server.bench_beside(server).read_text() == "program"
 
 
@@ -302,8 +298,8 @@ def test_llama_server_is_built_for_the_card_that_the_installed_library_is_for(tm
     records.note(tmp_path, Installed("cpu", "x86_64", "built here", "", flagged))
     assert llama_server.as_installed(tmp_path)[0] == ("cpu",)
     builder = Builder()
-    llama_server.build(tmp_path / "1.2-custom", builder, ("-DGGML_BLAS=on",))
-    assert "-DGGML_BLAS=on" in builder.commands[1]
+    built(tmp_path / "1.2-custom", builder, "-DGGML_BLAS=on")
+    assert "-DGGML_BLAS=on" in builder.commands[0]
 
 
 def test_a_build_that_fails_tells_the_end_of_its_log_and_leaves_nothing(tmp_path):
@@ -313,7 +309,7 @@ def test_a_build_that_fails_tells_the_end_of_its_log_and_leaves_nothing(tmp_path
 
     folder = tmp_path / "cache" / "1.2"
     with pytest.raises(SystemExit, match=r"(?s)no compiler.*failed: see"):
-        llama_server.build(folder, failing)
+        built(folder, failing)
     assert [each for each in folder.parent.iterdir() if each.is_dir()] == []
 
 

@@ -7,8 +7,10 @@ from collections import Counter
 
 import pytest
 
-from localspec.bench.prompts import CATEGORIES, built_in, choose, read
+from localspec.bench.prompts import built_in, choose, read
 from localspec.errors import UsageError
+
+CATEGORIES = ("chat", "code", "edit", "summarise", "extract", "translate", "reason")
 
 
 def content(prompt):

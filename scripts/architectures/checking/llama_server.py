@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
-from benchmarks.serving.process import free_port, running
+from benchmarks.serving.process import Unable, post, running
+from localspec.clients.started import free_port
 
 SECONDS = 60.0
 Answer = dict[str, object]  # as it is kept
 WISH = {"n_predict": TOKENS, "temperature": 0, "cache_prompt": False, "return_tokens": True}
 LINES = 2  # of a log, to show why a server did not start
-
-
-class Unable(Exception):
-    """Raised where an engine does not run a model, with its reason."""
 
 
 def answers(program: Path, file: Path, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
@@ -33,17 +29,6 @@ def answer(client: httpx.Client, prompt: str) -> Answer:
     read = post(client, "/tokenize", {"content": prompt, "add_special": True})
     completion = post(client, "/completion", {**WISH, "prompt": prompt})
     return {"text": prompt, "prompt": read["tokens"], "tokens": completion["tokens"]}
-
-
-def post(client: httpx.Client, path: str, data: Mapping[str, object]) -> dict[str, Any]:
-    try:
-        reply = client.post(path, json=data)
-    except httpx.TransportError as error:
-        raise Unable(f"llama-server died: {type(error).__name__}") from error
-    if reply.is_error:
-        raise Unable(f"llama-server: {reply.text[:200]}")
-    body: dict[str, Any] = reply.json()
-    return body
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import httpx
 import localspec
 from architectures.checking import llama_server
 from architectures.checking.answers import NEAR, TOKENS, shared
+from benchmarks.serving.process import post
 from localspec import Loading, Runtime, Settings
 from localspec.media import Medium
 from localspec.runtime.media_text import MediaText
@@ -64,7 +65,7 @@ def served(client: httpx.Client, prompt: PicturePrompt, mark: str) -> Answer:
     data = [base64.b64encode(file).decode() for file in prompt.files]
     text = {"prompt_string": prompt.text.replace(PLACE, mark), "multimodal_data": data}
     wish = {**llama_server.WISH, "n_probs": LIKELY, "prompt": text if data else prompt.text}
-    reply = llama_server.post(client, "/completion", wish)
+    reply = post(client, "/completion", wish)
     likely = list(likely_tokens(reply["tokens"], reply["completion_probabilities"]))
     return {"prompt": reply["tokens_evaluated"], "tokens": reply["tokens"], "likely": likely}
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from architectures.checking.verdict import MIB, ModelVerdict
+from localspec.commands.columns import columns
 
 Verdicts = Mapping[tuple[str, str], ModelVerdict]  # by model and form
 
@@ -14,10 +15,7 @@ def lines(verdicts: Verdicts, kinds: Sequence[str]) -> Iterator[str]:
     kinds = [kind for kind in kinds if any(form == kind for _, form in verdicts)]
     rows = [["model", *kinds, "planned", "grown"]]
     rows += [row(verdicts, name, kinds) for name in dict.fromkeys(name for name, _ in verdicts)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for line in rows:
-        cells = zip(line, widths, strict=True)
-        yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
+    yield columns(rows)
     yield ""
     yield from summary(verdicts)
 

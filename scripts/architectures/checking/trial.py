@@ -14,10 +14,10 @@ from typing import Any
 from architectures.checking import llama_server, pictures, records
 from architectures.checking.answers import Parting
 from architectures.checking.facts import expected
-from architectures.checking.llama_server import Unable
 from architectures.checking.verdict import FAR, Margins, ModelResults, ModelVerdict, judge, read
 from architectures.kinds import MLX, Cell
-from architectures.make import SCRIPTS, last
+from architectures.make import SCRIPTS, last_line
+from benchmarks.serving.process import Unable
 
 SECONDS = 600.0
 
@@ -120,5 +120,5 @@ def run_module(command: Sequence[str], environment: dict[str, str], text: str = 
     except subprocess.TimeoutExpired:
         return f"it did not end within {SECONDS:.0f} seconds"
     if done.returncode:
-        return f"it ended with {done.returncode}: {last(done.stderr)}"
+        return f"it ended with {done.returncode}: {last_line(done.stderr)}"
     return json.loads(done.stdout)

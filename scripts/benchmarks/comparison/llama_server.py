@@ -1,4 +1,4 @@
-"""llama.cpp's own programs, built from the sources inside the llama-cpp-python sdist."""
+"""llama.cpp's own programs, built from the sources of the installed llama-cpp-python."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import filelock
-import platformdirs
 
-from localspec_build import records
+from localspec_build import folders, records
 from localspec_build.choice import NAMES, RPC, choose
+from localspec_build.failure import SetupFailed
 from localspec_build.machine import look
+from localspec_build.target import PACKAGE
 from localspec_build.wheels import options
+from localspec_llamacpp import converting
 
 VARIABLE = "LLAMA_SERVER"  # names a binary that is there already
 PROGRAMS = ("llama-server", "llama-bench")
@@ -42,8 +43,11 @@ def find(option: Path | None, environment: Mapping[str, str] = os.environ) -> Pa
     """Return the server to compare with: that of the option, the environment's, or a built one."""
     named = option or (Path(environment[VARIABLE]) if environment.get(VARIABLE) else None)
     if named is None:
-        kind, more = as_installed(Path(sys.prefix))
-        return build(cache_folder() / "-".join([version("llama-cpp-python"), *kind]), more=more)
+        try:
+            kind, more = as_installed(Path(sys.prefix))
+            return build(cache_folder() / "-".join([version(PACKAGE), *kind]), more=more)
+        except SetupFailed as error:
+            raise SystemExit(str(error)) from error
     if not named.is_file():
         raise SystemExit(f"there is no llama-server at {named}")
     return named.resolve()
@@ -58,7 +62,7 @@ def bench_beside(server: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    return platformdirs.user_cache_path("localspec", appauthor=False) / "llama-server"
+    return folders.cache() / "llama-server"
 
 
 def as_installed(prefix: Path) -> tuple[Sequence[str], Sequence[str]]:
@@ -70,7 +74,12 @@ def as_installed(prefix: Path) -> tuple[Sequence[str], Sequence[str]]:
     return (made.kind,), options(choice, sys.executable) if choice else made.cmake
 
 
-def build(folder: Path, run: Run | None = None, more: Sequence[str] = ()) -> Path:
+def build(
+    folder: Path,
+    run: Run | None = None,
+    more: Sequence[str] = (),
+    sources: Callable[[], Path] = lambda: converting.sources(converting.installed()),
+) -> Path:
     """Build the programs into a folder, unless they are there; other builds wait for the first."""
     server = folder / f"llama-server{SUFFIX}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -79,16 +88,16 @@ def build(folder: Path, run: Run | None = None, more: Sequence[str] = ()) -> Pat
             print(f"building llama-server into {folder}: some minutes", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as place:
                 work = run or logged(folder.with_name(f"{folder.name}.log"))
-                made = compiled(Path(place), work, more)
+                made = compiled(sources(), Path(place), work, more)
                 shutil.rmtree(folder, ignore_errors=True)
                 made.rename(folder)
     return server
 
 
-def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
-    """Download, unpack and compile; return the folder that holds nothing but the programs."""
+def compiled(sources: Path, place: Path, run: Run, more: Sequence[str]) -> Path:
+    """Compile; return the folder that holds nothing but the programs."""
     made, build_folder = place / "programs", str(place / "build")
-    run(["cmake", "-S", str(sources(place, run)), "-B", build_folder, *CMAKE, *more])
+    run(["cmake", "-S", str(sources), "-B", build_folder, *CMAKE, *more])
     targets = ("--target", *PROGRAMS)
     jobs = ("--parallel", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1)))
     run(["cmake", "--build", build_folder, "--config", "Release", *jobs, *targets])
@@ -97,17 +106,6 @@ def compiled(place: Path, run: Run, more: Sequence[str]) -> Path:
         program = next(Path(build_folder).glob(f"bin/**/{name}{SUFFIX}"))
         shutil.copy2(program, made / program.name)
     return made
-
-
-def sources(place: Path, run: Run) -> Path:
-    """Download and unpack llama.cpp's sources, those that the installed package is built from."""
-    package = f"llama-cpp-python=={version('llama-cpp-python')}"
-    only_sources = ("--no-deps", "--no-binary", "llama-cpp-python")
-    run([sys.executable, "-m", "pip", "download", *only_sources, package, "-d", str(place)])
-    archive = next(place.glob("*.tar.gz"))
-    with tarfile.open(archive) as sdist:
-        sdist.extractall(place, filter="data")
-    return place / archive.name.removesuffix(".tar.gz") / "vendor" / "llama.cpp"
 
 
 def logged(log: Path) -> Run:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.serving.process import ServerProcess, free_port, localspec, running
+from benchmarks.serving.process import ServerProcess, localspec, running
+from localspec.clients.started import free_port
 
 LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
 DRAFTED = "localspec-draft"

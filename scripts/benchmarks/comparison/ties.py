@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -16,6 +15,7 @@ from benchmarks.comparison.measure import Start, Volley, section_bodies
 from benchmarks.comparison.plan import Setting
 from benchmarks.comparison.sides import LLAMA_SERVER, SIDES
 from benchmarks.comparison.summary import Leads, Place
+from benchmarks.serving.process import post
 from localspec.tokens import common_prefix, tokens_of
 
 NEAR = 0.5  # in logarithms of chances: the most that rounding turned (docs/lab/rounding.md)
@@ -59,12 +59,11 @@ def near_ties(setting: Setting, volleys: Sequence[Volley], start: Start) -> Lead
         start(SIDES[LLAMA_SERVER], 1, setting.context) as server,
         httpx.Client(base_url=server.address, timeout=SECONDS, trust_env=False) as client,
     ):
-        reader = Reader(client)
         leads = {
-            difference.place: reader.lead(prompt_of(setting, difference.place), difference)
+            difference.place: lead(client, prompt_of(setting, difference.place), difference)
             for difference in parted
         }
-    return {place: lead for place, lead in leads.items() if lead <= NEAR}
+    return {place: margin for place, margin in leads.items() if margin <= NEAR}
 
 
 def prompt_of(setting: Setting, place: Place) -> object:
@@ -72,40 +71,22 @@ def prompt_of(setting: Setting, place: Place) -> object:
     return section_bodies(setting, number, section, 1)[reply]["messages"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Asks a llama-server about the tokens of texts."""
+def lead(client: httpx.Client, messages: object, difference: Difference) -> float:
+    """Return how much likelier one next token is than the other; infinity if it is too far."""
+    prompt = post(client, "/apply-template", {"messages": messages})["prompt"]
+    one, other = encode(client, difference.text), encode(client, difference.other)
+    at = common_prefix(tokens_of(one), tokens_of(other))
+    tokens = [*encode(client, prompt, special=True), *one[:at]]
+    wish = {"n_predict": 1, "n_probs": LIKELIEST, "temperature": 0.0, "cache_prompt": True}
+    places = post(client, "/completion", {**wish, "prompt": tokens})["completion_probabilities"]
+    chances = {token["id"]: token["logprob"] for token in places[0]["top_logprobs"]}
+    return gap(chances, one[at : at + 1], other[at : at + 1])
 
-    client: httpx.Client
 
-    def lead(self, messages: object, difference: Difference) -> float:
-        """Return how much likelier one next token is than the other; infinity if it is too far."""
-        prompt = self._tokens(self._post("/apply-template", messages=messages)["prompt"], True)
-        one, other = self._tokens(difference.text), self._tokens(difference.other)
-        at = common_prefix(tokens_of(one), tokens_of(other))
-        answer = self._post(
-            "/completion",
-            prompt=[*prompt, *one[:at]],
-            n_predict=1,
-            n_probs=LIKELIEST,
-            temperature=0.0,
-            cache_prompt=True,
-        )
-        [place] = answer["completion_probabilities"][:1]
-        chances = {token["id"]: token["logprob"] for token in place["top_logprobs"]}
-        return gap(chances, one[at : at + 1], other[at : at + 1])
-
-    def _tokens(self, text: str, special: bool = False) -> list[int]:
-        answer = self._post("/tokenize", content=text, add_special=special, parse_special=special)
-        tokens: list[int] = answer["tokens"]
-        return tokens
-
-    def _post(self, path: str, **fields: object) -> dict[str, Any]:
-        answer = self.client.post(path, json=fields)
-        if not answer.is_success:
-            raise SystemExit(f"{path} answers {answer.status_code}: {answer.text[:500]}")
-        reply: dict[str, Any] = answer.json()
-        return reply
+def encode(client: httpx.Client, text: str, *, special: bool = False) -> list[int]:
+    fields = {"content": text, "add_special": special, "parse_special": special}
+    tokens: list[int] = post(client, "/tokenize", fields)["tokens"]
+    return tokens
 
 
 def gap(chances: dict[int, float], one: Sequence[int], other: Sequence[int]) -> float:

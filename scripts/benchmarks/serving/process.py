@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 import httpx
 
+from localspec.errors import LocalSpecError
 from localspec.system.signals import handled
 
 START_SECONDS = 300.0
@@ -27,6 +26,10 @@ LINES = 15  # of a log, to show why a server did not start
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+
+
+class Unable(LocalSpecError):
+    """Raised where a server does not run a model or answers with an error, with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,18 @@ def answering(
     raise SystemExit(f"{name} did not start:\n{last_lines(log)}")
 
 
+def post(client: httpx.Client, path: str, fields: Mapping[str, object]) -> dict[str, Any]:
+    """Ask a server; an `Unable` if it answers with an error or not at all."""
+    try:
+        reply = client.post(path, json=fields)
+    except httpx.TransportError as error:
+        raise Unable(f"{path} is not answered: {type(error).__name__}") from error
+    if reply.is_error:
+        raise Unable(f"{path} answers {reply.status_code}: {reply.text[:500]}")
+    body: dict[str, Any] = reply.json()
+    return body
+
+
 def last_lines(log: Path) -> str:
     return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:])
 
@@ -111,14 +126,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     finally:
         process.kill()  # which does nothing to one that has ended
         process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
-        line.bind(("127.0.0.1", 0))
-        port: int = line.getsockname()[1]
-        return port
 
 
 def apart(function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
