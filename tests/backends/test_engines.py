@@ -51,6 +51,11 @@ def wants(model, settings, count):
     ]
 
 
+def slow(name):
+    """Tell whether a model runs on MLX, and others stand for its kind of cache."""
+    return name.startswith("mlx ") and name not in MLX
+
+
 def later(*names):
     """Those that can run on this system, with --long."""
     return [pytest.param(name, marks=pytest.mark.long) for name in engines.there(*names)]
@@ -112,15 +117,20 @@ def assert_alike_but_for_near_ties(architecture, plain, fast, **options):
             assert abs(apart) < Running.now.near_tie, f"they part after {parting} tokens"
 
 
+# A slot of its own for each request, or one for both, where every kind of cache meets that.
+SLOTS = [(2, 1), (4, 4)]
+
+
 @pytest.mark.parametrize(
-    ("architecture", "name"),
+    ("architecture", "name", "count", "slots"),
     [
-        pytest.param(each, name, marks=[pytest.mark.long] if each in engines.LATER else [])
+        pytest.param(each, name, *slots, marks=[pytest.mark.long] if later else [])
         for each in (*EVERY, *engines.MLX_HEADS[1:])
         for name in GUESSERS[each]
+        for slots in SLOTS
+        for later in [each in engines.LATER or (slots == (2, 1) and slow(each))]
     ],
 )
-@pytest.mark.parametrize(("count", "slots"), [(2, 1), (4, 4)])
 def test_greedy_text_is_the_plain_text(architecture, name, count, slots):
     plain, fast = run(architecture, name, ENDINGS["length"], count, slots=slots)
     assert_alike(architecture, plain, fast, exactly=Running.now.on_cpu, slots=slots)
@@ -142,7 +152,7 @@ def test_a_draft_model_that_reads_masks_changes_no_text(architecture, slots):
     assert sum(result.speculation.accepted for result in fast) > 0
 
 
-# Heads on MLX, which are slow, meet each ending once and each batch; --long brings the others.
+# Models on MLX, which are slow, meet each ending once and each batch; --long brings the others.
 FIRST = {("length", 10), ("end token", 64), ("stop text", 10)}
 
 
@@ -151,7 +161,7 @@ FIRST = {("length", 10), ("end token", 64), ("stop text", 10)}
     [
         pytest.param(name, batch, ending, marks=[pytest.mark.long] if late else [])
         for name, batch, ending in product((*SOME, *engines.SOME_HEADS), (10, 64), ENDINGS)
-        for late in [name in engines.MLX_HEADS and (ending, batch) not in FIRST]
+        for late in [name.startswith("mlx ") and (ending, batch) not in FIRST]
     ],
 )
 def test_every_ending_is_the_plain_ending_in_prompt_chunks_of_any_size(architecture, batch, ending):
@@ -176,7 +186,13 @@ def test_quantised_keys_and_values_give_their_own_plain_text(architecture, kv_ty
     assert_alike(architecture, plain, fast, exactly=not Running.now.card, kv_type=kv_type)
 
 
-@pytest.mark.parametrize("architecture", EVERY)
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(each, marks=[pytest.mark.long] if each in engines.LATER else [])
+        for each in EVERY
+    ],
+)
 def test_a_seeded_text_is_the_plain_text_when_drafts_are_looked_up(architecture):
     settings = Settings(max_tokens=40, sampling=Sampling(temperature=1.0, top_p=0.9))
     # In a pool flash attention's half precision depends on the neighbours, on a CPU as well.
@@ -195,8 +211,13 @@ def alone(architecture, prompt):
         return said(replies(fresh, Silent(), [Want(prompt, TURN)]))
 
 
-@pytest.mark.parametrize("slots", [1, 4])
-@pytest.mark.parametrize("architecture", EVERY)
+@pytest.mark.parametrize(
+    ("architecture", "slots"),
+    [
+        pytest.param(each, slots, marks=[pytest.mark.long] if slots == 1 and slow(each) else [])
+        for each, slots in product(EVERY, (1, 4))
+    ],
+)
 def test_a_conversation_goes_on_from_what_its_slot_holds(architecture, slots):
     target = engines.target(architecture, slots=slots)
     proposer, _ = engines.proposer(engines.HEADS.get(architecture, "ngram"), target)

@@ -14,7 +14,7 @@ from localspec.tokens import tokens_of
 from tests import engines
 from tests.chi_square import chi_square, limit
 from tests.runs import TEXTS, Want, replies
-from tests.sampling.definitions import after, reference, start
+from tests.sampling.definitions import text_probabilities
 
 LENGTH, TOTAL = 3, 800
 SAMPLINGS = {
@@ -24,25 +24,17 @@ SAMPLINGS = {
 }
 
 
-def text_probabilities(model, prompt, sampling):
-    """The probability of every text, by the logits of the model; XTC's coin falls either way."""
-    chance = sampling.xtc_probability
-    texts = {(): (1.0, start(sampling))}
-    for _ in range(LENGTH):
-        longer = {}
-        for reply, (p, state) in texts.items():
-            model.truncate(0, 0)
-            [rows] = model.forward([Row(0, tokens_of([*prompt, *reply]))])
-            for coin, share in ((0.0, chance), (1.0, 1 - chance)):
-                drawn, measured = reference(sampling, rows[0], prompt, reply, state, coin)
-                for token, q in drawn.items():
-                    if p * share * q > 0:
-                        before, _ = longer.get((*reply, token), (0.0, 0.0))
-                        total = before + p * share * q
-                        longer[*reply, token] = (total, after(sampling, state, measured[token]))
-        texts = longer
+def law(model, prompt, sampling):
+    """The probability of every text, by the logits of the model."""
+
+    def logits(reply):
+        model.truncate(0, 0)
+        [rows] = model.forward([Row(0, tokens_of([*prompt, *reply]))])
+        return rows[0]
+
+    found = text_probabilities(sampling, logits, prompt, LENGTH)
     model.truncate(0, 0)
-    return {text: p for text, (p, _) in texts.items()}
+    return found
 
 
 @pytest.mark.parametrize("kind", SAMPLINGS)
@@ -53,7 +45,7 @@ def text_probabilities(model, prompt, sampling):
 def test_texts_follow_the_definition_of_samplers_with_real_drafts(architecture, name, kind):
     sampling, target = SAMPLINGS[kind], engines.target(architecture)
     prompt = target.tokenizer.encode(TEXTS[0]).tolist()
-    expected = text_probabilities(target, prompt, sampling)
+    expected = law(target, prompt, sampling)
     proposer, models = engines.proposer(name, target)
     settings = Settings(max_tokens=LENGTH, sampling=sampling, ignore_end=True)
     requests = [Want(prompt, replace(settings, seed=seed)) for seed in range(TOTAL)]

@@ -184,6 +184,27 @@ def reference(s, logits, prompt, reply, state=0.0, coin=1.0, spell=no_bytes):
     return probs, probs
 
 
+def text_probabilities(s, logits, prompt, length, spell=no_bytes):
+    """The probability of every text of so many tokens; XTC's coin falls either way.
+
+    logits: those behind the prompt and a reply, by the reply
+    """
+    texts = {(): (1.0, start(s))}
+    for _ in range(length):
+        longer = {}
+        for reply, (p, state) in texts.items():
+            row = logits(reply)
+            for coin, share in ((0.0, s.xtc_probability), (1.0, 1 - s.xtc_probability)):
+                found, measured = reference(s, row, prompt, reply, state, coin, spell)
+                for token, q in found.items():
+                    if p * share * q > 0:
+                        before, _ = longer.get((*reply, token), (0.0, 0.0))
+                        total = before + p * share * q
+                        longer[*reply, token] = (total, after(s, state, measured[token]))
+        texts = longer
+    return {text: p for text, (p, _) in texts.items()}
+
+
 def working(s):
     """The samplers that a reference applies: others would change nothing."""
     switched_on = {

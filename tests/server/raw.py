@@ -98,6 +98,15 @@ def blurred(rng: random.Random, stream: bytes) -> bytes:
 CHANGES: Sequence[Callable[[random.Random, bytes], bytes]] = (half, blurred)
 
 
+def ask(address: str, body: object) -> socket.socket:
+    """Send a request for a chat, of which the answer is not waited for."""
+    data = json.dumps(body).encode()
+    line = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(data) + data)
+    return line
+
+
 def answer(port: int, stream: bytes, seconds: float) -> bytes:
     """All that comes back until the other side hangs up; a time-out is an error."""
     found = b""

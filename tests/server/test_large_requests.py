@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +11,7 @@ import pytest
 
 from localspec.interruption import Interrupted, check_patience
 from localspec.server.preparing import MAX_WAITING
+from tests.server.raw import ask
 from tests.server.scripted import Bytes, Server
 from tests.server.test_load import until
 
@@ -125,18 +125,9 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenised(held, path, bo
     assert held.model.tokenizer.asked == 0
 
 
-def hang_up_soon(server: Server, body: object) -> socket.socket:
-    """Send a request, of which the answer is not waited for."""
-    data = json.dumps(body).encode()
-    line = socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])))
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(data) + data)
-    return line
-
-
 def test_nobody_waits_for_the_large_requests_of_others(held):
     held.ask("hello")
-    lines = [hang_up_soon(held, chat(HOLD, **LARGE)) for _ in range(MAX_WAITING - 1)]
+    lines = [ask(held.address, chat(HOLD, **LARGE)) for _ in range(MAX_WAITING - 1)]
     until(lambda: held.model.tokenizer.asked == 1)
     assert held.client.get("/health").status_code == 200
     assert held.ask("hello") == "You said: hello"
@@ -149,7 +140,7 @@ def test_nobody_waits_for_the_large_requests_of_others(held):
 
 def test_work_for_a_client_that_has_left_ends(held):
     held.ask("hello")
-    with hang_up_soon(held, chat(HOLD)), hang_up_soon(held, chat(HOLD, **LARGE)):
+    with ask(held.address, chat(HOLD)), ask(held.address, chat(HOLD, **LARGE)):
         until(lambda: held.model.tokenizer.asked == 2)
     until(lambda: held.model.tokenizer.given_up == 2)
     assert held.ask("hello") == "You said: hello"
@@ -204,17 +195,3 @@ def test_a_million_tokens_are_told_in_parts(server):
     assert plain == list(text.encode())
     assert pieces["tokens"] == [{"id": each, "piece": chr(each)} for each in plain]
     assert server.client.post("/tokenize", json={"content": ""}).json()["tokens"] == []
-
-
-def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):
-    line = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    both = "content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
-    address = ("127.0.0.1", int(server.address.rpartition(":")[2]))
-    with socket.create_connection(address) as connection:
-        connection.sendall((line + both).encode() * 2)
-        connection.settimeout(30)
-        said = b""
-        while more := connection.recv(1 << 16):
-            said += more
-    assert said.count(b"HTTP/1.1 400") == 1
-    assert b"a content length or a transfer encoding, not both" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from localspec.server.app import Terms
+from tests.server import raw
 from tests.server.scripted import Server
 from tests.waiting import until
 
@@ -77,10 +77,7 @@ def test_a_reply_that_takes_too_long_is_given_up():
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_leaves_its_slot(small, stream):
-    body = json.dumps(LONG | {"stream": stream}).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", int(small.address.rpartition(":")[2]))) as line:
-        line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+    with raw.ask(small.address, LONG | {"stream": stream}):
         until(lambda: busy(small) == 1)
         before = small.model.forwards
     until(lambda: busy(small) == 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 import threading
 import time
 from base64 import b64encode
@@ -18,6 +17,7 @@ from localspec.interruption import Interrupted, check_patience
 from localspec.server.app import Terms
 from localspec.server.media_intake import MediaLimits
 from tests.pictures.files import hostile, picture, written
+from tests.server import raw
 from tests.server.client_requests import BLOCKS, CHAT, GENERATE, ITEMS, OLD
 from tests.server.mutation import mutated
 from tests.server.scripted import Server
@@ -233,11 +233,7 @@ def test_nobody_waits_for_a_picture_of_somebody_else(held):
 
 def test_a_picture_is_given_up_when_its_client_leaves(held):
     server, sight = held
-    host, port = server.address.removeprefix("http://").split(":")
-    body = json.dumps(asked(DATA["red"])).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    with raw.ask(server.address, asked(DATA["red"])):
         until(lambda: sight.asked)
     until(lambda: sight.given_up)
     until(lambda: busy(server) == 0)

@@ -262,6 +262,7 @@ def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):
     told = answer(port, head.encode() + b"0\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 10)
     assert told.startswith(b"HTTP/1.1 400")
     assert told.count(b"HTTP/1.1") == 1
+    assert b"a content length or a transfer encoding, not both" in told
 
 
 def test_a_request_without_a_host_comes_from_no_browser_and_is_answered(server):

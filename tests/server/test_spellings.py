@@ -169,7 +169,9 @@ def test_several_replies_to_a_prompt_are_a_list(server):
 
 @pytest.mark.parametrize("samplers", ["top_k;temperature", "top_k", "kt"])
 def test_samplers_are_named_in_one_text(server, samplers):
-    answer = server.client.post("/completion", json={"prompt": "a", "samplers": samplers})
+    answer = server.client.post(
+        "/completion", json={"prompt": "a", "n_predict": 4, "samplers": samplers}
+    )
     assert TOLD not in answer.headers
 
 
