@@ -125,7 +125,7 @@ SLOTS = [(2, 1), (4, 4)]
     ("architecture", "name", "count", "slots"),
     [
         pytest.param(each, name, *slots, marks=[pytest.mark.long] if later else [])
-        for each in (*EVERY, *engines.MLX_HEADS[1:])
+        for each in dict.fromkeys((*EVERY, *engines.MLX_HEADS[1:]))
         for name in GUESSERS[each]
         for slots in SLOTS
         for later in [each in engines.LATER or (slots == (2, 1) and slow(each))]
