@@ -37,6 +37,7 @@ class Generation:
     depth: int = 0  # most tokens to draft; 0: plain decoding
     hints: Hints = NO_HINTS
     reports: bool = False  # whether outcomes have the distributions of its tokens
+    scores: int = 0  # tokens of the prompt in a round, if their log-probabilities are reported
     adapters: Scales = ()  # that the target computes this text with
     media: tuple[Stretch, ...] = ()  # where pictures and sounds stand in the prompt
     slot: int = -1

@@ -26,7 +26,9 @@ def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
     """Whether each turn has no draft, and samples a token by the target's logits as they are."""
     for turn, draft in zip(turns, drafts, strict=True):
         g = turn.generation
-        if not turn.emits or len(draft.tokens) or not g.sampler.untouched or g.reports:
+        if not turn.emits or len(draft.tokens) or turn.scored:
+            return False
+        if not g.sampler.untouched or g.reports:
             return False
     return True
 

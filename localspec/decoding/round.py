@@ -57,6 +57,15 @@ def run(target: Model, turns: Sequence[Turn], drafts: Sequence[Draft]) -> Sequen
 
 
 def conclude(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outcome:
+    """Emit tokens by the logits; those after tokens of a prompt that is scored are set apart."""
+    scored = turn.scored
+    if not scored:
+        return emit(target, turn, draft, logits)
+    rows = list(logits)
+    return emit(target, turn, draft, rows[scored:])._replace(scored=rows[:scored])
+
+
+def emit(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outcome:
     """Emit the draft tokens that the target accepts and one of its own; take back the others."""
     g = turn.generation
     if not turn.emits:

@@ -53,7 +53,8 @@ class Scheduler:
         for g in in_turn(generations):
             turn = self._turn(g, piece(g, min(reading, capacity)) if g.reads else capacity, longest)
             turn = turn.at_edge(capacity, self.batch) if g.media else turn
-            if turn.feed > 0 and (turn.emits or turn.feed >= MIN_PIECE or not has_prompt):
+            is_enough = turn.emits or g.scores or turn.feed >= MIN_PIECE or not has_prompt
+            if turn.feed > 0 and is_enough:
                 turns.append(turn)
                 capacity -= turn.feed + turn.limit
                 if g.reads:
@@ -63,7 +64,7 @@ class Scheduler:
     def _reading(self, g: Generation) -> Turn:
         """Read the prompt of the only sequence; nobody waits for the draft that ends it."""
         turn = self._turn(g, piece(g, self.batch), self.tentative)
-        if not (turn.emits and self.first_drafts):
+        if g.scores or not (turn.emits and self.first_drafts):
             return turn
         return turn._replace(limit=min(limit(g, self.tentative), self.batch - turn.feed))
 
@@ -88,6 +89,8 @@ def piece(g: Generation, most: int) -> int:
     long as a longer one, this piece is shorter by whole blocks.
     """
     pending, most = g.history.size - g.cached, max(most, 0)
+    if g.scores:
+        return min(pending, most, g.scores)
     if 0 < pending - most < MIN_PIECE < most:
         lacking = most + MIN_PIECE - pending
         return most - -(-lacking // BLOCK) * BLOCK

@@ -12,7 +12,7 @@ from localspec.decoding.generation import Generation
 from localspec.draft import Draft
 from localspec.proposer import Ask
 from localspec.sampling.distribution import Distribution
-from localspec.tokens import LogitRows
+from localspec.tokens import LogitRows, Logits
 
 
 class Turn(NamedTuple):
@@ -26,6 +26,12 @@ class Turn(NamedTuple):
     @property
     def slot(self) -> int:
         return self.generation.slot
+
+    @property
+    def scored(self) -> int:
+        """Count the tokens fed whose next one stands in the prompt, if that is to be scored."""
+        g = self.generation
+        return self.feed - self.emits if g.scores and g.reads else 0
 
     @property
     def begins(self) -> bool:
@@ -75,7 +81,7 @@ class Turn(NamedTuple):
         drafted = len(draft.tokens)
         if drafted:
             tokens = np.concatenate((tokens, draft.tokens))
-        return Row(g.slot, tokens, self.emits + drafted, drafted)
+        return Row(g.slot, tokens, self.scored + self.emits + drafted, drafted)
 
 
 class Outcome(NamedTuple):
@@ -88,3 +94,4 @@ class Outcome(NamedTuple):
     accepted: int  # how many of them were drafted
     rounds: int = 1
     distributions: Sequence[Distribution] = ()  # of the tokens emitted, if they are reported
+    scored: Sequence[Logits] = ()  # the target's after tokens of the prompt, if it is scored

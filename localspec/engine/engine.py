@@ -286,6 +286,8 @@ class Engine:
 
     def _publish(self, outcome: Outcome) -> None:
         slot, finish = outcome.turn.slot, outcome.turn.generation.finish
+        if outcome.scored:
+            self._active[slot].score(outcome)
         if outcome.emitted:
             self._active[slot].publish(outcome, self._clock())
         if finish:

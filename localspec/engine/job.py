@@ -12,6 +12,7 @@ from localspec.engine.figures import Clockwork, Ledger, Speculation, Timings, Us
 from localspec.engine.settings import Settings
 from localspec.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
 from localspec.thought.form import ThoughtCount
+from localspec.tokens import Tokens
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -23,7 +24,7 @@ class Chunk(NamedTuple):
     tokens: what it emitted
     accepted: how many of these were drafted, the first ones
     by: the proposer that drafted them
-    logprobs: of each token, if they were asked for
+    logprobs: of each token, if they were asked for; those of a prompt come before any token
     drafted: tokens that were drafted, accepted or not
     lengths: characters that each token completed; an end token has none
     rounds: how many there were
@@ -68,7 +69,7 @@ class Result:
     usage: tokens of the prompt, cached ones, and of the reply
     timings: seconds to the first token, between tokens, in all
     speculation: rounds, drafted and accepted tokens, by position and by proposer
-    logprobs: of each token, if they were asked for
+    logprobs: of each token, if they were asked for; those of a prompt come first
     stopped_by: the stop text that ended it, if one did
     notices: events meanwhile that concern the caller, as a draft model that was given up
     reasoning: in a chat, what came before the answer
@@ -118,6 +119,21 @@ class Job:
     def read(self) -> float:
         """Return the share of the prompt that was read, from 0 to 1; any thread may call it."""
         return min(self.generation.cached / self.generation.prompt_tokens, 1.0)
+
+    @property
+    def readable(self) -> Tokens:
+        """The beginning of the text that need not be read where a slot holds it already."""
+        g = self.generation
+        return g.tokens[: len(self.logprobs)] if g.scores and g.reads else g.tokens[:-1]
+
+    def score(self, outcome: Outcome) -> None:
+        """Send the log-probabilities of tokens of the prompt, once each."""
+        turn, g = outcome.turn, self.generation
+        start = (g.prompt_tokens if turn.emits else g.cached) - turn.feed
+        known = len(self.logprobs) - start  # read again, as after an error
+        tokens = g.tokens[start + 1 : start + 1 + len(outcome.scored)].tolist()
+        rows = logprobs(outcome.scored[known:], tokens[known:], self.settings.logprobs or 0)
+        self._send(Chunk("", (), 0, "", tuple(rows)))
 
     def publish(self, outcome: Outcome, now: float) -> None:
         """Count a round in the figures, and send its text and tokens to the listener."""

@@ -16,6 +16,8 @@ from localspec.thought.budget import ThoughtBudget
 from localspec.tokenizer import LONG_TOKEN, Tokenizer
 from localspec.tokens import History, Tokens
 
+MAX_SCORES = 1 << 18  # log-probabilities of a prompt, at 100 bytes each
+
 
 def check(model: Model, prompt: Tokens, settings: Settings) -> None:
     """Refuse a request that the model cannot do, with the numbers."""
@@ -31,8 +33,22 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
             f"the prompt is {len(prompt):,} tokens; this model was loaded for "
             f"{model.context:,}, the reply included: load it with a larger context"
         )
+    if settings.prompt_logprobs:
+        check_scores(len(prompt), settings)
     if settings.depth is not None and settings.depth > model.tentative:
         raise UsageError(f"depth is {settings.depth}; the model was loaded for {model.tentative}")
+
+
+def check_scores(tokens: int, settings: Settings) -> None:
+    """Refuse log-probabilities of a prompt that take too much memory, or of pictures."""
+    if settings.media:
+        raise UsageError("a prompt with pictures or sounds has no log-probabilities of its tokens")
+    alternatives = settings.logprobs or 0
+    if tokens * (alternatives + 1) > MAX_SCORES:
+        raise UsageError(
+            f"{tokens:,} tokens with {alternatives} alternatives each are more log-probabilities "
+            f"than {MAX_SCORES:,}: ask for {MAX_SCORES // tokens - 1} alternatives, or fewer"
+        )
 
 
 def places(prompt: Tokens, settings: Settings) -> tuple[Stretch, ...]:
@@ -75,6 +91,7 @@ def generation(
     forced = sampler.forced if sampler.forces else None
     # As much as a reply could have: all of a longer one would take its time.
     prediction = model.tokenizer.encode(settings.prediction[: model.context * LONG_TOKEN])
+    scored = settings.prompt_logprobs and settings.logprobs is not None
     media = places(prompt, settings)
     seen = sum(place.end - place.start for place in media)
     return Generation(
@@ -88,6 +105,7 @@ def generation(
         spelling(model.tokenizer, settings.marks),
         depth=depth if settings.depth is None else settings.depth,
         hints=Hints(prediction, forced, settings.proposers, seen),
+        scores=model.tentative + 1 if scored else 0,
         reports=settings.logprobs is not None and settings.sampled_logprobs,
         media=media,
     )

@@ -24,7 +24,7 @@ class RoundPlan(NamedTuple):
     turns: list[Turn]
     read: int  # tokens of prompts
     before: float  # tokens before each of those, on average
-    sees: bool  # pictures or sounds are read, or encoded meanwhile
+    is_odd: bool  # pictures or sounds are read or encoded, or a prompt is scored
     begins: bool  # a draft begins a reply
 
 
@@ -58,7 +58,8 @@ class RoundPlanner:
         read, before = prompts_read(turns) if reading else (0, 0.0)
         encodes = len(readable) < len(active)
         sees = encodes or any(turn.sees for turn in turns if turn.generation.media)
-        return RoundPlan(turns, read, before, sees, any(turn.begins for turn in turns))
+        is_odd = sees or any(g.scores for g in reading)
+        return RoundPlan(turns, read, before, is_odd, any(turn.begins for turn in turns))
 
     def plan_plainly(self, generations: Sequence[Generation]) -> list[Turn]:
         """Plan a round of these texts without regard to what it takes."""
@@ -70,14 +71,14 @@ class RoundPlanner:
             self._adapter_turns.note(seconds)
         rounds = outcomes[0].rounds
         tokens = sum(outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes)
-        if not plan.sees:  # how long it takes with pictures tells nothing about tokens
+        if not plan.is_odd:  # such a round tells nothing about the time of tokens
             self._pace.note(tokens if plan.begins else plan.read, seconds / rounds, plan.before)
         return RoundCost(
             rows=len(outcomes),
             tokens=tokens,
             emitted=sum(outcome.emitted for outcome in outcomes) // rounds,
             seconds=seconds / rounds,
-            reads=plan.read > 0 or plan.sees,
+            reads=plan.read > 0 or plan.is_odd,
             held=sum(outcome.turn.generation.cached for outcome in outcomes),
             rounds=rounds,
         )

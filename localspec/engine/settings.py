@@ -31,6 +31,7 @@ class Settings:
     ignore_end: go on where the model would stop
     ends: tokens that end the reply besides
     logprobs: None: none; N: of each token, and of the N most likely in its place
+    prompt_logprobs: with those of the prompt's tokens before, but the first
     sampled_logprobs: those are of the distribution that tokens are drawn from, not the model's own
     proposers: the names of those that may draft; None: all
     depth: most tokens to draft in a round; 0: plain decoding; None: as many as pay
@@ -53,6 +54,7 @@ class Settings:
     ignore_end: bool = False
     ends: frozenset[int] = frozenset()
     logprobs: int | None = None
+    prompt_logprobs: bool = False
     proposers: tuple[str, ...] | None = None
     depth: int | None = None
     prediction: str = ""

@@ -72,6 +72,33 @@ def test_a_prompt_is_repeated_if_that_is_wished(client):
     assert said == [COUNTING + SAYS, "größe is size"]
 
 
+def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first(client):
+    wish = {"echo": True, "logprobs": 1, "n": 2}
+    for choice in ask(client, [COUNTING, "größe"], **wish).choices[:2]:
+        columns = choice.logprobs
+        assert "".join(columns.tokens[:-1]) == choice.text == COUNTING + SAYS
+        assert columns.token_logprobs[0] is columns.top_logprobs[0] is None
+        pairs = zip(columns.token_logprobs, columns.top_logprobs, strict=True)
+        assert all(own <= max(top.values()) for own, top in [*pairs][1:])
+        assert columns.text_offset == [*range(len(choice.text)), len(choice.text)]
+    whole = ask(client, **wish).choices[0].logprobs
+    streams = [chunk.choices[0] for chunk in ask(client, **wish, stream=True) if chunk.choices]
+    parts = [part.logprobs for part in streams if part.index == 0 and part.logprobs]
+    for column in ("tokens", "token_logprobs", "text_offset"):
+        assert sum((getattr(part, column) for part in parts), []) == getattr(whole, column)
+
+
+def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
+    wish = {"echo": True, "logprobs": 1, "max_tokens": 0}
+    [choice] = ask(client, **wish).choices
+    assert (choice.text, choice.finish_reason) == (COUNTING, "length")
+    assert choice.logprobs.tokens == list(COUNTING)
+    chunks = [chunk.choices[0] for chunk in ask(client, **wish, stream=True)]
+    assert "".join(chunk.text for chunk in chunks) == COUNTING
+    found = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
+    assert found == list(COUNTING)
+
+
 def test_half_a_character_is_repeated_as_a_question_mark(server):
     for stream in (False, True):
         body = b'{"prompt": "a \\ud83d", "echo": true, "max_tokens": 1, "stream": %d}' % stream
@@ -190,7 +217,7 @@ def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
         ({"prompt": ["a"] * 4, "n": 5}, "n"),
         ({"prompt": "x" * 9000}, None),
         ({"best_of": 3}, "best_of"),
-        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"echo": True, "logprobs": 100, "prompt": "x" * 4000}, None),
         ({"logprobs": 101}, "logprobs"),
         ({"repetition_penalty": 1e-320}, "repetition_penalty"),
         ({"x" * 9000: 1}, "x" * 64),

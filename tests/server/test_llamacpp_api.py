@@ -278,13 +278,20 @@ def test_a_text_begins_with_the_start_token_where_that_is_wanted(coder):
     tokenizer.bos, tokenizer.starts = 260, True
     try:
         tokens = [
-            post(coder, "tokenize", content="a", add_special=special).json()["tokens"]
+            post(coder, "tokenize", content="a", **{name: special}).json()["tokens"]
+            for name in ("add_special", "add_special_tokens")
             for special in (False, True)
         ]
         assert complete(coder)["tokens_evaluated"] == 6
     finally:
         tokenizer.bos, tokenizer.starts = None, False
-    assert tokens == [[97], [260, 97]]
+    assert tokens == [[97], [260, 97]] * 2
+
+
+def test_an_evaluation_finds_the_tokens_at_the_ends_of_texts(server):
+    found = server.client.get("/tokenizer_info").json()
+    assert sorted(found) == ["bos_token", "chat_template", "eos_token"]
+    assert found["eos_token"] == server.client.get("/props").json()["eos_token"]
 
 
 def test_a_conversation_is_shown_as_its_model_reads_it(server):

@@ -126,6 +126,13 @@ def describing(routes: APIRouter, handler: RequestHandler) -> None:
     async def change() -> None:
         raise Refused(Fault(501, "properties of this server do not change while it runs"))
 
+    @routes.get("/tokenizer_info")
+    async def tokenizer_info(model: str = "") -> Object:
+        """Name the tokens that begin and end texts, as vLLM does."""
+        offer = handler.host.offers.meant_by(model)
+        facts = await handler.host.facts(offer.name)
+        return {"bos_token": facts.bos, "eos_token": facts.eos, "chat_template": facts.template}
+
     @routes.get("/slots")
     async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
         offer = handler.host.offers.meant_by(model)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from localspec.interruption import check_patience
 from localspec.runtime.runtime import Runtime
@@ -28,7 +28,9 @@ class TokenizeRequest(RequestPart):
     ] = ""
     prompt: str = Field("", max_length=MAX_LENGTH)  # as vLLM calls it
     chat: ChatRequest | None = None  # in place of a text, as vLLM has it
-    add_special: bool = False  # the start token, where the model wants one
+    add_special: bool = Field(  # the start token, where the model wants one; the latter is vLLM's
+        default=False, validation_alias=AliasChoices("add_special", "add_special_tokens")
+    )
     parse_special: bool = True  # whether texts of control tokens stand for those
     with_pieces: bool = False
 

@@ -32,10 +32,18 @@ class CompletionRequest(OpenAiRequest):
     logprobs: Logprobs | None = None
 
     def engine_settings(self, served: Served) -> Settings:
-        if self.echo and self.alternatives is not None:
-            raise refused("log-probabilities of a prompt are not here: leave echo away", "echo")
         settings = self.settings_with(served, self.reply_limit, self.alternatives)
-        return replace(settings, grammar=self.form)
+        return replace(settings, grammar=self.form, prompt_logprobs=self.scores)
+
+    @property
+    def scores(self) -> bool:
+        """Return whether the tokens of the prompt are reported with their log-probabilities."""
+        return self.echo and self.alternatives is not None
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether the prompt is all that is asked for: its one token more is not shown."""
+        return self.echo and self.token_limit == 0
 
     @property
     def alternatives(self) -> int | None:
@@ -47,6 +55,11 @@ class CompletionRequest(OpenAiRequest):
         """Return the client's limit of tokens, or the API's 16 where it gives none."""
         named = {"max_tokens", "max_completion_tokens", "n_predict"} & self.model_fields_set
         return self.token_limit if named else DEFAULT_TOKENS
+
+    def ignored(self) -> Iterator[str]:
+        yield from (
+            name for name in super().ignored() if name != "max_tokens" or not self.is_silent
+        )
 
     @property
     def prompts(self) -> Sequence[AnyPrompt]:
@@ -84,6 +97,10 @@ class MiddleRequest(CompletionRequest):
     """The request of Mistral's /v1/fim/completions: a reply may be as long as there is room."""
 
     suffix: str | None = ""
+
+    @property
+    def alternatives(self) -> int | None:
+        return None  # a message has no log-probabilities
 
     @property
     def reply_limit(self) -> int | None:

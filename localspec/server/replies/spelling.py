@@ -55,13 +55,17 @@ class Spelling:
         data = self.tokenizer.token_bytes(token)
         return {"token": self.token_text(token), "logprob": logprob, "bytes": list(data)}
 
-    def completion_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> dict[str, object]:
-        """Format them as plain completions do."""
-        texts = [self.token_text(emitted.token) for emitted in logprobs]
+    def completion_logprobs(
+        self, logprobs: Sequence[EmittedLogprob], first: Sequence[int] = ()
+    ) -> dict[str, object]:
+        """Format them as plain completions do; the first token of a prompt has none."""
+        texts = [self.token_text(token) for token in (*first, *(e.token for e in logprobs))]
+        none = [None] * len(first)
         return {
             "tokens": texts,
-            "token_logprobs": [emitted.logprob for emitted in logprobs],
-            "top_logprobs": [
+            "token_logprobs": [*none, *(emitted.logprob for emitted in logprobs)],
+            "top_logprobs": none
+            + [
                 {self.token_text(top.token): top.logprob for top in emitted.top}
                 for emitted in logprobs
             ],
