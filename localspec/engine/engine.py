@@ -127,14 +127,15 @@ class Engine:
         return Job(generation, settings, seed, listener, Clockwork(self._clock()))
 
     def _sampler_parts(self, settings: Settings) -> SamplerParts:
-        constraint = None
+        constraint, ends = None, request.ends(self.target, settings)
         if settings.grammar:
-            ends = request.ends(self.target, settings)
             constraint = self._lexicon.constraint(settings.grammar, ends)
         return SamplerParts(
             constraint,
             self._bans.ban(settings.banned_strings),
             request.thought_budget(self.target, settings),
+            ends,
+            settings.min_tokens,
             request.spell_everything(self.target.tokenizer),
             # The controller looks at drafts to decide how many tokens to verify. Dropping a draft
             # token that was sampled with its own random number would bias the output, so drafts are
@@ -319,10 +320,10 @@ class Engine:
             g = job.generation
             others = self._active.items()
             held = {slot: other.generation.shared_with(g) for slot, other in others}
-            choice = self.slots.choose(g.tokens[:-1], held, g.adapters)
+            choice = self.slots.choose(job.readable, held, g.adapters)
             g.slot = choice.slot
             self._active[choice.slot] = job
-            g.cached = self.slots.settle(choice, g.tokens[:-1], g.adapters)
+            g.cached = self.slots.settle(choice, job.readable, g.adapters)
             if g.reads:
                 job.clock.started, job.reused = self._clock(), g.cached
 

@@ -31,7 +31,6 @@ class Settings:
     ignore_end: go on where the model would stop
     ends: tokens that end the reply besides
     logprobs: None: none; N: of each token, and of the N most likely in its place
-    prompt_logprobs: with those of the prompt's tokens before, but the first
     sampled_logprobs: those are of the distribution that tokens are drawn from, not the model's own
     proposers: the names of those that may draft; None: all
     depth: most tokens to draft in a round; 0: plain decoding; None: as many as pay
@@ -45,6 +44,8 @@ class Settings:
     reasoning_budget_message: a text that ends a thought whose budget is spent
     thoughts: of a chat: how the reply shows its thoughts
     media: the pictures and sounds in the prompt
+    prompt_logprobs: report log-probabilities of the prompt's tokens but the first, too
+    min_tokens: how many come before any token that ends the reply
     """
 
     max_tokens: int | None = None
@@ -54,7 +55,6 @@ class Settings:
     ignore_end: bool = False
     ends: frozenset[int] = frozenset()
     logprobs: int | None = None
-    prompt_logprobs: bool = False
     proposers: tuple[str, ...] | None = None
     depth: int | None = None
     prediction: str = ""
@@ -67,11 +67,15 @@ class Settings:
     reasoning_budget_message: str | None = None
     thoughts: Thoughts | None = None
     media: tuple[Run, ...] = ()
+    prompt_logprobs: bool = False
+    min_tokens: int = 0
 
     def __post_init__(self) -> None:
         self._check_kinds()
         if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+        if self.min_tokens < 0:
+            raise UsageError(f"min_tokens is {self.min_tokens}; it must be at least 0")
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise UsageError(f"seed is {self.seed}; it must be at least 0 and below 2^64")
         if any(not text for text in self.stop):
@@ -103,6 +107,7 @@ class Settings:
     def _check_kinds(self) -> None:
         """Refuse values of other kinds by name: types are not enforced on callers."""
         whole = {"max_tokens": self.max_tokens, "seed": self.seed}
+        check_kind("min_tokens", self.min_tokens, int, "a whole number")
         whole |= {"logprobs": self.logprobs, "depth": self.depth}
         whole |= {"reasoning_budget": self.reasoning_budget}
         for name, number in whole.items():

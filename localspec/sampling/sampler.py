@@ -61,6 +61,7 @@ class SamplerParts:
     """The parts of a sampler that few replies need, and how they are drafted.
 
     constraint, ban, thought: forbid tokens
+    ends, min_tokens: tokens that end the reply, and how many come before any of them
     spell: spells tokens, for DRY
     shares_dice: whether drafts are sampled with the target's dice
     """
@@ -68,6 +69,8 @@ class SamplerParts:
     constraint: Constraint | None = None
     ban: Ban | None = None
     thought: ThoughtBudget | None = None
+    ends: frozenset[int] = frozenset()
+    min_tokens: int = 0
     spell: Spell = unspelled
     shares_dice: bool = False
 
@@ -86,6 +89,7 @@ class Sampler:
         self.constraint, self._ban = parts.constraint, parts.ban
         self._thought = parts.thought  # None: there is no budget, or no thought any more
         self.shares_dice = parts.shares_dice
+        self._ends, self._unended = np.array(sorted(parts.ends), np.int64), parts.min_tokens
         self.thoughts_cut = 0  # thoughts that were ended by their budget
         self.chain = Chain(sampling, prompt, parts.spell, self.dice.coin)
         self._shifts = bool(sampling.steps.shifts) or bool(sampling.bias)
@@ -97,6 +101,7 @@ class Sampler:
     def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
         self.chain.emit(tokens)
+        self._unended = max(self._unended - len(tokens), 0)
         if self.constraint:
             self.constraint.emit(tokens)
         if self._ban:  # the end of a thought is not the model's choice
@@ -110,12 +115,12 @@ class Sampler:
     @property
     def adjusts(self) -> bool:
         """Whether distributions may need more than the logits."""
-        return self._adjusts or self._thought is not None
+        return self._adjusts or self._thought is not None or self._unended > 0
 
     @property
     def untouched(self) -> int:
         """Count the next tokens, at least, whose distributions need no more than the logits."""
-        if self._adjusts:
+        if self._adjusts or self._unended:
             return 0
         return self._thought.slack if self._thought else NO_LIMIT
 
@@ -162,6 +167,9 @@ class Sampler:
             if (token := self._thought.certain(drafted)) is not None:
                 return only(token, logits)
             logits = self._thought.masked(logits, drafted)
+        if len(drafted) < self._unended:
+            logits = logits.copy()
+            logits[self._ends] = -np.inf
         if self.constraint:
             logits = self.constraint.masked(logits, drafted)
         return self._ban.masked(logits, drafted) if self._ban else logits

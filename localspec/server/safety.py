@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +27,7 @@ APP_ORIGINS = (
     rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # may ask without --allow-origin
 )
 KEYLESS_PATHS = ("/health", "/v1/health")
+GZIP, GZIP_BITS = ("gzip", "x-gzip"), 31  # of zlib, for the head of a gzip file
 OWNER = "localspec.owner"  # key of the owner of a request, where there are keys
 
 ErrorBody = Callable[[str, Fault], Mapping[str, object]]  # of the API of a path
@@ -59,10 +61,11 @@ class Guard:
             return
         headers = Headers(scope=scope)
         fault = self._host(headers) or self._key(scope, headers) or self._length(headers)
+        fault = fault or unknown_encoding(headers)
         if fault:
             await refuse(fault, self._error_body(scope["path"], fault), send)
             return
-        body = Measured(receive, self._rules.body_bytes)
+        body = Measured(receive, self._rules.body_bytes, headers.get("content-encoding", ""))
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
         await self._app(own, body.receive, send)
 
@@ -167,19 +170,45 @@ def too_much(most: int) -> Fault:
     return Fault(413, f"a request may have {most:,} bytes")
 
 
-class Measured:
-    """Counts a body as it comes, which may have no length."""
+def unknown_encoding(headers: Headers) -> Fault | None:
+    encoding = headers.get("content-encoding", "").lower()
+    if encoding in ("", "identity", *GZIP):
+        return None
+    return Fault(415, f"a body in {encoding[:40]!r} cannot be read: send it as it is, or by gzip")
 
-    def __init__(self, receive: Receive, most: int) -> None:
+
+class Measured:
+    """Counts a body as it comes, which may have no length, and unpacks it.
+
+    What it raises as an HTTPException is let through by FastAPI.
+    """
+
+    def __init__(self, receive: Receive, most: int, encoding: str = "") -> None:
         self._receive = receive
         self._most = self._left = most
+        self._gzip = zlib.decompressobj(GZIP_BITS) if encoding.lower() in GZIP else None
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self._left -= len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        if self._gzip and message["type"] == "http.request":
+            message = {**message, "body": self._unpacked(self._gzip, message)}
+            size = max(size, len(message["body"]))
+        self._left -= size
         if self._left < 0:
-            raise HTTPException(413, too_much(self._most).message)  # which FastAPI lets through
+            raise HTTPException(413, too_much(self._most).message)
         return message
+
+    def _unpacked(self, gzip: zlib._Decompress, message: Message) -> bytes:
+        """Unpack a piece, no further than a body may go."""
+        packed = message.get("body", b"")
+        try:
+            body = gzip.decompress(packed, self._left + 1)
+        except zlib.error as error:
+            raise HTTPException(400, f"the body is not gzip: {error}") from error
+        if not (message.get("more_body") or gzip.eof or len(body) > self._left):
+            raise HTTPException(400, "the body is not whole: its gzip does not end")
+        return body
 
 
 async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:

@@ -85,7 +85,8 @@ def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first
     streams = [chunk.choices[0] for chunk in ask(client, **wish, stream=True) if chunk.choices]
     parts = [part.logprobs for part in streams if part.index == 0 and part.logprobs]
     for column in ("tokens", "token_logprobs", "text_offset"):
-        assert sum((getattr(part, column) for part in parts), []) == getattr(whole, column)
+        pieces = [piece for part in parts for piece in getattr(part, column)]
+        assert pieces == getattr(whole, column)
 
 
 def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
@@ -97,6 +98,16 @@ def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
     assert "".join(chunk.text for chunk in chunks) == COUNTING
     found = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
     assert found == list(COUNTING)
+
+
+def test_tokens_end_a_reply_sooner_and_a_least_length_later(client, coder):
+    [choice] = ask(client, extra_body={"stop_token_ids": [ord("f"), 1 << 40]}).choices
+    assert (choice.text, choice.finish_reason) == ("three ", "stop")
+    assert ask(client, max_tokens=30).usage.completion_tokens < 14
+    assert ask(client, max_tokens=30, extra_body={"min_tokens": 14}).usage.completion_tokens >= 14
+    asked = {"model": "scripted", "prompt": COUNTING, "raw": True, "stream": False}
+    asked["options"] = {"num_predict": 30, "min_tokens": 14}
+    assert coder.server.client.post("/api/generate", json=asked).json()["eval_count"] >= 14
 
 
 def test_half_a_character_is_repeated_as_a_question_mark(server):

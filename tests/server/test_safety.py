@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import os
+import tracemalloc
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from localspec.cli import run
 from localspec.commands.worker import is_loopback
 from localspec.server.app import Terms
-from localspec.server.safety import Rules, host_name
+from localspec.server.safety import Measured, Rules, host_name
 from tests.server.raw import answer
 from tests.server.scripted import Server
 
@@ -82,6 +86,56 @@ def test_a_request_may_not_be_larger_than_allowed(guarded):
     answer = guarded.client.post(CHAT, content=pieces, headers=headers)
     assert answer.status_code == 413
     assert guarded.client.post(CHAT, json=ASK, headers=headers).status_code == 200
+
+
+def posted_gzip(server, packed):
+    headers = {"x-api-key": "first-key", "content-type": "application/json"}
+    headers["content-encoding"] = "gzip"
+    pieces = (packed[at : at + 7] for at in range(0, len(packed), 7))
+    return server.client.post(CHAT, content=pieces, headers=headers)
+
+
+def test_a_body_may_be_packed_and_unpacks_no_further_than_allowed(guarded):
+    body = json.dumps(ASK).encode()
+    assert posted_gzip(guarded, gzip.compress(body)).status_code == 200
+    assert posted_gzip(guarded, gzip.compress(body + b" " * 3000)).status_code == 413
+    padded = gzip.compress(body) + b"x" * 3000
+    assert posted_gzip(guarded, padded).status_code == 413
+
+
+def test_a_bomb_is_not_unpacked():
+    bomb = gzip.compress(b" " * (50 << 20))
+
+    async def receive():
+        return {"type": "http.request", "body": bomb}
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(HTTPException, match="may have 2,000 bytes"):
+            asyncio.run(Measured(receive, 2000, "gzip").receive())
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        (b"null", "the body is not gzip: "),
+        (gzip.compress(b"{}")[:-5], "the body is not whole: its gzip does not end"),
+    ],
+)
+def test_a_body_that_cannot_be_unpacked_is_refused(guarded, packed, message):
+    answer = posted_gzip(guarded, packed)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+def test_an_unknown_encoding_of_a_body_is_named(guarded):
+    headers = {"x-api-key": "first-key", "content-encoding": "br"}
+    answer = guarded.client.post(CHAT, json=ASK, headers=headers)
+    assert answer.status_code == 415
+    assert "'br' cannot be read" in answer.json()["error"]["message"]
 
 
 def test_web_pages_may_ask_only_where_that_is_allowed(server, guarded):

@@ -34,6 +34,8 @@ class OllamaOptions(SamplingFields):
         return Settings(
             max_tokens=min(self.num_predict, MAX_TOKENS) if self.num_predict > 0 else None,
             sampling=self.sampling_of(served),
+            min_tokens=self.min_tokens,
+            ends=self.ends(served.runtime.tokenizer),
             seed=self.own_seed,
             stop=tuple(self.stop),
             grammar=grammar,

@@ -100,6 +100,8 @@ class TextRequest(SamplingFields):
         return Settings(
             max_tokens=None if max_tokens is None else max(max_tokens, 1),  # as llama.cpp does
             sampling=self.sampling_of(served),
+            min_tokens=self.min_tokens,
+            ends=self.ends(served.runtime.tokenizer),
             seed=self.own_seed,
             stop=stop,
             logprobs=logprobs,

@@ -61,7 +61,7 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     **dict.fromkeys(("continue_final_message", "return_token_ids", "return_tokens"), (False,)),
     **dict.fromkeys(("include_stop_str_in_output", "post_sampling_probs"), (False,)),
     **dict.fromkeys(("ban_eos_token", "raw", "return_progress", "penalty_alpha"), (False,)),
-    **dict.fromkeys(("min_tokens", "n_keep", "n_discard", "n_cache_reuse"), (0,)),
+    **dict.fromkeys(("n_keep", "n_discard", "n_cache_reuse"), (0,)),
     **dict.fromkeys(("truncate", "shift", "spaces_between_special_tokens"), (True,)),
     **dict.fromkeys(("encoder_repetition_penalty",), (1,)),
     **dict.fromkeys(("add_generation_prompt", "skip_special_tokens", "add_bos_token"), (True,)),

@@ -68,4 +68,4 @@ def prepare_text(served: Served, tokens: Sequence[int], settings: Settings) -> P
 def with_infill_ends(served: Served, settings: Settings) -> Settings:
     """End the reply at the tokens with which the model ends a filled-in middle."""
     marks = served.runtime.tokenizer.infill
-    return replace(settings, ends=marks.ends) if marks else settings
+    return replace(settings, ends=settings.ends | marks.ends) if marks else settings

@@ -27,6 +27,7 @@ TEMPERATURE = NAMED["temperature"]
 BETWEEN = (("dynatemp_low", "dynatemp_high"), ("min_temp", "max_temp"))
 DYNAMIC = "dynamic_temperature"
 HEEDED = frozenset({DYNAMIC, "smoothing_curve", *(name for pair in BETWEEN for name in pair)})
+MAX_STOPS = 1024  # tokens that end a reply
 MAX_SPELLED = 256  # characters of samplers
 MAX_WRITTEN = 1 << 15  # characters of a list that is written as a text
 
@@ -117,11 +118,20 @@ class SamplingFields(RequestPart):
     custom_token_bans: Annotated[list[int], BeforeValidator(as_tokens)] = Field(
         default_factory=list
     )
+    # As vLLM calls them.
+    min_tokens: Annotated[int, Field(ge=0, le=1 << 31)] = 0
+    stop_token_ids: Annotated[
+        list[int], Field(max_length=MAX_STOPS), BeforeValidator(as_tokens)
+    ] = Field(default_factory=list)
     lora: LoraScales = Field(default_factory=list)
 
     def adapters_of(self, served: Served, model: str) -> Mapping[int, float] | None:
         """Return the scales of adapters for a request that names its model so."""
         return served.offer.adapters.chosen(model, by_number(self.lora))
+
+    def ends(self, tokenizer: Tokenizer) -> frozenset[int]:
+        """Return the tokens of the vocabulary that end the reply besides."""
+        return frozenset(token for token in self.stop_token_ids if 0 <= token < tokenizer.size)
 
     @property
     def own_seed(self) -> int | None:
