@@ -167,12 +167,17 @@ class Sampler:
             if (token := self._thought.certain(drafted)) is not None:
                 return only(token, logits)
             logits = self._thought.masked(logits, drafted)
-        if len(drafted) < self._unended:
-            logits = logits.copy()
-            logits[self._ends] = -np.inf
         if self.constraint:
             logits = self.constraint.masked(logits, drafted)
-        return self._ban.masked(logits, drafted) if self._ban else logits
+        if self._ban:
+            logits = self._ban.masked(logits, drafted)
+        return self._unending(logits) if len(drafted) < self._unended else logits
+
+    def _unending(self, logits: Logits) -> Logits:
+        """Mask the tokens that end the reply; none, if no other token is left."""
+        masked = logits.copy()
+        masked[self._ends] = -np.inf
+        return masked if masked.max() > -np.inf else logits
 
     def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
         """Return the distribution to draft from that follows from a proposer's masked logits."""

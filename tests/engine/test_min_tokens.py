@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
+from localspec.grammar.grammar import Grammar
 from localspec.sampling.parameters import Sampling
 from localspec.testing import hashed_logits
 from tests.runs import LETTERS, PROPOSERS, Want, replies, scripted
@@ -47,6 +50,15 @@ def test_a_seed_gives_the_same_sampled_text_with_drafts_and_without():
     )
     assert [each.tokens for each in plain] == [each.tokens for each in drafted]
     assert all(len(each.tokens) >= 12 for each in plain)
+
+
+def test_a_reply_ends_early_where_no_other_token_is_left():
+    every = Settings(max_tokens=9, ends=frozenset(range(7)), min_tokens=5)
+    held = replace(every, ends=frozenset({0}), grammar=Grammar("regex", "[ab]a"))
+    for settings in (every, held):
+        [result] = replies(scripted(), PROPOSERS["forced"](), [Want([1], settings)])
+        assert result.finish_reason == "stop"
+        assert len(result.tokens) <= 2
 
 
 def test_fewer_than_none_are_refused():
