@@ -10,7 +10,9 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+from localspec.engine.job import Result
 from localspec.engine.settings import Settings
+from localspec.engine.worker import Stream
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.tokens import tokens_of
@@ -78,17 +80,39 @@ def trained_topics() -> tuple[str, ...]:
     return tuple(topic for topic in topics() if topic not in held_out_topics())
 
 
-def write_text(runtime: Runtime, assignment: Assignment) -> Text:
-    """Have the model ask about a topic, and answer that."""
-    if runtime.tokenizer.chat_template:
-        request = [{"role": "user", "content": assignment.form.format(assignment.topic)}]
-        turn = runtime.chat(request, assignment.asking, thinking=False).text.strip()
-        prompt = runtime.conversation([{"role": "user", "content": turn or assignment.topic}])
-    else:
-        prompt = runtime.encode(PLAIN.format(assignment.topic))
-    reply = runtime.generate(prompt, assignment.answering)
-    tokens = tokens_of([*prompt, *reply.tokens])
-    return Text(tokens, len(prompt), assignment.held_out)
+class Writer:
+    """Has a model write texts, on several threads that `end` ends."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime, self._has_ended, self._streams = runtime, False, set[Stream]()
+
+    def write(self, assignment: Assignment) -> Text:
+        """Have the model ask about a topic, and answer that."""
+        runtime = self._runtime
+        if runtime.tokenizer.chat_template:
+            request = [{"role": "user", "content": assignment.form.format(assignment.topic)}]
+            question = self._reply(runtime.stream(request, assignment.asking, thinking=False))
+            turn = question.text.strip() or assignment.topic
+            prompt = runtime.conversation([{"role": "user", "content": turn}])
+        else:
+            prompt = runtime.encode(PLAIN.format(assignment.topic))
+        reply = self._reply(runtime.stream(prompt, assignment.answering))
+        return Text(tokens_of([*prompt, *reply.tokens]), len(prompt), assignment.held_out)
+
+    def _reply(self, stream: Stream) -> Result:
+        self._streams.add(stream)
+        if self._has_ended:
+            stream.cancel()
+        try:
+            return stream.result
+        finally:
+            self._streams.discard(stream)
+
+    def end(self) -> None:
+        """Cancel all replies, those too that are yet to begin."""
+        self._has_ended = True
+        for stream in tuple(self._streams):
+            stream.cancel()
 
 
 def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generator[Text, None, None]:
@@ -97,11 +121,11 @@ def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generato
     As many are worked on as there are slots. `breathe` is called between rounds, now and then, and
     may take as long as it likes.
     """
-    numbers = count(begin)
+    numbers, writer = count(begin), Writer(runtime)
     threads = ThreadPoolExecutor(runtime.slots)
 
     def submit() -> Future[Text]:
-        return threads.submit(write_text, runtime, Assignment.numbered(next(numbers)))
+        return threads.submit(writer.write, Assignment.numbered(next(numbers)))
 
     pending = deque(submit() for _ in range(2 * runtime.slots))
     try:
@@ -112,4 +136,5 @@ def write(runtime: Runtime, begin: int, breathe: Callable[[], None]) -> Generato
             yield pending.popleft().result()
             pending.append(submit())
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        writer.end()  # or a thread might tokenise after the model is freed
+        threads.shutdown(cancel_futures=True)

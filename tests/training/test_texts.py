@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import closing
 from itertools import islice
 
@@ -148,6 +149,8 @@ def test_writing_pauses_between_rounds_for_as_long_as_it_is_told():
         def breathe():
             calls.append(runtime.slots)
 
+        threads = set(threading.enumerate())
         with closing(write(runtime, 0, breathe)) as texts:
             next(texts)
+        assert set(threading.enumerate()) <= threads  # none tokenises for a model that is freed
     assert calls
