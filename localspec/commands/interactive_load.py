@@ -12,7 +12,7 @@ import click
 from localspec.commands.loading_line import CLEAR, LoadingLine
 from localspec.commands.question import drop_typed_input
 from localspec.errors import NotPulled, PullError, UsageError
-from localspec.memory.training import beyond_training
+from localspec.memory.plan import beyond_training
 from localspec.models import recent, trial_process
 from localspec.models.locate import ModelFiles, locate
 from localspec.pulling.at_hand import who_sees, with_a_way_on

@@ -82,7 +82,7 @@ class ListedModel:
     projector_bytes: int = 0  # of the file by which it sees; 0: it reads text only
 
     def row(self) -> tuple[str, ...]:
-        drafter = with_size(self.drafter, self.drafter_bytes)
+        drafter = self.drafter + (f" {size(self.drafter_bytes)}" if self.drafter_bytes else "")
         projector = size(self.projector_bytes) if self.projector_bytes else ""
         state = f"{self.state}, {self.speed}" if self.speed else self.state
         return self.name, self.weights, size(self.bytes), self.engine, drafter, projector, state
@@ -163,11 +163,6 @@ def speed(entry: Entry, engine: str, weights: str) -> str:
 @cache
 def paces(engine: str) -> Pace:
     return pace(engine, Limits(), seen_devices(engine))
-
-
-def with_size(drafter: str, count: int) -> str:
-    """Name a drafter with its size, where it has one of its own that is known."""
-    return f"{drafter} {size(count)}" if count else drafter
 
 
 @cache

@@ -17,9 +17,8 @@ from localspec.commands.options.sections import SectionedCommand
 from localspec.errors import NotPulled
 from localspec.memory.machine import Pool, size
 from localspec.memory.placement import DRAFT_HEAD, DRAFT_MODEL, PROJECTOR
-from localspec.memory.plan import Plan
+from localspec.memory.plan import Plan, beyond_training
 from localspec.memory.planner import current_machine, plan_pair
-from localspec.memory.training import beyond_training
 from localspec.models import engines
 from localspec.models.catalogue import choose, find
 from localspec.models.engines import specs

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.system.atomic_write import replacing
 from localspec.tokens import Tokens, common_prefix
 
 GRAM = 8  # tokens of the runs that are indexed
@@ -141,15 +140,8 @@ def index_runs(tokens: Tokens, bits: int) -> tuple[NDArray[np.int32], NDArray[np
 
 def write(path: Path, array: NDArray[np.int32]) -> None:
     """Write an array atomically, readable for its owner alone."""
-    handle, part = tempfile.mkstemp(".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, array)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(part).replace(path)
-    finally:
-        Path(part).unlink(missing_ok=True)
+    with replacing(path, ".part") as file:
+        np.save(file, array)
 
 
 def open_segment(path: Path) -> Segment | None:

@@ -71,7 +71,8 @@ class PlainRounds:
         newest_alone = all(turn.feed == 1 for turn in turns)
         untouched = min(turn.generation.sampler.untouched for turn in turns)
         most = min(most, untouched) if newest_alone else 1
-        steps = Steps(turns, [self._quiet_for(turn) for turn in turns], most, hurried)
+        quiets = [self._quiet(t.ask()) if t.generation.depth else ALWAYS_QUIET for t in turns]
+        steps = Steps(turns, quiets, most, hurried)
         try:
             able = newest_alone and self._multi_step and self._target.head is None
             newest = [int(turn.generation.tokens[-1]) for turn in turns] if able else []
@@ -84,9 +85,6 @@ class PlainRounds:
             for g in steps.generations:
                 g.cached = self._target.truncate(g.slot, g.cached)
         return steps.outcomes()
-
-    def _quiet_for(self, turn: Turn) -> Quiet:
-        return self._quiet(turn.ask()) if turn.generation.depth else ALWAYS_QUIET
 
 
 class Steps:

@@ -160,3 +160,19 @@ def relaxations(request: PlanRequest) -> Iterator[tuple[str, PlanRequest]]:
         yield "", request.with_options(gpu_layers=None)
     if options.slots > 1:
         yield "one slot", request.with_options(slots=1)
+
+
+def beyond_training(options: Options, trained: int, requested: int | None = None) -> str:
+    """Return a warning if a context is longer than the model's training; else "".
+
+    `options` are those that were planned, where it may be shorter than what was asked for.
+    """
+    texts = 1 if options.shared is False else options.slots  # that share what was asked for
+    planned = options.context or 0
+    context = max(requested or 0, planned)
+    if not trained or context <= trained * texts:
+        return ""
+    note = f"a context of {context:,} tokens is more than the {trained:,} that the model was"
+    if planned < context:
+        return f"{note} trained for: a text has {planned:,}"
+    return f"{note} trained for: it may answer longer texts badly"

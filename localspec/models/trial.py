@@ -94,13 +94,9 @@ class Examined:
             return None
         except (ModelFileError, BackendError) as error:
             self.close()  # its process may be gone; another way is tried in a new one
-            self._require_devices()
+            backend(self.engine.name).probe()  # a lost device is no fault of the file: DeviceError
             return str(error)
         return ""
-
-    def _require_devices(self) -> None:
-        """Raise `DeviceError` if a device was lost: that is no fault of a file."""
-        backend(self.engine.name).probe()
 
     def _ask(self, ask: Callable[[TrialProcess], T]) -> T:
         """Ask the trial's process, started if there is none.

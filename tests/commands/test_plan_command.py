@@ -10,8 +10,7 @@ import pytest
 from localspec.backend import Options
 from localspec.cli import run
 from localspec.commands.plan import BAR_WIDTH, bar, lines
-from localspec.memory.plan import plan
-from localspec.memory.training import beyond_training
+from localspec.memory.plan import beyond_training, plan
 from localspec.server.command import short_for_agents
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted

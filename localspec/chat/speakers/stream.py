@@ -85,7 +85,8 @@ class StreamTally:
     def figures(self) -> AnswerFigures:
         """Measure the answer by the server's figures, else by our own clock."""
         timings, used = self.timings, self.usage
-        tokens = count(used, "completion_tokens") or self._count_tokens()
+        emitted = sum(round_.accepted + 1 for round_ in self.rounds) or self.pieces
+        tokens = count(used, "completion_tokens") or emitted
         seconds = self.last - (self.first or self.last)
         measured = (tokens - 1) / seconds if tokens > 1 and seconds > 0 else 0.0
         drafted = count(timings, "draft_n") or sum(round_.drafted for round_ in self.rounds)
@@ -109,9 +110,6 @@ class StreamTally:
             by_source=self._sources(),
             guesses=guesses(objects(timings.get("guesses"))),
         )
-
-    def _count_tokens(self) -> int:
-        return sum(round_.accepted + 1 for round_ in self.rounds) or self.pieces
 
     def _sources(self) -> Mapping[str, int]:
         if by_source := objects(self.timings.get("tokens_by_source")):
