@@ -61,8 +61,7 @@ class Best:
             for proposer in self._proposers.values():
                 proposer.read(reading)
         drafts = self._best(due, batch) if due else {}
-        waits = zip(drafting, self._looks.waits(drafting, watches), strict=True)
-        self._quiet = {ask.slot: quiet_for(wait, watches.get(ask.slot)) for ask, wait in waits}
+        self._quiet = self._looks.quiets(drafting, watches)
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
     def _begin(self, ask: Ask) -> Draft:
@@ -150,10 +149,3 @@ class Best:
                 quiets.append(quiet)
         # No short circuit: each of them reads the text on.
         return lambda text: any([quiet.is_over(len(text) - length, text) for quiet in quiets])  # noqa: C419
-
-
-def quiet_for(wait: int, watch: Watch | None) -> Quiet:
-    """Return for how long no draft is looked for: `wait` rounds, or until the watch ends it."""
-    if watch:
-        return Quiet(wait, watch)
-    return Quiet(max(wait, 2)) if wait else NOT_QUIET

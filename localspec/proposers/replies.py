@@ -6,25 +6,11 @@ from collections.abc import Sequence
 
 from localspec.errors import UsageError
 from localspec.proposers.automaton import Automaton, MatchState
-from localspec.proposers.runs import Runs
 from localspec.tokens import Tokens
 
 STORES = 4
 MIN_TOKENS = 64  # tokens that make a store
 MAX_MATCH = 32  # most tokens that are matched
-
-
-class Store:
-    """Some replies, one after the other."""
-
-    def __init__(self) -> None:
-        self.automaton = Automaton()
-        self.runs = Runs()
-
-    def add(self, tokens: Sequence[int]) -> None:
-        self.automaton.extend(tokens)
-        self.automaton.part()
-        self.runs.extend(tokens)
 
 
 class Replies:
@@ -39,38 +25,38 @@ class Replies:
                 f"earlier replies have room for {tokens} tokens; give them {MIN_TOKENS}"
             )
         self._room = tokens // STORES
-        self._open = Store()
+        self._open = Automaton()
         self._stores = [self._open]  # the most recently used last
 
     def __len__(self) -> int:
-        return sum(len(store.automaton) for store in self._stores)
+        return sum(map(len, self._stores))
 
-    def __contains__(self, run: tuple[int, ...]) -> bool:
-        """Whether a run of two or three tokens occurred; a few where two replies meet did not."""
-        return any(run in store.runs for store in self._stores)
+    def recurs(self, run: Sequence[int]) -> bool:
+        """Whether a run of tokens occurred."""
+        return any(store.locate(run).length == len(run) for store in self._stores)
 
     def add(self, text: Tokens) -> None:
         """Add a text, or as much of its end as a store may hold, unless it is known."""
         ending = text[-(self._room - 1) :].tolist()
         if self.longest_match(ending, longer=len(ending) - 1):
             return
-        if len(self._open.automaton) + len(ending) >= self._room:
-            self._open = Store()
+        if len(self._open) + len(ending) >= self._room:
+            self._open = Automaton()
             self._stores = [*self._stores, self._open][-STORES:]
-        self._open.add(ending)
+        self._open.extend(ending)
+        self._open.part()
 
     def longest_match(
         self, newest: Sequence[int], longer: int
     ) -> tuple[Automaton, MatchState] | None:
         """Find the longest run at the end of the tokens that occurred, if longer than `longer`."""
-        best: tuple[Store, MatchState] | None = None
+        best: tuple[Automaton, MatchState] | None = None
         for store in self._stores:
             tail = newest[-longer - 1 :]
-            if len(tail) > longer and store.automaton.locate(tail).length > longer:
-                best = store, store.automaton.locate(newest)
+            if len(tail) > longer and store.locate(tail).length > longer:
+                best = store, store.locate(newest)
                 longer = best[1].length
-        if not best:
-            return None
-        self._stores.remove(best[0])
-        self._stores.append(best[0])
-        return best[0].automaton, best[1]
+        if best:
+            self._stores.remove(best[0])
+            self._stores.append(best[0])
+        return best

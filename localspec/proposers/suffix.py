@@ -15,7 +15,6 @@ from localspec.proposers.alignment import Alignment, Candidate
 from localspec.proposers.automaton import Automaton, MatchState
 from localspec.proposers.draft_while_likely import draft_of
 from localspec.proposers.replies import MAX_MATCH, Replies
-from localspec.proposers.runs import LONG, SHORT, Runs
 from localspec.tokens import NONE, Tokens, common_prefix
 
 BY = "suffix"
@@ -54,20 +53,17 @@ class SuffixProposer:
 
     def quiet(self, ask: Ask) -> Quiet:
         """Return until when no run recurs of which one occurrence is enough for a draft to pay."""
-        if ask.pays((confidence(1, 1, 1),)):
-            return NOT_QUIET  # nearly any token recurs
-        run = SHORT if ask.pays((confidence(SHORT, 1, 1),)) else LONG
-        return Quiet(0, partial(self._recurs, ask.slot, run))
+        pays = (run for run in range(1, MAX_MATCH) if ask.pays((confidence(run, 1, 1),)))
+        run = next(pays, MAX_MATCH)
+        return Quiet(0, partial(self._recurs, ask, run)) if run > 1 else NOT_QUIET
 
-    def _recurs(self, slot: int, run: int, history: Tokens) -> bool:
+    def _recurs(self, ask: Ask, run: int, history: Tokens) -> bool:
         """Whether so many of the newest tokens occurred before."""
-        text = self._texts.get(slot)
-        if text is None:
+        text = self._texts.setdefault(ask.slot, IndexedText())
+        text.note(history, ask.prompt)
+        if recurs(history, run) or text.may_resume(history):
             return True
-        runs = text.read(history)
-        if runs.repeated >= run or text.may_resume(history):
-            return True
-        return self._replies is not None and runs.newest[-run:] in self._replies
+        return self._replies is not None and self._replies.recurs(history[-run:].tolist())
 
     def _look_up(self, ask: Ask) -> Draft:
         if ask.begins:
@@ -118,7 +114,6 @@ class IndexedText:
 
     def __init__(self) -> None:
         self.automaton = Automaton()
-        self._runs = Runs()
         self._history = NONE
         self._prompt = 0
         self._copy: Alignment | None = None  # of the reply with the prompt
@@ -130,7 +125,7 @@ class IndexedText:
         unread = ask.history[len(self.automaton) :].tolist()
         prompt = max(ask.prompt - len(self.automaton), 0)
         self.automaton.extend(unread[:prompt])
-        self._history, self._prompt = ask.history, ask.prompt
+        self.note(ask.history, ask.prompt)
         for token in unread[prompt:]:
             self.automaton.extend((token,))
             self._alignment().read(token)
@@ -151,11 +146,9 @@ class IndexedText:
         """Return what follows if the reply goes on copying the prompt."""
         return self._copy.continuation(limit) if self._copy else []
 
-    def read(self, history: Tokens) -> Runs:
-        """Read on, without indexing; return the runs of the text."""
-        self._history = history
-        self._runs.extend(history[self._runs.size :].tolist())
-        return self._runs
+    def note(self, history: Tokens, prompt: int) -> None:
+        """Note how far the text has come, without indexing it."""
+        self._history, self._prompt = history, prompt
 
     @property
     def reply(self) -> Tokens:
@@ -191,6 +184,16 @@ def longest_run(text: Tokens) -> tuple[int, int]:
         ends = ends[ends > length]
         ends = ends[text[ends - 1 - length] == text[-1 - length]]
     return end, length
+
+
+def recurs(text: Tokens, run: int) -> bool:
+    """Whether the last so many tokens occurred before."""
+    ends = np.flatnonzero(text[run - 1 : -1] == text[-1]) + run if len(text) > run else NONE
+    for back in range(2, run + 1):
+        if not len(ends):
+            return False
+        ends = ends[text[ends - back] == text[-back]]
+    return len(ends) > 0
 
 
 def continuation(automaton: Automaton, longest: MatchState) -> Iterator[tuple[int, float]]:

@@ -864,6 +864,40 @@ def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
     assert asked_of_rows(best, free, 8, 100, length=300) > 2 * resting
 
 
+def test_rows_that_came_one_after_the_other_are_looked_at_in_the_same_rounds():
+    """Each in rounds of its own left no two plain rounds in a row where there were sixteen."""
+    clock = Clock()
+    free, _ = counter(clock, step=2)
+    best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04})), clock)
+    for rows in range(1, 17):
+        asked_of_rows(best, free, rows, 3, length=3 * rows)
+    asked_of_rows(best, free, 16, 32, length=60)
+    assert asked_of_rows(best, free, 16, 64, length=100) == 4
+    assert len({best.quiet(ask(170, slot=slot)) for slot in range(16)}) == 1
+
+
+def test_beside_others_a_text_is_watched_in_each_round_only_while_good_drafts_came_of_late():
+    found = Watching(Clock(), ())
+    best = Best({"watching": found}, Depth(Costs({1: 0.01, 4: 0.02, 5: 0.022, 17: 0.05})), Clock())
+    quiets = []
+    for at in range(32):
+        best.propose([ask(10 + at, slot=slot) for slot in range(4)])
+        quiets.append(best.quiet(ask(10 + at, slot=3)))
+        best.note(RoundCost(4, 4, 4, 0.02, reads=False))
+    assert all(quiet.rounds == 0 and quiet.until for quiet in quiets[:9])
+    assert [quiet.rounds for quiet in quiets[9:]] == [1, *[2, 1] * 5, 2, 3, 2, 1, *[4, 3, 2, 1] * 2]
+    assert not any(quiet.until for quiet in quiets[9:])
+    assert set(found.watched[36:]) == {20, 22, 24, 26, 28, 30, 34, 38}
+
+
+def test_beside_others_there_is_a_look_where_a_first_token_is_as_likely_as_it_is_dear():
+    found = Watching(Clock(), ())
+    costs = Costs({1: 0.01, 4: 0.02, 5: 0.0225, 17: 0.05})  # a token beside four takes half of one
+    best = Best({"watching": found}, Depth(costs), Clock())
+    best.propose([ask(10, slot=slot)._replace(beside=9) for slot in range(4)])
+    assert found.runs == {2}
+
+
 def test_no_row_is_drafted_for_alone_where_rows_share_a_length():
     class Half(Counter):
         """Is right for the first row and has nothing for the other."""

@@ -8,6 +8,9 @@ from functools import partial
 import pytest
 
 from localspec.backend import Row
+from localspec.control.best import Best
+from localspec.control.depth import Depth
+from localspec.costs import Costs
 from localspec.decoding.prompt_pace import MAX_ROUNDS_AT_ONCE, MAX_SECONDS_AT_ONCE
 from localspec.engine.engine import Engine
 from localspec.engine.job import Chunk, Result
@@ -15,8 +18,9 @@ from localspec.engine.settings import Settings
 from localspec.errors import BackendError
 from localspec.proposer import ALWAYS_QUIET, NOT_QUIET, Quiet
 from localspec.proposers.silent import Silent
+from localspec.proposers.suffix import SuffixProposer
 from localspec.sampling.parameters import Sampling
-from localspec.testing import LETTERS, ScriptedModel, hashed_logits
+from localspec.testing import LETTERS, Alphabet, ScriptedModel, hashed_logits
 from localspec.tokens import tokens_of
 from tests.runs import scripted
 
@@ -269,6 +273,25 @@ def test_the_first_token_of_a_prompt_is_published_alone(made):
     events = running.ask([4, 3, 2, 1])
     running.run()
     assert [each.rounds for each in chunks(events)][:2] == [1, MAX_ROUNDS_AT_ONCE]
+
+
+def test_texts_that_came_one_after_the_other_and_repeat_nothing_run_several_rounds_at_once():
+    """They were looked at in rounds of their own, so that each ended the plain rounds of all."""
+    letters = Alphabet([bytes([at]) for at in range(250)])
+    depth = Depth(Costs({1: 0.01, 17: 0.03}, {"suffix": {1: 1e-5, 8: 2e-5}}))
+    best = Best({"suffix": SuffixProposer()}, depth, clock=lambda: 0.0)
+    model = ScriptedModel(hashed_logits(1, vocabulary=250), letters)
+    running = Running(model, prompts=(), proposer=best)
+    for at in range(8):
+        running.ask([at, 1, 2], Settings(max_tokens=140 - 3 * at, ignore_end=True))
+        for _ in range(3):
+            running.engine.step(lambda: False)
+    begun = running.clock.forwards
+    steps = 0
+    while running.engine.busy:
+        running.engine.step(lambda: False)
+        steps += 1
+    assert running.clock.forwards - begun > 3 * steps
 
 
 def test_plain_decoding_asks_no_proposer_for_how_long_it_is_quiet(made):

@@ -34,10 +34,10 @@ def ask(history, limit=4, slot=0, prompt=0):
     return Ask(slot, tokens_of(history), limit, SAMPLER, prompt)
 
 
-def until(proposer, history, run, slot=0):
+def until(proposer, history, run, slot=0, prompt=0):
     """Return what ends the quiet where a draft pays behind so many tokens that occurred before."""
     pays = likely({2: 0.5, 3: 0.6}[run])
-    quiet = proposer.quiet(ask(history, slot=slot)._replace(pays=pays))
+    quiet = proposer.quiet(ask(history, slot=slot, prompt=prompt)._replace(pays=pays))
     assert quiet.rounds == 0
     return quiet.until
 
@@ -410,14 +410,14 @@ def test_a_copy_that_was_just_left_is_looked_for_after_each_token():
     propose(proposer, [*CODE, *copied], prompt=len(CODE))
     strange = list(range(3000, 3009))
     history = [*CODE, *copied, *strange]
-    recurs = until(proposer, history, 3)
+    recurs = until(proposer, history, 3, prompt=len(CODE))
     assert [recurs(tokens_of(history[: len(history) - 9 + at])) for at in (1, 8, 9)] == [
         *(True, True),
         False,
     ]
     other = SuffixProposer()
     propose(other, [*CODE, 3000], prompt=len(CODE))
-    assert not until(other, history, 3)(tokens_of([*CODE, 3000, 3001]))
+    assert not until(other, history, 3, prompt=len(CODE))(tokens_of([*CODE, 3000, 3001]))
 
 
 def test_a_reply_is_no_copy_of_the_prompt_because_a_line_recurs():
@@ -562,7 +562,6 @@ def test_a_draft_is_worth_asking_for_where_the_newest_tokens_occurred_before(
 def check_watched(history, run, expected, step):
     proposer = SuffixProposer()
     recurs = until(proposer, history, run)
-    assert recurs(tokens_of(history))  # of a text that is new nothing is known
     propose(proposer, [])
     for end in range(0, len(history), step):
         recurs(tokens_of(history[:end]))
