@@ -30,11 +30,13 @@ from localspec.runtime.loading import Loading
 from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
 from localspec.sampling.table import PARAMETERS
-from localspec.system.rebirth import Lives, one_life
 from localspec.system.signals import leaving
+from localspec.system.supervisor import Supervise, unsupervised
 
 
-def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = one_life) -> None:
+def chat(
+    options: ChatCommandOptions, name: str, question: str, supervise: Supervise = unsupervised
+) -> None:
     """Answer one question, or all that are typed; a chat whose engine was ended goes on."""
     chat_options, loading = options.chat, options.loading
     check(options)
@@ -44,18 +46,17 @@ def chat(options: ChatCommandOptions, name: str, question: str, lives: Lives = o
     question = read_question(question, lens=chat_options.lens)
     name = resolve_path(name)
     in_process = not chat_options.attach and loading.options.members == 1
-    life = lives(again=not question) if in_process else one_life()
-    resumes, notices = chat_options.resume is not None or not life.first, list[str]()
-    if resumes and (conversation is None or not life.first):
+    child = supervise(again=not question) if in_process else unsupervised()
+    resumes, notices = chat_options.resume is not None or not child.is_first, list[str]()
+    if resumes and (conversation is None or not child.is_first):
         conversation, notices = session.last(name)
     before = conversation.model if conversation else ""
     name = model_to_open(source, name, before, loading, asks=not question)
     continued = conversation or Session()
     continued.system = chat_options.system or continued.system
     if not question:
-        run_at_terminal(
-            source, Beginning(name, continued, notices, chat_options.lens, resumes), life.begun
-        )
+        beginning = Beginning(name, continued, notices, chat_options.lens, resumes)
+        run_at_terminal(source, beginning, child.report_ready)
         return
     print_notices(notices)
     speaker = source.open(name)
@@ -123,14 +124,14 @@ class Beginning:
 
 
 def run_at_terminal(
-    source: ModelSource, beginning: Beginning, begun: Callable[[], object] = lambda: None
+    source: ModelSource, beginning: Beginning, report_ready: Callable[[], object] = lambda: None
 ) -> None:
     """Run the chat at a terminal until the user leaves."""
     screen = Screen()
     ahead = None if screen.console.is_dumb_terminal else TypedAhead(sys.stdout)
     with leaving(), ahead.held() if ahead else nullcontext():
         speaker = source.open(beginning.model)
-        begun()
+        report_ready()
         before = beginning.session.model
         talk = Talk(source, speaker, screen, beginning.session, lens=beginning.lens)
         try:

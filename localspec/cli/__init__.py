@@ -16,7 +16,7 @@ from localspec.commands import configuration
 from localspec.commands.options.declare import READABLE
 from localspec.errors import LocalSpecError, UsageError
 from localspec.system import standard_streams
-from localspec.system.rebirth import Lives, lives, one_life
+from localspec.system.supervisor import Supervise, supervise, unsupervised
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, and within quotas and limits
@@ -26,7 +26,7 @@ REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)  # a file
 def main() -> None:
     """Run the command line; commands that load a model fork, to report an engine's death."""
     standard_streams.make_usable()
-    sys.exit(run(sys.argv[1:], partial(lives, report_death)))
+    sys.exit(run(sys.argv[1:], partial(supervise, report_death)))
 
 
 def report_death(ending: str) -> None:
@@ -38,11 +38,11 @@ def report_death(ending: str) -> None:
     defects.keep_death(ending)
 
 
-def run(arguments: Sequence[str], lives: Lives = one_life) -> int:
+def run(arguments: Sequence[str], supervise: Supervise = unsupervised) -> int:
     """Run one command; 0, or 1 failed, 2 wrong usage, 130 interrupted, with one line on stderr."""
     try:
         code = commands.main(
-            list(arguments), prog_name="localspec", standalone_mode=False, obj=lives
+            list(arguments), prog_name="localspec", standalone_mode=False, obj=supervise
         )
         sys.stdout.flush()
     except click.ClickException as error:
@@ -127,4 +127,4 @@ def commands(context: click.Context, config: Path | None) -> None:
     name = context.invoked_subcommand or ""
     file = configuration.read(config)
     context.default_map = {name: file.defaults(name, commands.commands)}
-    context.obj = context.obj or one_life
+    context.obj = context.obj or unsupervised

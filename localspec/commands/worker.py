@@ -14,7 +14,7 @@ from localspec.commands.options.declare import FOLDER, TEXT, flag, option, optio
 from localspec.commands.options.size import SIZE
 from localspec.errors import UsageError
 from localspec.models.engines import specs
-from localspec.system.rebirth import lives
+from localspec.system.supervisor import supervise
 
 UNGUARDED = (
     "whoever reaches this address can read and write what is sent, and more: the protocol has no "
@@ -56,7 +56,7 @@ def worker(context: click.Context) -> None:
         raise UsageError("no engine here serves devices to other machines: llama.cpp does")
     if not is_loopback(options.host):
         click.echo(f"localspec: WARNING: {UNGUARDED.format(port=options.port)}", err=True)
-    life = lives(tell)  # a driver that dies ends no worker
+    child = supervise(tell)  # a driver that dies ends no worker
     settings = Worker(
         options.host, options.port, options.device, options.memory, options.cache, options.verbose
     )
@@ -64,7 +64,7 @@ def worker(context: click.Context) -> None:
 
     def ready(line: str) -> None:
         tell(line)
-        life.begun()
+        child.report_ready()
 
     serving.serve(settings, ready)
 

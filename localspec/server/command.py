@@ -52,7 +52,7 @@ from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
 from localspec.server.safety import LOCAL, Rules, owner_of
-from localspec.system.rebirth import ONE_LIFE, Life, lives
+from localspec.system.supervisor import UNSUPERVISED, Child, supervise
 
 log = logging.getLogger("localspec.server")
 
@@ -90,14 +90,15 @@ def serve(
     loading = keeping_replies_apart(loading, terms.rules.keys)
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
-        life = ONE_LIFE if loading.options.members > 1 else lives(tell, grace=GRACE_SECONDS + 1)
+        is_group = loading.options.members > 1
+        child = UNSUPERVISED if is_group else supervise(tell, grace=GRACE_SECONDS + 1)
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
         models = with_bench(named_models(names, draft, loading, thought), names, as_typed)
         offers = with_aliases(models, options.alias)
         pulled = for_other_models(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         terms = replace(terms, library=library)
-        asyncio.run(run_server(offers, terms, options, listener, life))
+        asyncio.run(run_server(offers, terms, options, listener, child))
 
 
 def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
@@ -167,12 +168,12 @@ async def run_server(
     terms: Terms,
     options: ServingOptions,
     listener: socket.socket,
-    life: Life,
+    child: Child,
 ) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     app = application(offers, terms)
     host: ModelHost = app.state.host
-    if life.first:  # later ones load when asked: what ended the one before may not be over
+    if child.is_first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
         await host.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
@@ -180,7 +181,7 @@ async def run_server(
     if options.log_file:
         log.info("answering at %s", address(options, listener))
     if terms.page and options.unix is None:
-        show_page(page_address(options, listener), browse=options.open and life.first)
+        show_page(page_address(options, listener), browse=options.open and child.is_first)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -193,7 +194,7 @@ async def run_server(
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
-    life.begun()
+    child.report_ready()
     await server.serve(sockets=[listener])
 
 

@@ -1,7 +1,7 @@
-"""A supervisor: when an engine or a driver ends a process, it starts another one.
+"""A supervisor: the process of the command forks a child, and another one when a signal ended it.
 
 A driver that fails, or a device that is lost, ends a process: by an abort of the engine, or by a
-segmentation fault. The process that was started stays, runs none of that, and begins another one.
+segmentation fault. Engines therefore run in the child alone.
 """
 
 from __future__ import annotations
@@ -24,75 +24,77 @@ if sys.platform != "win32":
     import termios
 
 REQUESTED_ENDS = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
-PAUSE_SECONDS = 1.0  # before it is begun anew, so that no processor is spent on failing
-BEGUN = b"1"
+PAUSE_SECONDS = 1.0  # before another child, so that no processor is spent on failing
+READY = b"1"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One of the processes that a supervisor starts in turn."""
+class Child:
+    """The process that does the work, as it sees itself."""
 
-    first: bool
-    begun: Callable[[], object]  # to be called once it does what it is for
-
-
-ONE_LIFE = Life(True, lambda: None)  # in this process, which is not begun anew
+    is_first: bool  # else another one was ended by a signal
+    report_ready: Callable[[], object]  # to be called once it does what it is for
 
 
-class Lives(Protocol):
-    """Begins the lives of a command."""
-
-    def __call__(self, *, again: bool) -> Life: ...
+UNSUPERVISED = Child(True, lambda: None)  # this process, which nobody replaces
 
 
-def one_life(*, again: bool = False) -> Life:  # noqa: ARG001
+class Supervise(Protocol):
+    """Forks a child for a command; `again`: another one when a signal ended it."""
+
+    def __call__(self, *, again: bool) -> Child: ...
+
+
+def unsupervised(*, again: bool = False) -> Child:  # noqa: ARG001
     """Stay in this process."""
-    return ONE_LIFE
+    return UNSUPERVISED
 
 
-def lives(tell: Callable[[str], object], *, again: bool = True, grace: float = math.inf) -> Life:
-    """Return in a process of its own; if `again`, in another one whenever a signal ended that.
+def supervise(
+    tell: Callable[[str], object], *, again: bool = True, grace: float = math.inf
+) -> Child:
+    """Return in a child process; if `again`, in another one whenever a signal ended a ready one.
 
-    The process that calls stays behind and exits like the one that ends by itself. Call it while
-    there is no engine. Without `fork` there is one life, in this process. What was asked to end
-    and did not within `grace` seconds is killed.
+    The caller's process never returns: it exits like the child that ends by itself. Call it while
+    there is no engine. Without `fork` it returns in this process. A child that was asked to end and
+    did not within `grace` seconds is killed.
     """
     if sys.platform == "win32":
-        return ONE_LIFE
+        return UNSUPERVISED
     first, terminal = True, _terminal()
     while True:
-        death = _fork(grace)
-        if not isinstance(death, Death):
-            return Life(first, begun=death)
-        name = signal.Signals(-death.code).name if death.code < 0 else ""
+        end = _fork(grace)
+        if not isinstance(end, ChildEnd):
+            return Child(first, report_ready=end)
+        name = signal.Signals(-end.code).name if end.code < 0 else ""
         # What breaks while it ends on request has ended, too.
-        on_request = name in REQUESTED_ENDS or (again and death.request)
+        on_request = name in REQUESTED_ENDS or (again and end.request)
         if not (name or on_request):
-            raise SystemExit(death.code)
+            raise SystemExit(end.code)
         if on_request:
-            number = death.request or -death.code
+            number = end.request or -end.code
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         if terminal:
             termios.tcsetattr(0, termios.TCSADRAIN, terminal)
-        anew = "; it begins anew" if death.begun else " before it was ready"
+        anew = "; it begins anew" if end.was_ready else " before it was ready"
         tell(f"{name} ended the engine" + (anew if again else ""))
-        if not (again and death.begun):
+        if not (again and end.was_ready):
             raise SystemExit(1)
         first = False
         time.sleep(PAUSE_SECONDS)
 
 
-class Death(NamedTuple):
-    """The end of a process, as its parent sees it."""
+class ChildEnd(NamedTuple):
+    """The end of a child, as its parent sees it."""
 
     code: int  # below 0: the signal that ended it
     request: int  # the signal that asked it to end; 0: none did
-    begun: bool  # whether it did what it is for
+    was_ready: bool  # whether it did what it is for
 
 
-def _fork(grace: float) -> Death | Callable[[], object]:
-    """Fork: return to the parent once the child has ended, to the child what tells it has begun."""
+def _fork(grace: float) -> ChildEnd | Callable[[], object]:
+    """Fork: return in the parent once the child ended; in the child, a function to report with."""
     news, writer = os.pipe()
     parent_lives, parent = os.pipe()
     with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
@@ -101,13 +103,13 @@ def _fork(grace: float) -> Death | Callable[[], object]:
     if not child:
         os.close(parent)
         threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
-        return partial(os.write, writer, BEGUN)
+        return partial(os.write, writer, READY)
     os.set_blocking(news, False)
     os.close(writer)
-    begun = os.read(news, 1) == BEGUN
+    was_ready = os.read(news, 1) == READY
     for end in (news, parent_lives, parent):
         os.close(end)
-    return Death(os.waitstatus_to_exitcode(status), request, begun)
+    return ChildEnd(os.waitstatus_to_exitcode(status), request, was_ready)
 
 
 def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no for
 
 WORK = """
 import os, signal, sys, time
-from localspec.system import rebirth
-rebirth.PAUSE_SECONDS = 0.01
-life = rebirth.lives(lambda said: print(said, flush=True){wish})
+from localspec.system import supervisor
+supervisor.PAUSE_SECONDS = 0.01
+child = supervisor.supervise(lambda said: print(said, flush=True){wish})
 {before}
-life.begun()
-print("first" if life.first else "again", flush=True)
+child.report_ready()
+print("first" if child.is_first else "again", flush=True)
 {work}
 """
 
@@ -44,7 +44,7 @@ def said(process: subprocess.Popen) -> list[str]:
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
 def test_what_a_signal_ends_begins_anew_until_it_ends_by_itself(name):
-    process = started(f"os.kill(os.getpid(), signal.{name}) if life.first else sys.exit(3)")
+    process = started(f"os.kill(os.getpid(), signal.{name}) if child.is_first else sys.exit(3)")
     assert said(process) == ["first", f"{name} ended the engine; it begins anew", "again"]
     assert process.returncode == 3
 
@@ -96,7 +96,7 @@ def test_what_breaks_while_it_ends_is_not_begun_anew(number):
 
 def test_a_hangup_that_is_to_be_ignored_ends_nothing():
     ignored = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
-    work = "time.sleep(1); os.kill(os.getpid(), signal.SIGKILL) if life.first else sys.exit()"
+    work = "time.sleep(1); os.kill(os.getpid(), signal.SIGKILL) if child.is_first else sys.exit()"
     process = started(work, preexec=ignored)
     assert process.stdout.readline() == "first\n"
     process.send_signal(signal.SIGHUP)
