@@ -17,17 +17,17 @@ import numpy as np
 
 from localspec.sampling.sampler import Sampler
 
-# Between classes of confidence. These tell a match of 40 tokens from one of 400.
+# Bounds and middles of the classes of confidence, which tell a match of 40 tokens from one of 400.
 EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98, 0.99, 0.995, 0.998, 0.999)
 MIDDLES = (0.03, 0.1, 0.22, 0.37, 0.52, 0.68, 0.81, 0.91, 0.96, 0.985, 0.993, 0.997, 0.9985, 0.9994)
-FEW = 16  # tokens of a draft that are weighed and learned from one by one
-POSITIONS = 8  # with odds of their own; those beyond share the last
-FIRST = 0.6  # chance of a token before anything is known
-DRIFT, MAX_VARIANCE = 0.002, 2.0  # of a mood; each draft adds some, as moods may change
+FEW = 16  # the first tokens of a draft, which are weighed and learned from one by one
+POSITIONS = 8  # positions in a draft with odds of their own; later ones have those of the last
+FIRST = 0.6  # the chance of a token that a new proposer begins with
+DRIFT, MAX_VARIANCE = 0.002, 2.0  # what each draft adds to a mood's variance, and the most of it
 RECENT = 0.15  # weight of the latest token in the surprise
 CHANCE = 0.3  # the part of a surprise that is put down to chance; the rest adds to the variance
-HOPE = 0.5  # standard deviations added to a mood before anything is drafted
-CAUTION = 0.8  # and taken from it for a looked-up draft, which teaches even if not verified
+HOPE = 0.5  # standard deviations by which a mood is raised for tokens that are yet to be drafted
+CAUTION = 0.8  # and lowered for looked-up tokens, which teach even if they are not verified
 USUAL = 0.3  # the part of a text's mood that the next is expected to share
 WARM = (0.0, 0.5, 0.9)  # upper bounds of the classes of temperature
 

@@ -31,13 +31,14 @@ from localspec.costs import Batch, Costs
 from localspec.pays import Pays, always
 from localspec.proposer import Ask, RoundCost
 
-CHEAP = 0.05  # of a plain round: a proposer that drafts for less is always asked
+CHEAP = 0.05  # a proposer that drafts in this share of a plain round is always asked
 LASTING = 32  # rounds in which a proposer that pays is expected to go on paying
-TRIES = 0.014  # of the time, which trying a draft model may take
+TRIES = 0.014  # the share of the time that trying a draft model may take
 MIN_PIECE = 32  # tokens of a text that a draft model reads at once: fewer take longer each
-PLAIN_EVERY = 64  # rounds, times the gain: one goes without drafts, to measure that
-MAX_DOUBT = 0.007  # variance of what a plain round of several rows takes, times the gain: one, too
-HICCUP = 1.5  # times the expected cost, beyond which no draft is to blame
+# A round goes without drafts, to measure that, after so many rounds times the gain; and where the
+# time of a plain round has a larger variance than this, times the gain.
+PLAIN_EVERY, MAX_DOUBT = 64, 0.007
+HICCUP = 1.5  # what takes longer than so many times the expected time is not the drafts' fault
 ALONE = Batch(1)
 
 

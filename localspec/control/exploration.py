@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from localspec.control.prices import MARGIN
 from localspec.proposer import RoundCost
 
-START = 6.0  # plain rounds in the budget at first
-FULL = 12.0  # and later at most, times what rounds take of late
-MAX_RISK = 0.5  # of the budget, which one round may lose
+START = 6.0  # plain rounds in a new budget
+FULL = 12.0  # the most rounds in a budget, of the length that rounds have of late
+MAX_RISK = 0.5  # the share of the budget that one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to the budget
-HEAD_ALLOWANCE = 0.003  # the same beside a head
+HEAD_ALLOWANCE = 0.003  # the same where a head may draft
 HORIZON = 1000  # rounds for which the budget must pay for the tries of a head and its reading
 WINDOW = 1 / 32  # weight of the latest round in the gain
 NEWCOMER = 0.1  # tokens that asking a new proposer is expected to bring
-VALUE = 0.05  # weight of the latest draft in the value of asking
-USUAL = 0.3  # weight of the latest text in the value expected of the next
-MIN_WAIT, MAX_WAIT = 4, 24  # rounds between two tries; doubled each time that one fails
+VALUE = 0.05  # weight of the latest draft in a track record's value
+USUAL = 0.3  # weight of the latest text in the value that the next one begins with
+MIN_WAIT, MAX_WAIT = 4, 24  # rounds from one try to the next; each failure doubles them
 
 
 @dataclass(slots=True)

@@ -36,8 +36,8 @@ from localspec.sampling.sampler import Sampler, SamplerParts
 from localspec.tokens import LogitRows, Tokens
 
 DEFAULT_DEPTH = 4  # tokens to draft, by default
-AWAIT_SECONDS = 0.01  # between two looks at requests, while all there are wait for pictures
-MIN_REPLY_ROOM = 64  # tokens of a reply that there must be room for before it is begun
+AWAIT_SECONDS = 0.01  # between two looks for new requests, while all others wait for pictures
+MIN_REPLY_ROOM = 64  # a request is admitted if its prompt and so many tokens of a reply fit
 
 
 def always() -> bool:

@@ -13,8 +13,8 @@ from localspec.prefix_cache.slot_files import SlotFiles
 from localspec.prefix_cache.tiers import MIN_TOKENS, CacheTiers
 from localspec.tokens import NONE, Tokens, common_prefix
 
-# Tokens that others run beside an idle text before it leaves a pool. Each of them looks at it:
-# on a CPU, moving a text away and back takes as long as it slows 40 to 80 tokens down.
+# An idle text leaves a pool once other texts ran so many tokens: attention goes over the cells of
+# all. On a CPU, moving a text away and back takes as long as 40 to 80 tokens lose by it.
 MAX_IDLE_TOKENS = 64
 # One in so many tokens of a text may be lost to another, as when a reply is regenerated.
 MAX_LOSS = 4

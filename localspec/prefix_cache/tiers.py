@@ -13,13 +13,13 @@ from localspec.prefix_cache.matching import SlotChoice
 from localspec.prefix_cache.ram import MemoryText, Ram
 from localspec.tokens import Tokens
 
-MIN_TOKENS = 64  # tokens of a text that is worth keeping in memory, or restoring
-MIN_DISK_TOKENS = 512  # tokens of a text that is worth keeping on disk
-MIN_GAIN = 256  # tokens that the disk must be able to save before it is searched
+MIN_TOKENS = 64  # the shortest text that is worth keeping in memory, or restoring
+MIN_DISK_TOKENS = 512  # the shortest text that is worth keeping on disk
+MIN_GAIN = 256  # the disk is searched if so many tokens are neither in a slot nor in memory
 # Saving a text may take so much of the time to read it again, as few are asked for again. An H200
 # reads 370 tokens of a model of 8 billion weights in 42 ms, and saves them in 43.
 MAX_SAVING_SHARE = 0.25
-UNNOTICED_SECONDS = 0.005  # to save a text, which are worth it in any case
+UNNOTICED_SECONDS = 0.005  # saving a text is worth so much time in any case
 
 
 class CacheTiers:

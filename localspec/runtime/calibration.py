@@ -22,24 +22,25 @@ SECONDS = 1.0
 SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change behind 8
 WIDE_SIZES = (32, 64, 128, 256, 512)  # measured once or twice, as far as there is time
 ALL_SIZES = (*SIZES, *WIDE_SIZES)
-# Of the time of narrow forwards, which wide ones may take besides, and the first of these.
+# What wide forwards, and the first of them, may take beside the time of the narrow ones.
 WIDE_SHARE, FIRST_WIDE_SHARE = 0.4, 0.7
 DEPTHS = (1, 4, 8)  # of a draft
 READ_TOKENS = 32  # tokens read at once, to see what one takes
 MAX_HELD, MIN_HELD = 512, 32  # tokens that a slot holds while it is measured
 MIN_CONTEXT = MIN_HELD + READ_TOKENS + max(DEPTHS) + 1  # tokens that a slot needs to measure in
-MIN_APART = 96  # tokens more, by which attention is told from the rest
-FILLING_SHARE = 0.25  # of the time may go into these
-DRAFTING_SHARE = 0.5  # of the time of forwards goes into drafts of a head or a draft model
-MIN_READING_SECONDS = 1e-6  # seconds that a head takes for a token that it reads
-MIN_SHARE = 0.25  # of a forward, at least, is not attention to so few tokens
+MIN_APART = 96  # tokens by which two contexts must differ to tell attention from the rest
+FILLING_SHARE = 0.25  # the share of the time that may go into reading these
+DRAFTING_SHARE = 0.5  # the time for drafts of a head or a draft model, by that for forwards
+MIN_READING_SECONDS = 1e-6  # the least that a head takes for a token that it reads
+MIN_SHARE = 0.25  # the least share of a forward that is not attention to so few tokens
 MIN_TIMES = 2  # measurements of each size, if there is time
-MAX_OVERTIME = 4  # times the time there was, after which measuring ends in any case
+MAX_OVERTIME = 4  # measuring ends in any case after so many times the time there was for it
 # Plain forwards of up to so many seconds are timed in a row as well: a GPU may replay what it has
 # recorded of the third on, and take half as long as after a forward of another size.
 QUICK_SECONDS, IN_A_ROW = 0.02, 6
-CALMER = 0.5  # of what a plain forward took, or less when all is measured: it was a busy machine
-STEADY = 0.9  # of the time of fewer tokens, at least; less, and the machine was busy
+# The machine was busy if a plain forward takes at most this share of its first time in the end,
+# or more tokens take less than this share of the time of fewer.
+CALMER, STEADY = 0.5, 0.9
 
 TEXT = """The mill stands where the two streams meet. In spring the wheel turns day and night, and
 def grind(sacks, hours): return [sack.weight / hours for sack in sacks if not sack.is_empty]"""
