@@ -22,7 +22,8 @@ from localspec.tokens import LogitRows
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy
-from localspec_mlx.heads.head import LoadedHead, MlxHead
+from localspec_mlx.heads.head import MlxHead
+from localspec_mlx.heads.reader import LoadedHead
 from localspec_mlx.host import Host
 from localspec_mlx.outputs import Outputs, outputs_of
 from localspec_mlx.predict import Choice, predict

@@ -17,8 +17,8 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models.cache import make_prompt_cache
 
 from localspec_mlx.call import RowSpans, device_counts
-from localspec_mlx.heads.counting import GroupedReader, Outcomes
-from localspec_mlx.heads.head import Part
+from localspec_mlx.heads.counting import GroupedReader, Rows
+from localspec_mlx.heads.reader import Part
 from localspec_mlx.heads.target import body, spread
 from localspec_mlx.layers import Keys
 from localspec_mlx.slots import CacheSlots, SlotGroup
@@ -108,34 +108,23 @@ class Assistant(Module):
         return weights
 
 
-class TargetKeys(GroupedReader):
-    """Drafts with an assistant, a run for each group of slots that its target keeps together."""
+def target_keys(assistant: Assistant, target: CacheSlots, count: int) -> GroupedReader:
+    """Draft with an assistant, a run for each group of slots that its target keeps together."""
 
-    def __init__(self, assistant: Assistant, target: CacheSlots, count: int) -> None:
-        super().__init__(target, count)
-        self.logits = assistant.logits
-        self._assistant = assistant
-
-    def _read_group(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
+    def read(group: SlotGroup, parts: Mapping[int, Part], _: CacheSlots) -> Rows:
         """Run all rows of a group, those that draft nothing as well: none has to be moved."""
         some = next(parts[slot] for slot in group.slots if slot in parts)
         rows = [parts.get(slot, some._replace(held=1, rejected=None)) for slot in group.slots]
         rejected = device_counts([row.rejected for row in rows])
         span = RowSpans(tuple(row.held - 1 for row in rows), (1,) * len(rows), rejected)
-        looked = {
-            kind: look(group.layers[at], span) for kind, at in self._assistant.sources.items()
-        }
-        states, outputs = self._assistant(
+        return assistant(
             mx.stack([row.tokens[row.newest] for row in rows])[:, None],
             mx.stack([row.states[row.newest] for row in rows])[:, None],
-            looked,
+            {kind: look(group.layers[at], span) for kind, at in assistant.sources.items()},
             span.begins + 1,
         )
-        return {
-            slot: (states[at, -1], outputs[at, -1])
-            for at, slot in enumerate(group.slots)
-            if slot in parts
-        }
+
+    return GroupedReader(target, count, read, assistant.logits)
 
 
 def look(layer: Any, newest: RowSpans) -> Looked:

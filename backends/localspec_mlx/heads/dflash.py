@@ -18,8 +18,8 @@ from mlx.nn.layers.normalization import RMSNorm
 from mlx_lm.models import qwen3
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.heads.head import Part, Read
 from localspec_mlx.heads.own_keys import apart, padded
+from localspec_mlx.heads.reader import Part, Read
 from localspec_mlx.heads.successors import BlockConvolution, successors
 from localspec_mlx.heads.target import body, described, output
 from localspec_mlx.slots import CacheSlots

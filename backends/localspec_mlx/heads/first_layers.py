@@ -18,38 +18,26 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans
-from localspec_mlx.heads.counting import GroupedReader, Outcomes
-from localspec_mlx.heads.head import Part
+from localspec_mlx.heads.counting import GroupedReader, Rows
+from localspec_mlx.heads.reader import Part
 from localspec_mlx.slots import CacheSlots, SlotGroup
 
 
-class FirstLayers(GroupedReader):
-    """Drafts with the first layers of a target."""
+def first_layers(layers: Blueprint, target: CacheSlots, count: int) -> GroupedReader:
+    """Draft with the first layers of a target."""
 
-    def __init__(self, layers: Blueprint, target: CacheSlots, count: int) -> None:
-        super().__init__(target, count)
-        self._layers = layers
-
-    def _read_group(self, group: SlotGroup, parts: Mapping[int, Part]) -> Outcomes:
+    def read(group: SlotGroup, parts: Mapping[int, Part], slots: CacheSlots) -> Rows:
         """Run all rows of a group; those that draft nothing write behind what they hold."""
-        ends = zip(group.slots, self._target.ends(group), strict=True)
+        ends = zip(group.slots, target.ends(group), strict=True)
         # Of the tokens of a text the first is not counted, and the newest is.
-        starts = [self.slots.length(slot) if slot in parts else end for slot, end in ends]
+        starts = [slots.length(slot) if slot in parts else end for slot, end in ends]
         some = next(parts[slot] for slot in group.slots if slot in parts)
         tokens = mx.stack([parts.get(slot, some).tokens[-1:] for slot in group.slots])
-        logits = self._target.compute_at(
-            group,
-            RowSpans(tuple(starts), (1,) * len(starts)),
-            lambda layers: self._layers.run(tokens, layers),
-        )
-        return {
-            slot: (mx.zeros(0), logits[at, -1])
-            for at, slot in enumerate(group.slots)
-            if slot in parts
-        }
+        spans = RowSpans(tuple(starts), (1,) * len(starts))
+        logits = target.compute_at(group, spans, lambda caches: layers.run(tokens, caches))
+        return mx.zeros((len(starts), 1, 0)), logits
 
-    def logits(self, outputs: mx.array) -> mx.array:
-        return outputs
+    return GroupedReader(target, count, read, lambda outputs: outputs)
 
 
 def lend(target: Module, model: Module) -> None:

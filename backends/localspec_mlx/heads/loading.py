@@ -22,13 +22,13 @@ from localspec_mlx.folder.config import Config
 from localspec_mlx.folder.drafters import ASSISTANTS, LAYERSKIP, MTP, drafter, files
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.thinning import model_of_first_layers
-from localspec_mlx.heads.assistant import Assistant, TargetKeys
+from localspec_mlx.heads.assistant import Assistant, target_keys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
 from localspec_mlx.heads.eagle3 import Eagle3, layers_read
-from localspec_mlx.heads.first_layers import FirstLayers, lend
-from localspec_mlx.heads.head import LoadedHead
+from localspec_mlx.heads.first_layers import first_layers, lend
 from localspec_mlx.heads.mtp import QwenHead
 from localspec_mlx.heads.own_keys import OwnKeys
+from localspec_mlx.heads.reader import LoadedHead
 from localspec_mlx.heads.stages import StagedHead, StageReader, medusa, speculator
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.heads.target import body
@@ -79,7 +79,7 @@ def mtp(folder: HeadFolder) -> LoadedHead:
     if not target.own:
         raise ValueError("its target keeps what it would look at in a way of its own")
     assistant = weighed(folder.path, partial(Assistant, target.model))
-    return LoadedHead(MTP, tap, partial(TargetKeys, assistant))
+    return LoadedHead(MTP, tap, partial(target_keys, assistant))
 
 
 def eagle3(folder: HeadFolder) -> LoadedHead:
@@ -116,7 +116,7 @@ def staged(config: Config, target: Module, vocabulary: int) -> StagedHead:
     return head
 
 
-def first_layers(folder: HeadFolder) -> LoadedHead:
+def layerskip(folder: HeadFolder) -> LoadedHead:
     """Load layers of the target with its weights; their files are only laid out."""
     target = folder.target
     model: Module = load_model(folder.path, lazy=True)[0]
@@ -128,7 +128,7 @@ def first_layers(folder: HeadFolder) -> LoadedHead:
         raise ValueError("its target keeps more than keys and values")
     if width(model) != folder.vocabulary:
         raise ValueError(f"it has logits for {width(model):,} tokens, not {folder.vocabulary:,}")
-    return LoadedHead(LAYERSKIP, Tap([]), partial(FirstLayers, layers), ahead=False)
+    return LoadedHead(LAYERSKIP, Tap([]), partial(first_layers, layers), ahead=False)
 
 
 MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
@@ -137,7 +137,7 @@ MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
     drafters.DFLASH: dflash,
     drafters.MEDUSA: stages,
     drafters.SPECULATOR: stages,
-    LAYERSKIP: first_layers,
+    LAYERSKIP: layerskip,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.heads.head import BOUNDLESS, Part, Read
+from localspec_mlx.heads.reader import BOUNDLESS, Part, Read
 from localspec_mlx.slots import CacheSlots
 
 

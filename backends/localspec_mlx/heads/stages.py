@@ -20,7 +20,7 @@ from mlx.nn.layers.normalization import RMSNorm
 
 from localspec_mlx.folder.config import Config
 from localspec_mlx.heads.counting import count_in, counting, together
-from localspec_mlx.heads.head import Part, Read
+from localspec_mlx.heads.reader import Part, Read
 from localspec_mlx.heads.target import body, output, spread
 
 MAX_STAGES = 64
