@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -122,11 +123,11 @@ def files_of(path: Path) -> Sequence[Path]:
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
     """Return a function that is imported when it is called: what it needs takes time to import."""
+    return partial(_import_and_call, module, name)
 
-    def imported(*arguments: object) -> Any:
-        return getattr(import_module(module), name)(*arguments)
 
-    return imported
+def _import_and_call(module: str, name: str, *arguments: object) -> Any:
+    return getattr(import_module(module), name)(*arguments)
 
 
 def nothing(_: Sequence[str]) -> Iterable[Finding]:

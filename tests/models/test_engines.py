@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
+from importlib import import_module
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -33,6 +35,16 @@ def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
     assert load_specs([good, entry("good", "localspec_llamacpp")])["good"].startswith(
         "two packages"
     )
+
+
+@pytest.mark.parametrize("engine", [GGUF, MLX], ids=lambda engine: engine.format)
+def test_the_functions_that_an_engine_defers_are_there(engine):
+    values = [getattr(engine, field.name) for field in fields(engine)]
+    values += [*(engine.projectors or ()), *(engine.builder or ())]
+    deferred = [value.args for value in values if isinstance(value, partial)]
+    assert len(deferred) >= 3
+    for module, name in deferred:
+        assert callable(getattr(import_module(module), name)), name
 
 
 def test_the_preferred_engine_comes_first_and_then_they_go_by_name():
