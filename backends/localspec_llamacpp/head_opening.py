@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from localspec.backend import MAX_HEAD_LAG, Options
 from localspec_llamacpp.bindings.context import ENCODED, Context
+from localspec_llamacpp.bindings.placement import LayerPlacement
 from localspec_llamacpp.bindings.shape import EAGLE3, MTP, ContextShape
-from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.blocks import Blocks, Chain, OneBlock, Sharing, cuts_hidden
 from localspec_llamacpp.head import LlamaHead
 from localspec_llamacpp.head_files import Block, DFlash, Eagle3

@@ -17,9 +17,10 @@ from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.placement import LayerPlacement
 from localspec_llamacpp.bindings.shape import ContextShape
 from localspec_llamacpp.bindings.watching import LAYER_INPUTS
-from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.checks import check, check_kind
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import has_gpu, on_cpu

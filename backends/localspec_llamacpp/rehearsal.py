@@ -13,9 +13,10 @@ from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
+from localspec_llamacpp.bindings.placement import HOST, LayerPlacement
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
 from localspec_llamacpp.bindings.shape import ContextShape
-from localspec_llamacpp.bindings.weights import HOST, LayerPlacement, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.checks import check, check_kind
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.head_opening import HeadPlan, plan_head

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from localspec.backend import Options
 from localspec_llamacpp import devices
 from localspec_llamacpp.bindings.log import BufferSize
+from localspec_llamacpp.bindings.placement import LayerPlacement
 from localspec_llamacpp.bindings.projector import Projector
-from localspec_llamacpp.bindings.weights import LayerPlacement, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.sight import LlamaSight
 
 

@@ -11,8 +11,9 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from localspec_llamacpp.bindings.batch import pointer
+from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.projector import MARKER, library
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 
 CONTEXT = 1024
 

@@ -24,7 +24,8 @@ from localspec.backend import Options
 from localspec.models.locate import locate
 from localspec.templates.chat_template import ChatTemplate
 from localspec_llamacpp import backend as llamacpp
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
+from localspec_llamacpp.bindings.placement import HOST
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests import engines
 from tests.backends.gguf_copies import stored_as

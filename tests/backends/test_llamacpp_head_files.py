@@ -20,7 +20,7 @@ from localspec.runtime.loading import Loading, load
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.sampler import Sampler
 from localspec_llamacpp import backend as llamacpp
-from localspec_llamacpp.bindings.weights import HOST, LayerPlacement
+from localspec_llamacpp.bindings.placement import HOST, LayerPlacement
 from localspec_llamacpp.head_opening import beside
 from tests import engines, tiny
 from tests.backends.gguf_copies import copied

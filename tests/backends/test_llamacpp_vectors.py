@@ -10,8 +10,9 @@ import pytest
 from localspec.backend import Options
 from localspec.errors import ModelFileError
 from localspec.vectors.rows import normalise, scores
+from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.rehearsal import rehearse
 from localspec_llamacpp.vectors import load_vectors, pooled_shape

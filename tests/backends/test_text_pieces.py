@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from localspec.interruption import Interrupted, Patience
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
+from localspec_llamacpp.bindings.placement import HOST
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.text_pieces import PIECE_BYTES, TextPieces
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from tests import engines
@@ -143,7 +144,8 @@ def tokenizer():
 LONG_WORD = """
 import sys
 from pathlib import Path
-from localspec_llamacpp.bindings.weights import HOST, ModelWeights
+from localspec_llamacpp.bindings.placement import HOST
+from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 tokenizer = GgufTokenizer(ModelWeights(Path(sys.argv[1]), HOST), "bpe", None)

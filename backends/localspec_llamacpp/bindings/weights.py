@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import llama_cpp.llama_cpp as lib
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from localspec.backend import Adapter, Progress, silent
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokens import Tokens
-from localspec_llamacpp import ggml, worker_graphs
+from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import huge_pages
 from localspec_llamacpp.bindings.log import LOG
+from localspec_llamacpp.bindings.placement import LayerPlacement, experts_stay
 from localspec_llamacpp.text_pieces import SpecialToken
 
 INFILL = {
@@ -29,35 +30,9 @@ INFILL = {
 }
 
 
-class LayerPlacement(NamedTuple):
-    """The last layers of a model, and the devices that take them."""
-
-    layers: int  # -1: all
-    devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
-    split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
-    experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
-    huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
-    alike: bool = False  # whether weights lie so that batches of all widths are multiplied alike
-
-
-HOST = LayerPlacement(0)
 USER_DEFINED = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
 CONTROL = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN
 LONGEST_NAME = 64  # bytes, of an architecture
-EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-
-
-class Override(ctypes.Structure):
-    """A pattern of tensors' names, and the type of buffers that those go to."""
-
-    _fields_ = (("pattern", ctypes.c_char_p), ("buffers", ctypes.c_void_p))
-
-
-def experts_stay(layers: int) -> ctypes.Array[Override]:
-    """Let the experts of the first layers stay on the host, in a list that llama.cpp reads."""
-    host = ggml.pointer("ggml_backend_cpu_buffer_type")
-    rows = [Override(EXPERTS % layer, host) for layer in range(layers)]
-    return (Override * (len(rows) + 1))(*rows)
 
 
 class Reading:
