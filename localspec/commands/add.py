@@ -32,10 +32,7 @@ class AddOptions:
         otherwise="that of the file, else 1GB",
     )
     format: str = option(
-        TEXT,
-        "Format of the files, e.g. gguf.",
-        default="",
-        otherwise="by the name of the target",
+        TEXT, "Format of the files, e.g. gguf.", default="", otherwise="by the name of the target"
     )
 
 

@@ -26,10 +26,7 @@ class NewFileOptions:
         TEXT, "Type of the weights: f32, f16, bf16, q8_0; auto: as they are.", default="auto"
     )
     python: str = option(
-        TEXT,
-        "Python that has torch and transformers.",
-        default="",
-        otherwise="one is set up",
+        TEXT, "Python that has torch and transformers.", default="", otherwise="one is set up"
     )
 
     def new_file(self, folder: Path) -> Path:

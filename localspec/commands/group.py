@@ -25,19 +25,11 @@ class GroupOptions:
     )
     each: int = option(COUNT, "Number of processes per machine.", default=1)
     link: str = option(
-        TEXT,
-        "Connection between them: ring, jaccl or mpi.",
-        "NAME",
-        default="",
-        otherwise="ring",
+        TEXT, "Connection between them: ring, jaccl or mpi.", "NAME", default="", otherwise="ring"
     )
 
 
-@click.command(
-    "launch-group",
-    params=options(GroupOptions),
-    context_settings=ANY_WORDS,
-)
+@click.command("launch-group", params=options(GroupOptions), context_settings=ANY_WORDS)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def launch_group(context: click.Context, command: tuple[str, ...]) -> None:

@@ -38,10 +38,7 @@ class Corpus:
     """Texts that replies may repeat. Any thread may call it; `close` ends its own thread."""
 
     def __init__(
-        self,
-        sources: Sequence[Source],
-        tokenizer: Tokenizer,
-        store: KeptReplies | None = None,
+        self, sources: Sequence[Source], tokenizer: Tokenizer, store: KeptReplies | None = None
     ) -> None:
         self.segments: Sequence[Segment] = ()
         self.vocabulary = tokenizer.size

@@ -97,11 +97,7 @@ def generation(
     return Generation(
         History(prompt),
         sampler,
-        Ending(
-            limit=min(limit, model.context),
-            tokens=ends(model, settings),
-            texts=settings.stop,
-        ),
+        Ending(limit=min(limit, model.context), tokens=ends(model, settings), texts=settings.stop),
         spelling(model.tokenizer, settings.marks),
         depth=depth if settings.depth is None else settings.depth,
         hints=Hints(prediction, forced, settings.proposers, seen),

@@ -120,11 +120,7 @@ class Stream:
     """
 
     def __init__(
-        self,
-        job: Job,
-        events: queue.SimpleQueue[Event],
-        owner: object,
-        reads: Reads = as_it_is,
+        self, job: Job, events: queue.SimpleQueue[Event], owner: object, reads: Reads = as_it_is
     ) -> None:
         self._job = job
         self._owner = owner

@@ -102,8 +102,7 @@ class Machine:
             return replace(self, host=_limit(self.host, budget))
         available = max(sum(gpu.available for gpu in self.gpus), 1)
         return replace(
-            self,
-            gpus=tuple(_limit(gpu, budget * gpu.available // available) for gpu in self.gpus),
+            self, gpus=tuple(_limit(gpu, budget * gpu.available // available) for gpu in self.gpus)
         )
 
     def instead(self, budget: int) -> Machine:

@@ -80,10 +80,7 @@ class Runtime:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        closing: ExitStack | None = None,
-        facts: LoadedFacts = NO_FACTS,
+        self, engine: Engine, closing: ExitStack | None = None, facts: LoadedFacts = NO_FACTS
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.sight = engine.target.sight

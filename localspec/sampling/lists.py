@@ -59,11 +59,7 @@ def read_texts(text: str) -> Texts:
 
 LISTS = (
     ListParameter(
-        "samplers",
-        "samplers",
-        "Samplers in their order; others are off.",
-        read_samplers,
-        ";".join,
+        "samplers", "samplers", "Samplers in their order; others are off.", read_samplers, ";".join
     ),
     ListParameter(
         "dry_breakers",

@@ -57,9 +57,7 @@ class DraftingOptions:
         default="auto",
     )
     depth: int | None = option(
-        click.IntRange(0, MAX_TENTATIVE),
-        "Tokens to draft per round.",
-        otherwise="by measured cost",
+        click.IntRange(0, MAX_TENTATIVE), "Tokens to draft per round.", otherwise="by measured cost"
     )
 
 
