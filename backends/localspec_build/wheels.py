@@ -47,17 +47,17 @@ def install(
     none was built here before.
     """
     for published in () if from_source else choice.published:
-        if made := fetched(choice, published, target):
+        if made := install_published(choice, published, target):
             return made
     was_kept = not from_source and bool(kept(places(choice, options(choice, target.python))))
     hurried = quick and choice.kind == "cpu" and not (from_source or was_kept)
-    if hurried and (made := fetched(choice, GENERAL, target)):
+    if hurried and (made := install_published(choice, GENERAL, target)):
         return made
-    cmake = built(choice, target, from_source)
+    cmake = install_built(choice, target, from_source)
     tried = trial(target)
     if was_kept and not tried.names:  # of another machine with this home, or of older libraries
         say(f"The build that was kept does not work any more: {tried.fault}")
-        cmake = built(choice, target, True)
+        cmake = install_built(choice, target, True)
         tried = trial(target)
     if not tried.names:
         fault = f"llama.cpp was built for {choice.kind} and does not work: {tried.fault}"
@@ -67,10 +67,12 @@ def install(
     return made
 
 
-def fetched(choice: Choice, published: Published, target: Target) -> Installed | None:
+def install_published(choice: Choice, published: Published, target: Target) -> Installed | None:
     """Install a wheel of the makers, if there is one and it works here."""
     folder = store() / published.tag
-    if not put(folder, target) and not (sought(folder, published, target) and put(folder, target)):
+    if not install_kept(folder, target) and not (
+        fetch_wheel(folder, published, target) and install_kept(folder, target)
+    ):
         return None
     libraries = ""
     if published.runtime:
@@ -84,14 +86,14 @@ def fetched(choice: Choice, published: Published, target: Target) -> Installed |
     return made
 
 
-def sought(folder: Path, published: Published, target: Target) -> bool:
+def fetch_wheel(folder: Path, published: Published, target: Target) -> bool:
     """Fetch a wheel of the makers; they are not asked again soon where they are out of reach."""
     reach = Reach(store())
     if reach.lost():
         return False
     say(f"Looking for a build by llama-cpp-python's makers: {published.tag}.")
     index = makers.index(published.tag)
-    if wheel(folder, target, target.requirement, *index, patience_seconds=PATIENCE_SECONDS):
+    if make_wheel(folder, target, target.requirement, *index, patience_seconds=PATIENCE_SECONDS):
         return True
     if makers.unreachable(pip.content(log())):
         say("Their page cannot be reached from here, so llama.cpp is built.")
@@ -99,7 +101,7 @@ def sought(folder: Path, published: Published, target: Target) -> bool:
     return False
 
 
-def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str, ...]:
+def install_built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str, ...]:
     """Install a wheel that was built here with these options before, or build it now.
 
     `where` tells pip of another place than the environment.
@@ -110,14 +112,14 @@ def built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str,
         raise SetupFailed(choice.unbuildable)
     for old in kept(homes) if anew else ():
         old.unlink()
-    if any(put(folder, target, *where) for folder in homes):
+    if any(install_kept(folder, target, *where) for folder in homes):
         return cmake
     more = effort.environment(choice.kind)
     level = {**os.environ, **more}.get(effort.LEVEL, "")
     time = effort.duration_text(choice.kind, level, effort.cores())
     say(f"Building llama.cpp for {choice.kind}, once: {time}.")
     say("Fetching its sources, 80 MB, and then the tools of the build.")
-    if not compiled(lean, target, cmake, more) or not put(lean, target, *where):
+    if not build_wheel(lean, target, cmake, more) or not install_kept(lean, target, *where):
         raise SetupFailed(pip.explain(log()))
     return cmake
 
@@ -133,23 +135,25 @@ def kept(folders: Sequence[Path]) -> list[Path]:
     return [wheel for folder in folders for wheel in folder.glob("*.whl")]
 
 
-def compiled(folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping[str, str]) -> bool:
+def build_wheel(
+    folder: Path, target: Target, cmake: tuple[str, ...], more: Mapping[str, str]
+) -> bool:
     """Build a wheel; one that was stopped half-way goes on there."""
     build, sources = folder / "build", folder / "sources"
-    home = unpacked(sources, target)
+    home = unpack_sources(sources, target)
     if home is None:
         Reach(store()).forget()
         return False
     where = ("-v", "--config-settings", f"build-dir={build}", "--no-cache-dir")
     more = {**more, "CMAKE_ARGS": shlex.join((LEAN, *cmake))}
-    if not wheel(folder, target, str(home), *where, environment=more):
+    if not make_wheel(folder, target, str(home), *where, environment=more):
         return False
     for done in (build, sources):
         shutil.rmtree(done, ignore_errors=True)
     return True
 
 
-def unpacked(folder: Path, target: Target) -> Path | None:
+def unpack_sources(folder: Path, target: Target) -> Path | None:
     """Fetch and unpack the sources of the version that is wanted; None where that fails."""
     fetch = ("download", "--no-deps", *SOURCES, "--dest", str(folder), target.requirement)
     if not pip.run(pip.command(target.python), *fetch, log=log()):
@@ -174,7 +178,7 @@ def options(choice: Choice, python: str) -> tuple[str, ...]:
     return (*choice.cmake, *compiler, cuda_toolkit.linked(home / "lib"))
 
 
-def wheel(
+def make_wheel(
     folder: Path,
     target: Target,
     requirement: str,
@@ -193,7 +197,7 @@ def wheel(
     )
 
 
-def put(folder: Path, target: Target, *where: str) -> bool:
+def install_kept(folder: Path, target: Target, *where: str) -> bool:
     """Install the wheel that a folder keeps, if it is of a version that is wanted."""
     if not any(folder.glob("*.whl")):
         return False

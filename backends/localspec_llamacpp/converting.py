@@ -103,7 +103,7 @@ def sources(target: Target) -> Path:
         if script := next(home.glob(f"*/{SOURCES}/{HEADS}"), None):
             return script.parent
         say("Fetching the sources of llama.cpp, which have the converter: 80 MB, once.")
-        unpacked = wheels.unpacked(home, target)
+        unpacked = wheels.unpack_sources(home, target)
         if unpacked is None:
             raise SetupFailed(pip.explain(wheels.log()))
         return unpacked / SOURCES

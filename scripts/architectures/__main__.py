@@ -51,8 +51,8 @@ def engine(parser: argparse.ArgumentParser) -> None:
 def make(options: argparse.Namespace) -> int:
     making = Making(
         options.folder.resolve(),
-        chosen(options.only, list(all_recipes(options.width))),
-        chosen(options.types, ALL),
+        names_in(options.only, list(all_recipes(options.width))),
+        names_in(options.types, ALL),
         options.width,
         converting.sources(converting.installed()),
         torch_python(options.torch),
@@ -64,8 +64,8 @@ def make(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     folder = options.folder.resolve()
-    names = chosen(options.only, list(all_recipes(WIDTH)))
-    kinds = chosen(options.types, ALL)
+    names = names_in(options.only, list(all_recipes(WIDTH)))
+    kinds = names_in(options.types, ALL)
     cells = [cell(folder, name, kind) for name in names for kind in kinds]
     trial, verdicts = ZooTrial(folder, llama_server.find(options.llama_server)), {}
     for one in cells:
@@ -79,8 +79,8 @@ def check(options: argparse.Namespace) -> int:
 
 def keep(options: argparse.Namespace) -> int:
     """Pack the first form of each model that is there."""
-    folder, kinds = options.folder.resolve(), chosen(options.types, ALL)
-    names = chosen(options.only, list(all_recipes(WIDTH)))
+    folder, kinds = options.folder.resolve(), names_in(options.types, ALL)
+    names = names_in(options.only, list(all_recipes(WIDTH)))
     forms = [[cell(folder, name, kind) for kind in kinds if kind not in MLX] for name in names]
     ready_cells = [[cell for cell in form if cell.path.exists()][:1] for form in forms]
     keeper = Keeping(options.target.resolve(), llama_server.find(options.llama_server))
@@ -89,7 +89,7 @@ def keep(options: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(text: str, available: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def names_in(text: str, available: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     """Read names with commas between them; all if there is none."""
     names = tuple(filter(None, text.split(","))) or tuple(available)
     if unknown := sorted({*names} - {*available}):

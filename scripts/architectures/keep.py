@@ -41,7 +41,7 @@ class Keeping:
                 continued[cell.name] = problem
             print(f"{cell.name}: {sum(len(tokens) for _, tokens in problem)} tokens", flush=True)
         kept = [cell for cell in cells if cell.name in continued]
-        (self.folder / "expected.json").write_text(written(continued), encoding="utf-8")
+        (self.folder / "expected.json").write_text(as_json(continued), encoding="utf-8")
         with tarfile.open(self.folder / "models.tar.xz", "w:xz", preset=9) as archive:
             for cell in sorted(kept, key=lambda cell: cell.name):
                 archive.add(cell.path, f"{cell.name}.gguf", filter=anonymous)
@@ -50,11 +50,13 @@ class Keeping:
     def _sure(self, cell: Cell) -> Continued:
         results = cell.origin.parent.parent / "results"
         key, name = records.key_of_engine(cell.path), f"{cell.name}-{cell.kind}-sure"
-        problem = records.remembered(results, name, key, lambda: sure(self.server, cell.path))
+        problem = records.compute_once(
+            results, name, key, lambda: sure_answers(self.server, cell.path)
+        )
         return [(text, tokens) for text, tokens in problem] if isinstance(problem, list) else []
 
 
-def sure(server: Path, file: Path) -> Continued:
+def sure_answers(server: Path, file: Path) -> Continued:
     """List texts and llama-server's continuations, as far as they do not depend on rounding."""
     try:
         answers = [ModelAnswer.of(answer) for answer in llama_server.answers(server, file, TEXTS)]
@@ -70,7 +72,7 @@ def sure(server: Path, file: Path) -> Continued:
     return [(answer.text, list(answer.tokens[:length])) for length, answer in long if length]
 
 
-def written(continued: Mapping[str, Continued]) -> str:
+def as_json(continued: Mapping[str, Continued]) -> str:
     """Write JSON, a line a model."""
     rows = [
         f"  {json.dumps(name)}: {json.dumps(continued[name], ensure_ascii=False)}"

@@ -81,7 +81,7 @@ def cases(options: argparse.Namespace, folder: Path) -> Iterator[MemoryCase]:
         yield MemoryCase("mlx", converted, way)
 
 
-def measured(case: MemoryCase) -> dict[str, int]:
+def measure(case: MemoryCase) -> dict[str, int]:
     """Load a model and let it read a batch in each slot; return the plan, and how much it grew."""
     engine, options = backend(case.engine), case.options
     with engine.rehearse(case.path) as rehearsal:
@@ -112,7 +112,7 @@ def main() -> bool:
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(options, Path(folder)):
-            measurement = apart(measured, case)
+            measurement = apart(measure, case)
             off = measurement["grown"] / measurement["total"] - 1
             met = met and abs(off) <= (CLOSE_WITH_MORE if case.has_more else CLOSE)
             parts = [measurement[name] / MIB for name in PARTS]

@@ -23,7 +23,7 @@ from benchmarks.comparison.drafting_sides import GRID, best_point, drafter_of, g
 from benchmarks.comparison.measure import PeersRun
 from benchmarks.comparison.plan import ComparisonWish, settings
 from benchmarks.comparison.results import Results
-from benchmarks.comparison.sides import IK, IK_REPACKED, SIDES, USUAL, Side, Starter, chosen
+from benchmarks.comparison.sides import IK, IK_REPACKED, SIDES, USUAL, Side, Starter, sides_of
 from benchmarks.comparison.task_sets import EVERYDAY, PeerPrompt, read
 from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
 from benchmarks.machine import facts, heading
@@ -92,9 +92,9 @@ def compare(options: argparse.Namespace, folder: Path) -> bool:
     prompts = read(options.prompts)
     plan = list(settings(prompts, wish(options)))
     starter = starter_of(options, folder)
-    sides = chosen(modes(options, starter), options.ours, options.theirs)
+    sides = sides_of(modes(options, starter), options.ours, options.theirs)
     print("```", heading_of(options, starter), "```", sep="\n", flush=True)
-    sides += drafted(options, starter, prompts)
+    sides += drafter_sides(options, starter, prompts)
     run = run_of(options, starter, sides)
     if not run.together:
         print("\nMemory is short: only one server is loaded at a time.", flush=True)
@@ -139,7 +139,7 @@ def modes(options: argparse.Namespace, starter: Starter) -> list[str]:
     return [*asked, IK] if starter.ik and not of_ik else asked
 
 
-def drafted(
+def drafter_sides(
     options: argparse.Namespace, starter: Starter, prompts: Sequence[PeerPrompt]
 ) -> list[Side]:
     """Return the sides with a draft model or head, llama-server's also with its best options."""

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
             findings.append(replace(finding, size=()) if wishes.write else finding)
             print(describe(findings[-1]), flush=True)
     if wishes.write:
-        put_down(wishes.catalogue, findings)
+        write_findings(wishes.catalogue, findings)
     problems = [f"{finding.claim}: {text}" for finding in findings for text in finding.all]
     print(f"{len(findings)} offers, {len(problems)} problems", *problems, sep="\n")
     return 1 if problems else 0
@@ -66,23 +66,23 @@ def describe(finding: OfferFinding) -> str:
     return f"{finding.claim}: {state} ({finding.line})"
 
 
-def put_down(place: Path, findings: Sequence[OfferFinding]) -> None:
+def write_findings(place: Path, findings: Sequence[OfferFinding]) -> None:
     """Write revisions, sizes and sums; an entry is checked that has no other problem."""
     text = place.read_text(encoding="utf-8")
     wrong = set()
     for finding in findings:
         claim, part = finding.claim, finding.part
         if part and isinstance(part.source, Hub):
-            text = written(text, claim.name, claim.weights, part)
+            text = enter_weights(text, claim.name, claim.weights, part)
         if finding.problems:
             wrong.add(claim.entry.name)
     for name in {finding.claim.entry.name for finding in findings} - wrong:
-        text = checked(text, name)
+        text = mark_checked(text, name)
     place.write_text(text, encoding="utf-8")
     read(place)
 
 
-def written(text: str, name: str, weights: Weights, part: PullPart) -> str:
+def enter_weights(text: str, name: str, weights: Weights, part: PullPart) -> str:
     """Replace the line of one set of weights by what was found."""
     line = re.compile(
         rf'^{re.escape(name)} = \{{ from = "{re.escape(str(weights.source))}".*$', re.M
@@ -93,7 +93,7 @@ def written(text: str, name: str, weights: Weights, part: PullPart) -> str:
     return line.sub(lambda _: new, text)
 
 
-def checked(text: str, name: str) -> str:
+def mark_checked(text: str, name: str) -> str:
     quoted = rf"\[\"?{re.escape(name)}\"?\]"
     return re.sub(rf"({quoted}\n(?:(?!\n\[).)*?checked = )false", r"\1true", text, flags=re.S)
 

@@ -50,7 +50,7 @@ class Looks:
         """Read a model's headers; raise what its engine has against them."""
         key = (str(part.source), tuple(file.name for file in part.files))
         if key not in self._known:
-            self._known[key] = self._judged(part, engine, lambda path: looked(path, engine))
+            self._known[key] = self._judged(part, engine, lambda path: look_at(path, engine))
         return self._known[key]
 
     def require_header(self, part: PullPart, engine: str) -> None:
@@ -109,7 +109,7 @@ def local(part: PullPart) -> Path:
     return path
 
 
-def looked(path: Path, engine: str) -> Look:
+def look_at(path: Path, engine: str) -> Look:
     footprint = backend(engine).inspect(path)
     if engine == "mlx":
         return Look(footprint)

@@ -62,7 +62,7 @@ def check(claim: Claim, headers: Looks) -> OfferFinding:
     except LocalSpecError as error:
         return OfferFinding(claim, None, "not found", (str(error),))
     size = tuple(sizes(claim, listing))
-    line = counted(listing) if listing.files else str(listing.source)
+    line = size_line(listing) if listing.files else str(listing.source)
     try:
         look = headers.look(listing, claim.engine)
     except LocalSpecError as error:
@@ -79,7 +79,7 @@ def check(claim: Claim, headers: Looks) -> OfferFinding:
     return OfferFinding(claim, listing, line, wrong, size)
 
 
-def counted(part: PullPart) -> str:
+def size_line(part: PullPart) -> str:
     count = len(part.files)
     return f"{count} file{'s' * (count != 1)}, {part.bytes:,} bytes"
 

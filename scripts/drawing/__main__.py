@@ -43,7 +43,7 @@ def draw_chat(model: str, caption: str) -> None:
         for title, options in PANES.items()
     ]
     path = PICTURES / "chat.svg"
-    path.write_text(film.drawn(panes, caption), encoding="utf-8")
+    path.write_text(film.draw(panes, caption), encoding="utf-8")
     print(path.relative_to(ROOT), *(f"{pane.seconds:.1f} s" for pane in panes))
 
 

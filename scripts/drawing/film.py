@@ -67,7 +67,7 @@ class Pane:
         return max(1 + at for frame in self.frames for at, row in enumerate(frame.rows) if row)
 
 
-def drawn(panes: Sequence[Pane], caption: str) -> str:
+def draw(panes: Sequence[Pane], caption: str) -> str:
     """Draw the panes beside one another; the shorter ones wait for the longest to end."""
     rows = max(pane.height for pane in panes)
     seconds = max(pane.seconds for pane in panes) + REST

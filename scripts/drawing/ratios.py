@@ -78,7 +78,7 @@ def chart(root: Path, theme: str) -> str:
         *legend(),
     ]
     for at, panel in enumerate(panels):
-        drawn = "\n".join(drawn_panel(panel, scale, top))
+        drawn = "\n".join(draw_panel(panel, scale, top))
         lines.append(f'<g transform="translate({at * WIDTH // 2} 0)">{drawn}</g>')
     return "\n".join([*lines, "</svg>"])
 
@@ -92,7 +92,7 @@ def legend() -> Iterator[str]:
         yield f'<text x="{x + 17}" y="{y + 10}">{side}</text>'
 
 
-def drawn_panel(panel: Panel, scale: Scale, top: int) -> Iterator[str]:
+def draw_panel(panel: Panel, scale: Scale, top: int) -> Iterator[str]:
     """Draw the grid, and below each other the bars of each row."""
     yield f'<text x="12" y="{top + 12}" font-weight="600">{escape(panel.title)}</text>'
     bottom = top + panel.height - TOP

@@ -60,12 +60,12 @@ class Caller:
         """Ask for a reply, whole or streamed, as the body says."""
         reply = SoakReply(path, choices)
         if not body.get("stream"):
-            reply.read(succeeded(await self.client.post(path, json=body)).text)
+            reply.read(require_success(await self.client.post(path, json=body)).text)
             return reply
         async with self.client.stream("POST", path, json=body) as answer:
             if not answer.is_success:
                 await answer.aread()
-            succeeded(answer)
+            require_success(answer)
             async for line in answer.aiter_lines():
                 reply.take(line)
         reply.close()
@@ -79,7 +79,7 @@ class Caller:
         return reply
 
 
-def succeeded(answer: httpx.Response) -> httpx.Response:
+def require_success(answer: httpx.Response) -> httpx.Response:
     if answer.status_code == 503:
         error_of(answer)
         raise Busy(float(answer.headers["retry-after"]))
@@ -88,10 +88,10 @@ def succeeded(answer: httpx.Response) -> httpx.Response:
     return answer
 
 
-def refused(answer: httpx.Response, status: int = 400, code: str | None = None) -> None:
+def require_refusal(answer: httpx.Response, status: int = 400, code: str | None = None) -> None:
     """Check that a request was refused, and why."""
     if answer.status_code == 503:
-        succeeded(answer)
+        require_success(answer)
     if answer.status_code != status:
         raise Wrong(f"{answer.status_code} where {status} belongs: {answer.text[:300]}")
     error = error_of(answer)

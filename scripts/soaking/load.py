@@ -72,7 +72,7 @@ def kinds(others: list[str]) -> dict[str, tuple[Kind, int]]:
 async def load(client: httpx.AsyncClient, seconds: float, tally: RequestTally, seed: int) -> None:
     """Send requests for so long, from several clients at once; those under way are ended."""
     end = time.monotonic() + seconds
-    others = [path for path in polite.OTHERS if await served(client, path)]
+    others = [path for path in polite.OTHERS if await is_served(client, path)]
     all_kinds = kinds(others)
     weights = [weight for _, weight in all_kinds.values()]
 
@@ -85,5 +85,5 @@ async def load(client: httpx.AsyncClient, seconds: float, tally: RequestTally, s
     await asyncio.gather(*map(ask, range(CLIENTS)))
 
 
-async def served(client: httpx.AsyncClient, path: str) -> bool:
+async def is_served(client: httpx.AsyncClient, path: str) -> bool:
     return (await client.post(path, json={})).status_code != 404

@@ -15,7 +15,7 @@ import psutil
 from soaking import polite, rude
 from soaking.caller import Busy, Caller
 from soaking.load import RequestTally, load
-from soaking.polite import remembered
+from soaking.polite import ask_alone
 from soaking.reply import Wrong
 from soaking.watch import ServerSample, ServerWatch
 
@@ -60,7 +60,7 @@ class Soak:
         if again != reply:
             self.watch.fault(f"at first it said {reply!r} and at last {again!r}")
         window = min(MINUTE, (seconds - warm) / 3)
-        return [*grown(before, after), *heavier(self.samples, window)]
+        return [*growth_faults(before, after), *memory_faults(self.samples, window)]
 
     async def _fill(self) -> None:
         """Fill every slot with as much as it can hold, so that all memory was touched once."""
@@ -74,7 +74,7 @@ class Soak:
     async def _ask(self) -> str:
         """Ask for a reply to a text that is always asked alone."""
         async with self.watch.server.client() as client:
-            return await remembered(Caller(client, random.Random(0)))
+            return await ask_alone(Caller(client, random.Random(0)))
 
     async def _phase(self, seconds: float, seed: int) -> ServerSample:
         async with self.watch.server.client() as client:
@@ -88,7 +88,7 @@ class Soak:
         return f"{self.tally.text()}\n\n{series(self.samples)}"
 
 
-def grown(before: ServerSample, after: ServerSample) -> Iterator[str]:
+def growth_faults(before: ServerSample, after: ServerSample) -> Iterator[str]:
     if not after.idle:
         yield f"no client asks, yet {after.busy} slots are busy and {after.queue} requests wait"
     for name in ("threads", "descriptors", "children"):
@@ -97,7 +97,7 @@ def grown(before: ServerSample, after: ServerSample) -> Iterator[str]:
             yield f"{name} went from {then} to {now}"
 
 
-def heavier(samples: Sequence[ServerSample], window: float) -> Iterator[str]:
+def memory_faults(samples: Sequence[ServerSample], window: float) -> Iterator[str]:
     if not samples:
         yield "nothing was seen of its memory"
         return

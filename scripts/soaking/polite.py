@@ -71,7 +71,7 @@ async def tools(caller: Caller) -> None:
     reply = await caller.ask(CHAT, body)
     if reply.endings[0] == "tool_calls":
         for arguments in reply.arguments.values():
-            follows(arguments, PLACE)
+            require_schema(arguments, PLACE)
     elif must and reply.endings[0] != "length":
         raise Wrong(f"no call but {reply.texts[0]!r}")
 
@@ -82,7 +82,7 @@ async def schema(caller: Caller) -> None:
     body.pop("stop", None)
     reply = await caller.ask(CHAT, {**body, "stream": caller.luck.random() < 0.5})
     if reply.endings[0] == "stop":
-        follows(reply.texts[0], TABLE)
+        require_schema(reply.texts[0], TABLE)
 
 
 async def completion(caller: Caller) -> None:
@@ -117,14 +117,14 @@ async def largest(caller: Caller) -> None:
     await caller.ask(CHAT, body | {"stream": True, "logprobs": True, "top_logprobs": 20})
 
 
-def follows(text: str, schema: Mapping[str, object]) -> None:
+def require_schema(text: str, schema: Mapping[str, object]) -> None:
     try:
         jsonschema.validate(json.loads(text), schema)
     except (ValueError, jsonschema.ValidationError) as error:
         raise Wrong(f"not by its schema: {text!r}") from error
 
 
-async def remembered(caller: Caller) -> str:
+async def ask_alone(caller: Caller) -> str:
     """Continue a text that begins like no other.
 
     No part of it may be read together with others, which rounds differently.

@@ -32,7 +32,7 @@ class SoakReply:
 
     def read(self, data: str) -> None:
         """Take in a whole answer."""
-        checked(WHOLE[self.path], data)
+        validate(WHOLE[self.path], data)
         for choice in json.loads(data)["choices"]:
             self._grow(choice, choice.get("message", choice))
             self._end(choice)
@@ -53,7 +53,7 @@ class SoakReply:
         if "error" in event:
             raise Wrong(f"a stream failed: {event['error']}")
         if self.path == CHAT:
-            checked(ChatCompletionChunk, data)
+            validate(ChatCompletionChunk, data)
         for choice in event["choices"]:
             self._grow(choice, choice.get("delta", choice))
             if choice["finish_reason"]:
@@ -85,7 +85,7 @@ class SoakReply:
         self.endings[int(choice["index"])] = reason
 
 
-def checked(kind: type[BaseModel], data: str) -> None:
+def validate(kind: type[BaseModel], data: str) -> None:
     """Check a reply as the official client parsed it."""
     try:
         kind.model_validate_json(data)

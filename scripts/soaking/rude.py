@@ -9,7 +9,7 @@ import struct
 from collections import Counter
 from urllib.parse import urlsplit
 
-from soaking.caller import Busy, Caller, refused, succeeded
+from soaking.caller import Busy, Caller, require_refusal, require_success
 from soaking.reply import CHAT, COMPLETIONS, SoakReply, Wrong
 
 MALFORMED = (
@@ -39,7 +39,7 @@ async def malformed(caller: Caller) -> str:
     headers = {"content-type": "application/json"}
     body = caller.luck.choice(MALFORMED)
     try:
-        refused(await caller.client.post(CHAT, content=body, headers=headers))
+        require_refusal(await caller.client.post(CHAT, content=body, headers=headers))
     except Wrong as error:
         raise Wrong(f"{body[:120]!r}: {error}") from error
     return "refused"
@@ -48,14 +48,14 @@ async def malformed(caller: Caller) -> str:
 async def too_long(caller: Caller) -> str:
     asked = [{"role": "user", "content": "again and " * caller.luck.randint(4_000, 20_000)}]
     answer = await caller.client.post(CHAT, json={"messages": asked, "max_tokens": 8})
-    refused(answer, code="context_length_exceeded")
+    require_refusal(answer, code="context_length_exceeded")
     return "refused"
 
 
 async def infill(caller: Caller) -> str:
     """Ask for a middle, which the starter model has no marks for."""
     body = {"prompt": "def area(a, b):", "suffix": "    return product", "max_tokens": 8}
-    refused(await caller.client.post(COMPLETIONS, json=body))
+    require_refusal(await caller.client.post(COMPLETIONS, json=body))
     return "refused"
 
 
@@ -68,7 +68,7 @@ async def leaves(caller: Caller) -> str:
             async with caller.client.stream("POST", CHAT, json=body) as answer:
                 if not answer.is_success:
                     await answer.aread()
-                succeeded(answer)
+                require_success(answer)
                 async for line in answer.aiter_lines():
                     reply.take(line)
                     pieces -= 1
@@ -84,7 +84,7 @@ async def gives_up_waiting(caller: Caller) -> str:
     body = {**caller.question(), **GOING_ON}
     try:
         async with asyncio.timeout(caller.luck.uniform(0, 4)):
-            succeeded(await caller.client.post(CHAT, json=body))
+            require_success(await caller.client.post(CHAT, json=body))
     except TimeoutError:
         return "left"
     return "finished"
@@ -93,7 +93,7 @@ async def gives_up_waiting(caller: Caller) -> str:
 async def drops(caller: Caller) -> str:
     """Close or reset a socket within a request or before its answer."""
     whole = request(caller, {**caller.question(), **GOING_ON, "stream": True})
-    _, writer = await connected(caller)
+    _, writer = await connect(caller)
     writer.write(whole[: caller.luck.choice((1, 20, len(whole) // 2, len(whole) - 1, len(whole)))])
     await asyncio.sleep(caller.luck.uniform(0, 1))
     if caller.luck.random() < 0.5:
@@ -106,7 +106,7 @@ async def drops(caller: Caller) -> str:
 async def reads_slowly(caller: Caller) -> str:
     """Read some hundred bytes now and then, and yet to the end."""
     more = {"stream": True, "max_tokens": 64, "logprobs": True, "top_logprobs": 20}
-    reader, writer = await connected(caller, limit=512)
+    reader, writer = await connect(caller, limit=512)
     try:
         writer.write(request(caller, {**caller.question(), **more}))
         received = b""
@@ -136,7 +136,7 @@ async def burst(caller: Caller) -> Counter[str]:
     return Counter(await asyncio.gather(*map(one, range(24))))
 
 
-async def connected(
+async def connect(
     caller: Caller, limit: int = 65536
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     where = urlsplit(str(caller.client.base_url))

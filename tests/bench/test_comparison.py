@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.comparison.asking import AT_ONCE_SECONDS, AskingError, ask, taken
+from benchmarks.comparison.asking import AT_ONCE_SECONDS, AskingError, ask, reply_of
 from benchmarks.comparison.drafts import Drafts
 from benchmarks.comparison.measure import PeersRun
 from benchmarks.comparison.plan import Setting
@@ -148,21 +148,21 @@ def events(*timed, usage=True):
 
 def test_tokens_of_one_round_that_come_one_by_one_are_one_piece():
     timed = [(2.0, {"content": "a"}), (3.0, {"content": "b"}), (3.0001, {"content": "c"})]
-    reply = taken(events(*timed, (4.0001, {"content": "d"})), 1.5, "qa")
+    reply = reply_of(events(*timed, (4.0001, {"content": "d"})), 1.5, "qa")
     assert reply.gaps == pytest.approx((1.0, 1.0))
     assert (reply.first_seconds, reply.decoding_seconds) == pytest.approx((0.5, 2.0001))
 
 
 def test_tokens_that_come_with_the_first_one_are_not_counted_as_decoded():
     timed = [(1.0, {"content": "abcd"}), (1.0001, {"content": "ef"}), (2.0, {"content": "ghi"})]
-    reply = taken(events(*timed), 0.5, "qa")
+    reply = reply_of(events(*timed), 0.5, "qa")
     assert (reply.tokens, reply.first_tokens, reply.decoded) == (9, 6, 3)
     assert reply.seconds == pytest.approx(1.5)
 
 
 def test_roles_and_empty_pieces_are_no_first_token_and_thoughts_are():
     timed = [(1.0, {"role": "assistant", "content": None}), (2.0, {"reasoning_content": "hm"})]
-    reply = taken(events(*timed, (3.0, {"content": "so"})), 0.0, "qa")
+    reply = reply_of(events(*timed, (3.0, {"content": "so"})), 0.0, "qa")
     assert (reply.text, reply.first_seconds, reply.cached_tokens) == ("hmso", 2.0, 0)
 
 

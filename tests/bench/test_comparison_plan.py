@@ -18,7 +18,7 @@ from benchmarks.comparison.questions import (
     mixed,
     sessions,
 )
-from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, chosen
+from benchmarks.comparison.sides import GUESSING, LLAMA_SERVER, USUAL, Starter, sides_of
 from benchmarks.comparison.task_sets import PeerPrompt, read
 from benchmarks.peers import arguments, modes, require_folder, starter_of
 from localspec.errors import UsageError
@@ -172,12 +172,12 @@ def test_no_prompt_is_asked_twice_in_a_setting():
 
 
 def test_llama_server_is_always_the_first_side():
-    assert [each.name for each in chosen([GUESSING], [])] == [LLAMA_SERVER, GUESSING]
-    assert [each.name for each in chosen(USUAL, [])] == list(USUAL)
+    assert [each.name for each in sides_of([GUESSING], [])] == [LLAMA_SERVER, GUESSING]
+    assert [each.name for each in sides_of(USUAL, [])] == list(USUAL)
 
 
 def test_more_of_our_servers_have_options_of_their_own():
-    *_, last = chosen([], ["exact=--kv-type f16 --depth 2"])
+    *_, last = sides_of([], ["exact=--kv-type f16 --depth 2"])
     assert (last.name, last.program) == ("exact", "localspec")
     assert last.options == ("--kv-type", "f16", "--depth", "2")
 
@@ -185,17 +185,17 @@ def test_more_of_our_servers_have_options_of_their_own():
 @pytest.mark.parametrize("text", ["no options", "=--plain", "localspec=--plain"])
 def test_what_is_no_further_server_of_ours_is_refused(text):
     with pytest.raises(SystemExit, match="is not NAME=OPTIONS"):
-        chosen([], [text])
+        sides_of([], [text])
 
 
 def test_more_of_their_servers_have_options_of_their_own():
-    *_, last = chosen([], [], ["long=--spec-type ngram-mod --spec-ngram-mod-n-max 128"])
+    *_, last = sides_of([], [], ["long=--spec-type ngram-mod --spec-ngram-mod-n-max 128"])
     assert (last.name, last.program) == ("long", "llama-server")
 
 
 def test_ik_llama_cpp_is_started_as_llama_server_is():
     starter = Starter(Path("m.gguf"), Path("llama-server"), 2, Path(), ik=Path("ik-server"))
-    [_, side] = chosen(["ik-repacked"], [])
+    [_, side] = sides_of(["ik-repacked"], [])
     words = starter.llama_server_command(side, 4, 2048, 81)
     assert (words[0], words[-2:]) == ("ik-server", ["--jinja", "--run-time-repack"])
     assert words[words.index("--ctx-size") + 1] == "8192"
@@ -224,12 +224,12 @@ def test_what_could_not_be_written_or_started_is_refused_before_anything_is_meas
 
 def test_a_mode_that_is_not_known_is_refused_with_those_that_are():
     with pytest.raises(SystemExit, match="no mode 'ngram'; known: llama-server, ngram-mod"):
-        chosen(["ngram"], [])
+        sides_of(["ngram"], [])
 
 
 def test_every_slot_of_llama_server_has_the_whole_context_of_one_of_ours():
     starter = Starter(Path("model.gguf"), Path("llama-server"), 2, Path())
-    [_, side] = chosen(["ngram-mod"], [])
+    [_, side] = sides_of(["ngram-mod"], [])
     words = starter.llama_server_command(side, 4, 2048, 81)
     options = dict(zip(words[1::2], words[2::2], strict=True))
     assert (options["--parallel"], options["--ctx-size"]) == ("4", "8192")

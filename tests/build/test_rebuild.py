@@ -157,16 +157,16 @@ def test_a_build_that_was_stopped_goes_on_where_it_was(site):
 
 def test_sources_that_were_unpacked_are_not_unpacked_again(site):
     folder = site.root / "sources"
-    home = wheels.unpacked(folder, site.target)
+    home = wheels.unpack_sources(folder, site.target)
     (home / "x").write_text("touched")
-    assert wheels.unpacked(folder, site.target) == home
+    assert wheels.unpack_sources(folder, site.target) == home
     assert (home / "x").read_text() == "touched"
     site.let(refuses="download")
-    assert wheels.unpacked(folder, site.target) is None
+    assert wheels.unpack_sources(folder, site.target) is None
 
 
 def test_a_build_goes_beside_an_environment_without_changing_it(site):
-    wheels.built(CPU, site.target, False, "--target", "beside")
+    wheels.install_built(CPU, site.target, False, "--target", "beside")
     assert site.calls("-m pip install", "--target beside")
     assert records.installed(site.root) is None
 
@@ -187,7 +187,7 @@ def test_where_it_cannot_be_built_the_reason_is_the_error(site):
 
 
 def test_a_build_that_was_kept_needs_nothing_to_build_with(site):
-    wheels.built(CPU, site.target, False)
+    wheels.install_built(CPU, site.target, False)
     kept = replace(CPU, unbuildable="needs glslc")
     assert install(kept, site.target).source == "built here"
     with pytest.raises(SetupFailed, match="needs glslc"):

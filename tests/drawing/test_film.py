@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drawing.film import REST, Frame, Pane, Run, drawn
+from drawing.film import REST, Frame, Pane, Run, draw
 
 ASKED = (Run(0, "> hi", "default", False),)
 FIRST = (Run(0, "Hel", "cyan", False),)
@@ -21,33 +21,33 @@ def times(picture: str, pane: int) -> list[float]:
 
 
 def test_frames_come_at_the_times_at_which_they_were_seen():
-    picture = drawn([Pane("fast", FRAMES)], "")
+    picture = draw([Pane("fast", FRAMES)], "")
     share = 100 / (3.0 + REST)
     assert times(picture, 0) == pytest.approx([0, share, 3 * share, 100], abs=0.01)
 
 
 def test_panes_share_one_clock():
     slow = [FRAMES[0], Frame(6.0, FRAMES[-1].rows)]
-    picture = drawn([Pane("fast", FRAMES), Pane("slow", slow)], "")
+    picture = draw([Pane("fast", FRAMES), Pane("slow", slow)], "")
     share = 100 / (6.0 + REST)
     assert times(picture, 0) == pytest.approx([0, share, 3 * share, 100], abs=0.01)
     assert times(picture, 1) == pytest.approx([0, 6 * share, 100], abs=0.01)
 
 
 def test_rows_that_frames_share_are_drawn_once():
-    picture = drawn([Pane("fast", FRAMES), Pane("again", FRAMES)], "")
+    picture = draw([Pane("fast", FRAMES), Pane("again", FRAMES)], "")
     assert picture.count("&gt; hi") == 1
     assert picture.count('href="#r0"') == 6
 
 
 def test_whoever_wants_less_motion_sees_the_end():
-    picture = drawn([Pane("fast", FRAMES)], "")
+    picture = draw([Pane("fast", FRAMES)], "")
     still = re.search(r"reduced-motion: reduce\) { (.*?) } }", picture)
     assert still
     assert "animation: none; transform: translateY(-68px)" in still[1]
 
 
 def test_text_of_a_terminal_is_no_markup():
-    root = ElementTree.fromstring(drawn([Pane("<b>", FRAMES)], "a & b"))
+    root = ElementTree.fromstring(draw([Pane("<b>", FRAMES)], "a & b"))
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"<b>", "a & b", "<you>"} <= set(texts)

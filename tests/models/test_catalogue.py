@@ -333,9 +333,9 @@ def test_what_was_checked_is_written_where_it_belongs():
         catalogue_file.CatalogueReader(Path("x"), GOOD).entry("one", tomllib.loads(GOOD)["one"])
     ]
     weights = entry.offers["gguf"].weights["q8_0"]
-    text = check.written(GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false'),
-                         "q8_0", weights, part)  # fmt: skip
-    text = check.checked(text, "one")
+    unchecked = GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false')
+    text = check.enter_weights(unchecked, "q8_0", weights, part)
+    text = check.mark_checked(text, "one")
     found = catalogue_file.CatalogueReader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
     assert found.checked
     assert found.offers["gguf"].weights["q8_0"] == Weights(part.source, 10**9, sums=("ab" * 32,))

@@ -52,7 +52,7 @@ def plain(path: str) -> dict[str, object]:
     """Run each prompt alone, without proposers; measure the memory."""
     before = psutil.Process().memory_info().rss
     with localspec.load(path, loading=loading(path, "none")) as model:
-        answers = [answer(model, prompt, asked(model, path, prompt)) for prompt in PROMPTS]
+        answers = [answer(model, prompt, generate(model, path, prompt)) for prompt in PROMPTS]
         grown = psutil.Process().memory_info().rss - before
         plan = model.known.plan
     planned = sum(item.bytes for item in plan.items) if plan else 0
@@ -62,7 +62,7 @@ def plain(path: str) -> dict[str, object]:
 def drafting(path: str) -> dict[str, object]:
     """Run with proposers: each prompt alone, then two at once, twice."""
     with localspec.load(path, loading=loading(path, "ngram,suffix", 2)) as model:
-        results = [asked(model, path, prompt) for prompt in PROMPTS]
+        results = [generate(model, path, prompt) for prompt in PROMPTS]
         alone = list(map(answer, [model] * len(PROMPTS), PROMPTS, results))
         pairs = zip(PROMPTS, (*PROMPTS[1:], PROMPTS[0]), strict=True)
         both = [
@@ -82,7 +82,7 @@ def together(model: Runtime, path: str, pair: tuple[str, str]) -> list[tuple[str
     return [(prompt, stream.result) for prompt, stream in zip(pair, streams, strict=True)]
 
 
-def asked(model: Runtime, path: str, prompt: str) -> Result:
+def generate(model: Runtime, path: str, prompt: str) -> Result:
     return model.generate(prompt, settings(path))
 
 

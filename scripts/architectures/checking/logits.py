@@ -103,7 +103,7 @@ def logits(model: Any, way: Way) -> Iterator[NDArray[np.float32]]:
             return
         fed = [0, 0]
         for parts in zip_longest(way.batches, way.beside, fillvalue=()):
-            batch = filled(parts, fed)
+            batch = fill_batch(parts, fed)
             failed = lib.llama_decode(made, batch)
             lib.llama_batch_free(batch)
             if failed:
@@ -115,7 +115,7 @@ def logits(model: Any, way: Way) -> Iterator[NDArray[np.float32]]:
         yield row.copy()
 
 
-def filled(parts: Sequence[Tokens], fed: Sequence[int]) -> Any:
+def fill_batch(parts: Sequence[Tokens], fed: Sequence[int]) -> Any:
     """Fill a batch with both texts' next tokens, each in a sequence of its own."""
     total = sum(map(len, parts))
     batch = lib.llama_batch_init(total, 0, 1)

@@ -58,10 +58,10 @@ def theirs(program: Path, file: Path, projector: Path) -> list[Answer]:
     """Ask llama-server."""
     with llama_server.serving(program, file, projector) as client:
         mark = client.get("/props").json()["media_marker"]
-        return [served(client, prompt, mark) for prompt in PROMPTS]
+        return [ask_server(client, prompt, mark) for prompt in PROMPTS]
 
 
-def served(client: httpx.Client, prompt: PicturePrompt, mark: str) -> Answer:
+def ask_server(client: httpx.Client, prompt: PicturePrompt, mark: str) -> Answer:
     data = [base64.b64encode(file).decode() for file in prompt.files]
     text = {"prompt_string": prompt.text.replace(PLACE, mark), "multimodal_data": data}
     wish = {**llama_server.WISH, "n_probs": LIKELY, "prompt": text if data else prompt.text}

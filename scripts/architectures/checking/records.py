@@ -11,7 +11,7 @@ from pathlib import Path
 from localspec.bench.machine import ROOT, versions
 
 
-def remembered(folder: Path, name: str, key: str, find: Callable[[], object]) -> object:
+def compute_once(folder: Path, name: str, key: str, find: Callable[[], object]) -> object:
     """Return what is kept under this key, or keep and return what `find` gives."""
     file = folder / f"{name}.json"
     if file.exists():

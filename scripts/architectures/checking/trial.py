@@ -31,18 +31,18 @@ class ZooTrial:
 
     def of(self, cell: Cell) -> ModelVerdict:
         key = records.key_of_engine(cell.path)
-        theirs = self._kept(cell, "engine", key, lambda: engine(cell, self.server))
+        theirs = self._kept(cell, "engine", key, lambda: ask_engine(cell, self.server))
         if isinstance(theirs, str):
             return ModelVerdict("no engine", (theirs,))
         version = key + records.sources()
         version += records.key_of_engine(cell.projector) if cell.projector else ""
-        ours = self._kept(cell, "localspec", version, lambda: localspec(cell, self.folder))
+        ours = self._kept(cell, "localspec", version, lambda: ask_localspec(cell, self.folder))
         if not isinstance(ours, dict):
             return ModelVerdict("refused", (str(ours),))
 
         def weigh(partings: Sequence[Parting]) -> Sequence[Margins]:
             asked = key + records.digest_of(partings)
-            kept = self._kept(cell, "margins", asked, lambda: weighed(cell, partings))
+            kept = self._kept(cell, "margins", asked, lambda: ask_margins(cell, partings))
             if not isinstance(kept, list):  # the engine's own process failed
                 return [(FAR, FAR)] * len(partings)
             return [(first, least) for first, least in kept]
@@ -54,7 +54,7 @@ class ZooTrial:
     def _seen(self, cell: Cell, ours: Mapping[str, Any], verdict: ModelVerdict) -> ModelVerdict:
         """Judge the answers to pictures as well."""
         key = records.digest([file for file in (cell.path, cell.projector) if file])
-        theirs = self._kept(cell, "pictures", key, lambda: pictured(cell, self.server))
+        theirs = self._kept(cell, "pictures", key, lambda: ask_pictures(cell, self.server))
         if not isinstance(theirs, list):
             return replace(verdict, faults=(*verdict.faults, f"no pictures: {theirs}"))
         if "pictures" not in ours:  # it failed before
@@ -69,17 +69,17 @@ class ZooTrial:
 
     def _kept(self, cell: Cell, part: str, key: str, find: Callable[[], object]) -> object:
         name = f"{cell.name}-{cell.kind}-{part}"
-        return records.remembered(self.folder / "results", name, key, find)
+        return records.compute_once(self.folder / "results", name, key, find)
 
 
-def weighed(cell: Cell, partings: Sequence[Parting]) -> object:
+def ask_margins(cell: Cell, partings: Sequence[Parting]) -> object:
     """Ask the engine for its own margins where answers part."""
     module = "mlx_alone" if cell.kind in MLX else "logits"
     text = json.dumps([asdict(parting) for parting in partings])
     return run_module([f"architectures.checking.{module}", str(cell.path)], {}, text)
 
 
-def engine(cell: Cell, server: Path) -> object:
+def ask_engine(cell: Cell, server: Path) -> object:
     """Get the engine's answers, or its reason for having none."""
     if cell.kind in MLX:
         return run_module(["architectures.checking.mlx_alone", str(cell.path)], {})
@@ -89,7 +89,7 @@ def engine(cell: Cell, server: Path) -> object:
         return str(error)
 
 
-def pictured(cell: Cell, server: Path) -> object:
+def ask_pictures(cell: Cell, server: Path) -> object:
     """Get llama-server's answers to pictures, or its reason for having none."""
     assert cell.projector
     try:
@@ -98,7 +98,7 @@ def pictured(cell: Cell, server: Path) -> object:
         return str(error)
 
 
-def localspec(cell: Cell, folder: Path) -> object:
+def ask_localspec(cell: Cell, folder: Path) -> object:
     """Get LocalSpec's answers, or how its process ended."""
     command = ["architectures.checking.localspec_here", str(cell.path)]
     command += [str(cell.projector)] if cell.projector else []

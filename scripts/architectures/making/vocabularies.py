@@ -48,7 +48,7 @@ def save(folder: Path, recipe: Recipe, size: int) -> None:
         ids = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
         if recipe.values.get("bos_token_id") == 2:
             ids = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3}
-        save_sentencepiece(folder, trained(size, ids, more), ids)
+        save_sentencepiece(folder, train_sentencepiece(size, ids, more), ids)
     if recipe.tokenizer_says:
         amend(folder / "tokenizer_config.json", recipe.tokenizer_says)
 
@@ -116,7 +116,7 @@ def save_sentencepiece(folder: Path, model: pieces.ModelProto, ids: Ids) -> None
     )
 
 
-def trained(size: int, ids: Ids, more: Sequence[str]) -> pieces.ModelProto:
+def train_sentencepiece(size: int, ids: Ids, more: Sequence[str]) -> pieces.ModelProto:
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences(400)),

@@ -68,10 +68,10 @@ def ask(address: str, body: Body, category: str) -> TimedReply:
         raise AskingError(f"{type(error).__name__}: {error}") from error
     finally:
         line.close()
-    return taken(lines, begun, category)
+    return reply_of(lines, begun, category)
 
 
-def taken(lines: Timed, begun: float, category: str) -> TimedReply:
+def reply_of(lines: Timed, begun: float, category: str) -> TimedReply:
     """Take the lines of a reply apart."""
     events = [(came, json.loads(raw.removeprefix(b"data: "))) for came, raw in lines]
     pieces = [(came, piece) for came, event in events if (piece := piece_of(event))]

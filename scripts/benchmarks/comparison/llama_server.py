@@ -88,13 +88,13 @@ def build(
             print(f"building llama-server into {folder}: some minutes", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as place:
                 work = run or logged(folder.with_name(f"{folder.name}.log"))
-                made = compiled(sources(), Path(place), work, more)
+                made = compile_programs(sources(), Path(place), work, more)
                 shutil.rmtree(folder, ignore_errors=True)
                 made.rename(folder)
     return server
 
 
-def compiled(sources: Path, place: Path, run: Run, more: Sequence[str]) -> Path:
+def compile_programs(sources: Path, place: Path, run: Run, more: Sequence[str]) -> Path:
     """Compile; return the folder that holds nothing but the programs."""
     made, build_folder = place / "programs", str(place / "build")
     run(["cmake", "-S", str(sources), "-B", build_folder, *CMAKE, *more])

@@ -42,7 +42,7 @@ SIDES = {
 USUAL = (LLAMA_SERVER, "ngram-mod", PLAIN, GUESSING)
 
 
-def chosen(modes: Sequence[str], ours: Sequence[str], theirs: Sequence[str] = ()) -> list[Side]:
+def sides_of(modes: Sequence[str], ours: Sequence[str], theirs: Sequence[str] = ()) -> list[Side]:
     """Return the named sides, llama-server first, and more of ours or theirs by `NAME=OPTIONS`."""
     names = list(dict.fromkeys([LLAMA_SERVER, *modes]))
     if strange := [name for name in names if name not in SIDES]:
