@@ -17,6 +17,16 @@ from localspec.system.fingerprint import installed_versions
 ROOT = Path(__file__).parents[2]  # of a checkout
 
 
+def facts(program: str, devices: Sequence[Device] = ()) -> dict[str, str]:
+    """Collect what stands above every figure."""
+    return {
+        "command": command(program),
+        "revision": revision(),
+        "versions": versions(),
+        "machine": machine(devices),
+    }
+
+
 def command(name: str, arguments: Sequence[str] | None = None) -> str:
     """The command line of this run."""
     return shlex.join([name, *(sys.argv[1:] if arguments is None else arguments)])

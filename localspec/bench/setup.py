@@ -85,10 +85,7 @@ def describe(
     """List the facts beside the figures, each with its name."""
     target, draft = resolved.target, resolved.draft
     lines = [
-        ("command", machine.command("localspec")),
-        ("revision", machine.revision()),
-        ("versions", machine.versions()),
-        ("machine", machine.machine(target.engine.devices)),
+        *machine.facts("localspec", target.engine.devices).items(),
         ("model", machine.weights(target.footprint)),
         ("path", str(target.files.path)),
     ]

@@ -1,4 +1,4 @@
-"""The facts of a run and the heading that they make, and the format of times."""
+"""The heading above every table, and the format of times."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec.bench.machine import command, machine, revision, versions
-
-
-def facts(script: str = "scripts/bench") -> dict[str, str]:
-    return {
-        "command": command(script),
-        "revision": revision(),
-        "versions": versions(),
-        "machine": machine(),
-    }
+from localspec.bench.machine import facts
 
 
 def heading(script: str = "scripts/bench", **more: object) -> str:

@@ -26,7 +26,8 @@ from benchmarks.comparison.results import Results
 from benchmarks.comparison.sides import IK, IK_REPACKED, SIDES, USUAL, Side, Starter, sides_of
 from benchmarks.comparison.task_sets import EVERYDAY, PeerPrompt, read
 from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
-from benchmarks.machine import facts, heading
+from benchmarks.machine import heading
+from localspec.bench.machine import facts
 from localspec.errors import LocalSpecError
 from localspec.models.engines import engine_here
 from localspec_llamacpp.cores import physical_cores
@@ -188,7 +189,7 @@ def about_run(
     options: argparse.Namespace, starter: Starter, sides: Sequence[Side]
 ) -> dict[str, object]:
     return {
-        **facts(),
+        **facts("scripts/bench"),
         "llama_server": llama_server.version_line(starter.llama_server),
         "ik": llama_server.version_line(starter.ik) if starter.ik else None,
         "model": starter.model.name,

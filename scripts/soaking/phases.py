@@ -6,12 +6,13 @@ import asyncio
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 
 import httpx
 import numpy as np
 import psutil
 
+from localspec.commands.columns import columns
 from soaking import polite, rude
 from soaking.caller import Busy, Caller
 from soaking.load import RequestTally, load
@@ -109,10 +110,6 @@ def memory_faults(samples: Sequence[ServerSample], window: float) -> Iterator[st
 
 
 def series(samples: Sequence[ServerSample]) -> str:
-    head = "seconds       MiB      kept   threads   descriptors   children   busy   queue"
-    lines = (
-        f"{sample.seconds:7.0f} {sample.mib:9,.1f} {sample.kept:9,.1f} {sample.threads:9}"
-        f" {sample.descriptors:13} {sample.children:10} {sample.busy:6} {sample.queue:7}"
-        for sample in samples
-    )
-    return "\n".join((head, *lines))
+    names = [field.name for field in fields(ServerSample)]
+    rows = ([f"{value:,}" for value in astuple(sample)] for sample in samples)
+    return columns([names, *rows], numbers=True)
