@@ -10,7 +10,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -20,7 +20,7 @@ import psutil
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
-from localspec.backend import Options, Roll, Row
+from localspec.backend import Needs, Options, Roll, Row
 from localspec.media import Medium, positions
 from localspec.models.engines import backend
 from localspec.models.locate import locate
@@ -40,7 +40,6 @@ WAYS = (
     Options(context=2048, tentative=510),
     Options(context=2048, slots=4, tentative=510),
 )
-PARTS = ("weights", "kept", "working", "head", "projector", "total", "grown")
 FOLDER_WAYS = (Options(context=1024), Options(context=1024, kv_type="q8_0"))
 
 
@@ -81,7 +80,7 @@ def cases(options: argparse.Namespace, folder: Path) -> Iterator[MemoryCase]:
         yield MemoryCase("mlx", converted, way)
 
 
-def measure(case: MemoryCase) -> dict[str, int]:
+def measure(case: MemoryCase) -> tuple[Needs, int]:
     """Load a model and let it read a batch in each slot; return the plan, and how much it grew."""
     engine, options = backend(case.engine), case.options
     with engine.rehearse(case.path) as rehearsal:
@@ -99,8 +98,12 @@ def measure(case: MemoryCase) -> dict[str, int]:
         if model.head:
             sampler = Sampler(GREEDY, 0, tokens)
             model.head.roll([Roll(Row(slot, tokens[-1:]), 4, sampler, options.batch + 1)])
-    grown = process.memory_info().rss - before
-    return {**asdict(needs), "total": needs.total, "grown": grown}
+    return needs, process.memory_info().rss - before
+
+
+def figures(needs: Needs, grown: int) -> str:
+    parts = (needs.weights, needs.cache, needs.working, needs.head, needs.projector)
+    return "".join(f"{size / MIB:8.0f}" for size in (*parts, needs.total, grown))
 
 
 def main() -> bool:
@@ -112,12 +115,10 @@ def main() -> bool:
     met = True
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(options, Path(folder)):
-            measurement = apart(measure, case)
-            off = measurement["grown"] / measurement["total"] - 1
+            needs, grown = apart(measure, case)
+            off = grown / needs.total - 1
             met = met and abs(off) <= (CLOSE_WITH_MORE if case.has_more else CLOSE)
-            parts = [measurement[name] / MIB for name in PARTS]
-            figures = "".join(f"{part:8.0f}" for part in parts)
-            print(f"{case!s:<62}{figures}  {off:+.0%}", flush=True)
+            print(f"{case!s:<62}{figures(needs, grown)}  {off:+.0%}", flush=True)
     return met
 
 
