@@ -51,7 +51,7 @@ from localspec.server.offers import Load, ServedOffer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
-from localspec.server.safety import LOCAL, Rules, owner_of
+from localspec.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.system.supervisor import UNSUPERVISED, Child, supervise
 
 log = logging.getLogger("localspec.server")
@@ -211,7 +211,7 @@ def terms_of(options: ServingOptions) -> Terms:
         )
     return Terms(
         rules=Rules(keys, hosts_of(options), options.body_limit),
-        origins=options.allow_origin,
+        origins=tuple(map(allowed_origin, options.allow_origin)),
         reply_seconds=options.time_limit,
         waiting=options.queue,
         idle_seconds=options.idle,
@@ -240,7 +240,7 @@ def hosts_of(options: ServingOptions) -> tuple[str, ...]:
         return ("*",)
     own = socket.gethostname().lower()
     names = () if is_loopback(options.host) else (options.host, own, f"{own}.local")
-    return (*LOCAL, *names, *options.allow_host)
+    return (*LOCAL, *names, *map(allowed_host, options.allow_host))
 
 
 def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedOffer]:

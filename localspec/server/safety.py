@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localspec.errors import UsageError
 from localspec.server.faults import Fault, Refused
 
 HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
@@ -233,6 +234,27 @@ def host_name(header: str) -> str | None:
     if address is not None and not is_address(address):
         return None
     return (name if address is None else address).lower()
+
+
+def allowed_host(text: str) -> str:
+    """Read a name by which the server may be called, as the header has it, without a port."""
+    name = "*" if text == "*" else host_name(text)
+    if not name and not is_address(text):
+        raise UsageError(f"--allow-host {text!r} is no host: write its NAME alone, or * for all")
+    return name or text
+
+
+def allowed_origin(text: str) -> str:
+    """Read an origin as browsers name it: in small letters, without a path."""
+    parts = split(text)
+    if text in ("*", "null"):
+        return text
+    if not (parts.scheme and parts.netloc) or "*" in text or parts.path.strip("/"):
+        raise UsageError(
+            f"--allow-origin {text!r} is no origin: write https://NAME or https://NAME:PORT, or * "
+            "for all"
+        )
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def is_address(text: str) -> bool:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from localspec.cli import run
 from localspec.commands.worker import is_loopback
 from localspec.server.app import Terms
-from localspec.server.safety import Measured, Rules, host_name
+from localspec.server.safety import Measured, Rules, allowed_host, allowed_origin, host_name
 from tests.server.raw import answer
 from tests.server.scripted import Server
 
@@ -74,6 +74,34 @@ def test_health_needs_no_key_and_everything_else_does(guarded):
 def test_a_page_that_rebinds_its_name_is_sent_away(guarded, host, status):
     headers = {"host": host, "x-api-key": "first-key"}
     assert guarded.client.get("/v1/models", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("Box.lan", "box.lan"), ("box:8080", "box"), ("*", "*"), ("::1", "::1"), ("[::1]:80", "::1")],
+)
+def test_a_host_is_allowed_however_it_is_written(text, name):
+    assert allowed_host(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [("https://Page.example/", "https://page.example"), ("*", "*"), ("null", "null")],
+)
+def test_an_origin_is_allowed_as_browsers_name_it(text, origin):
+    assert allowed_origin(text) == origin
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        *(("--allow-host", text) for text in ("http://box", "box/", "a b", "")),
+        *(("--allow-origin", text) for text in ("page.example", "https://a/b", "https://*.a", "")),
+    ],
+)
+def test_what_no_browser_sends_is_refused_before_anything_is_looked_for(option, text, capsys):
+    assert run(["serve", "nothing-here", option, text]) == 2
+    assert f"{option} {text!r} is no" in capsys.readouterr().err
 
 
 def test_a_request_may_not_be_larger_than_allowed(guarded):
