@@ -152,7 +152,7 @@ def test_a_bomb_is_not_unpacked():
     ("packed", "message"),
     [
         (b"null", "the body is not gzip: "),
-        (gzip.compress(b"{}")[:-5], "the body is not whole: its gzip does not end"),
+        (gzip.compress(b"{}", mtime=0)[:-5], "the body is not whole: its gzip does not end"),
     ],
 )
 def test_a_body_that_cannot_be_unpacked_is_refused(guarded, packed, message):
