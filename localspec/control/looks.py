@@ -112,12 +112,12 @@ class Looks:
         if idle <= BUSY_ROUNDS // share or ask.sampler.constraint is not None or ask.is_forced:
             return self.rounds
         wait = WAIT if idle <= IDLE_ROUNDS else LONG_WAIT
+        if self._apart(rows):
+            wait = wait * share // 2
+            return -(-(self.rounds + after) // wait) * wait
         if watched:
             wait //= 2
-        if self._apart(rows):
-            wait *= share
-            return -(-(self.rounds + after) // wait) * wait
-        if rows > 1:
+        elif rows > 1:
             wait *= rows // 2
         return self._looked.get(slot, self.rounds - wait) + wait
 

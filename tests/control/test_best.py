@@ -872,7 +872,7 @@ def test_rows_that_came_one_after_the_other_are_looked_at_in_the_same_rounds():
     for rows in range(1, 17):
         asked_of_rows(best, free, rows, 3, length=3 * rows)
     asked_of_rows(best, free, 16, 32, length=60)
-    assert asked_of_rows(best, free, 16, 64, length=100) == 2
+    assert asked_of_rows(best, free, 16, 64, length=100) == 4
     assert len({best.quiet(ask(170, slot=slot)) for slot in range(16)}) == 1
 
 
