@@ -12,15 +12,18 @@ import socket
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from localspec.models.trial_child import Trial
 from localspec.runtime.calibration import calibrate
 from tests import arrangements
 
 MEASURING_SECONDS = 0.1
-# A busy machine needs more than the usual 0.2 s for an example now and then.
-settings.register_profile("busy", deadline=None)
+# A busy machine needs more than the usual 0.2 s for an example now and then, and longer to make
+# some. The examples are the same each time: --hypothesis-profile=default draws others.
+settings.register_profile(
+    "busy", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("busy")
 
 

@@ -19,7 +19,7 @@ def canvas(terminal: Terminal) -> Canvas:
     return Canvas(terminal, lambda: terminal.size)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(draws=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 def test_what_is_settled_stays_and_only_the_last_open_lines_are_seen(draws):
     terminal = Terminal(20, 100)

@@ -51,7 +51,7 @@ def letters(text: str) -> Counter[str]:
     return Counter(filter(str.isalnum, unicodedata.normalize("NFC", text)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS, columns=SIZES, rows=st.sampled_from([3, 4, 5]), data=st.data())
 def test_a_text_cut_anywhere_is_shown_as_it_is_at_once(text, columns, rows, data):
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=10)))
@@ -63,7 +63,7 @@ def test_a_text_cut_anywhere_is_shown_as_it_is_at_once(text, columns, rows, data
     assert letters("".join(small)) >= letters("".join(whole))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=TEXTS, columns=SIZES)
 def test_nothing_that_was_said_is_hidden_and_no_line_is_too_wide(text, columns):
     prose = Prose(Ink(colours=False))

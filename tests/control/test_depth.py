@@ -346,7 +346,7 @@ def test_who_becomes_right_is_soon_asked_again():
     assert teach(made, 1, 20) == 20
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0.02, 0.6), st.sampled_from([FLAT, {1: 1.0, 2: 1.75, 9: 3.3, 17: 5.0}]))
 def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
     """Whatever a proposer that is always wrong costs."""

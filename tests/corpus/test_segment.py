@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.corpus.match import longest_match
@@ -27,7 +27,6 @@ def searched(texts, newest):
     return 0
 
 
-@settings(deadline=None)
 @given(texts, st.lists(st.integers(0, 2), max_size=20), st.integers(0, 40))
 def test_the_longest_run_is_the_one_that_a_search_finds(texts, other, size):
     newest = other + texts[0][:size]
@@ -37,7 +36,6 @@ def test_the_longest_run_is_the_one_that_a_search_finds(texts, other, size):
         assert (match.length if match else 0) == searched(texts, newest)
 
 
-@settings(deadline=None)
 @given(texts, st.integers(GRAM, 40), st.integers(1, 9))
 def test_what_follows_followed_in_a_text(texts, size, limit):
     newest = texts[0][:size]

@@ -55,7 +55,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(schema=SCHEMAS, shared=SIMPLE, value=VALUES)
 @example(schema={"enum": [{"a": 0}, [0]]}, shared={}, value={"a": False})
 @example(schema={"enum": [{"a": 0}, [0]]}, shared={}, value=[False])

@@ -273,7 +273,7 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=TEXTS, name=st.sampled_from([*TEMPLATES]), data=st.data())
 def test_no_reading_depends_on_how_the_text_was_cut(text, name, data):
     whole = read(text, TEMPLATES[name])
@@ -282,7 +282,7 @@ def test_no_reading_depends_on_how_the_text_was_cut(text, name, data):
     assert read(text, TEMPLATES[name], range(len(text))) == whole
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=TEXTS)
 def test_a_text_without_calls_is_what_came_and_calls_take_nothing_but_themselves(text):
     parts = read(text)

@@ -334,7 +334,7 @@ TEMPLATES = st.sampled_from([f.template for f in [*FAMILIES.values(), *THINKERS.
 PROMPTS = st.sampled_from(["", "<think>\n", "<|start|>assistant", "<|start|>assistant<|channel|>"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(template=TEMPLATES, text=TEXTS, prompt=PROMPTS, data=st.data())
 def test_no_reading_depends_on_how_the_text_was_cut(template, text, prompt, data):
     whole = read(template, text, prompt=prompt)
@@ -343,7 +343,7 @@ def test_no_reading_depends_on_how_the_text_was_cut(template, text, prompt, data
     assert read(template, text, prompt=prompt, cuts=range(len(text))) == whole
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(template=TEMPLATES, text=TEXTS, prompt=PROMPTS)
 def test_arguments_are_objects_but_for_the_last_of_an_incomplete_reply(template, text, prompt):
     parts, complete = read(template, text, prompt=prompt)
@@ -353,7 +353,7 @@ def test_arguments_are_objects_but_for_the_last_of_an_incomplete_reply(template,
     assert all(part.text for part in parts if not isinstance(part, Call))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(SPEAKERS),
     pieces=st.lists(
@@ -374,7 +374,7 @@ def test_no_word_is_lost_between_marks_and_calls(name, pieces):
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(template=TEMPLATES, text=TEXTS)
 def test_without_marks_of_reasoning_nothing_changes_where_there_are_no_tools(template, text):
     if "think" not in template and "<|channel|>" not in template:

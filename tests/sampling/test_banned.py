@@ -39,7 +39,7 @@ def completing(text, strings):
     return {token for token, longer in enumerate(after) if any(s in longer for s in spelled)}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.text("abcA é", min_size=1, max_size=5), min_size=1, max_size=5),
     st.lists(st.integers(0, 1000), max_size=12),

@@ -78,7 +78,7 @@ def drawn_logits(seed, size=SIZE):
     return (2 * np.random.default_rng(seed).normal(size=size)).astype(np.float32)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     CASES,
     st.integers(0, 1000),

@@ -41,7 +41,7 @@ CASES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(CASES, st.integers(0, 1000), st.sampled_from([9, 200, 2000, 7001]))
 def test_every_filter_keeps_what_the_simple_way_keeps(sampling, seed, size):
     logits = (3 * np.random.default_rng(seed).normal(size=size)).astype(np.float32)
@@ -49,7 +49,6 @@ def test_every_filter_keeps_what_the_simple_way_keeps(sampling, seed, size):
     assert as_dict(sampling.distribution(logits)) == pytest.approx(expected, rel=1e-4)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([5, 127, 128, 1000, 5000]), st.integers(1, 300))
 def test_the_highest_logits_are_found_exactly_also_among_equals(seed, size, count):
     logits = np.random.default_rng(seed).integers(0, 30, size).astype(np.float32)
@@ -142,7 +141,6 @@ def test_bias_can_forbid_and_force_a_token():
 
 
 @given(st.integers(0, 500), st.sampled_from([3, 1000, 5000]))
-@settings(deadline=None)
 def test_a_draw_is_the_quantile_of_the_distribution(seed, size):
     rng = np.random.default_rng(seed)
     probs = rng.random(size) * (rng.random(size) < 0.5)
