@@ -234,9 +234,9 @@ def test_what_pip_started_ends_with_it(tmp_path, name):
         time.sleep(0.02)
     compiler = psutil.Process(int(child.read_text()))
     setup.send_signal(getattr(signal, name))
-    setup.wait(timeout=30)
+    setup.wait(timeout=60)
     with suppress(psutil.NoSuchProcess):
-        compiler.wait(timeout=10)
+        compiler.wait(timeout=60)
     assert not compiler.is_running()
 
 

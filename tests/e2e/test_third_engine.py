@@ -81,11 +81,11 @@ class Home:
         try:
             assert process.stderr
             told = next(line for line in process.stderr if "answering at" in line)
-            with httpx.Client(base_url=told.split()[-1].removesuffix("/v1"), timeout=30) as client:
+            with httpx.Client(base_url=told.split()[-1].removesuffix("/v1"), timeout=60) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
 
     def counted(self) -> Counter[str]:
         """What the engine was asked since the last time, but for what trials ask of it."""

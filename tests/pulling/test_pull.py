@@ -431,7 +431,7 @@ def test_killed_at_ten_points_it_goes_on_where_it_was(hub, home):
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         assert home.registered == []
     hub.faults.pause = 0
     code, _, err = home.run("pull", NAME)

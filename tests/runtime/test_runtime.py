@@ -46,9 +46,9 @@ def test_a_model_may_rest_whenever_there_are_no_requests():
     model.rest = lambda: rested.put(threading.current_thread().name)
     with Runtime(Engine(model, Silent())) as runtime:
         for _ in range(3):
-            assert rested.get(timeout=10) == "localspec"
+            assert rested.get(timeout=60) == "localspec"
             runtime.generate("abc", SHORT)
-        assert rested.get(timeout=10)
+        assert rested.get(timeout=60)
     assert rested.qsize() == 0
 
 

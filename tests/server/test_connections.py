@@ -22,6 +22,7 @@ from tests.server.test_listening import CERT, KEY
 CHAT = "/v1/chat/completions"
 GET = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n"
+QUICK = 9.0  # seconds on a busy machine, within the usual patience with the head of a request
 TALK = {"messages": [{"role": "user", "content": "go on " * 120}], "stream": True}
 
 
@@ -74,7 +75,7 @@ def seconds_until_closed(line):
 
 @pytest.mark.parametrize("stream", [b"", POST[:20], GET + GET[:9]], ids=["none", "half", "second"])
 def test_who_makes_no_request_is_closed(hasty, lines, stream):
-    assert seconds_until_closed(lines(hasty, stream)) < 5
+    assert seconds_until_closed(lines(hasty, stream)) < QUICK
 
 
 def test_a_head_that_comes_byte_by_byte_gains_no_time(hasty, lines):
@@ -92,7 +93,7 @@ def test_a_body_that_rests_is_closed_and_a_slow_one_is_not(hasty, lines):
         slow.sendall(b"[")
         time.sleep(0.02)
     assert b"400 Bad Request" in slow.recv(4096)
-    assert seconds_until_closed(resting) < 5
+    assert seconds_until_closed(resting) < QUICK
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "h2c"])
@@ -114,7 +115,7 @@ def test_those_who_wait_longest_give_way_to_new_ones(crowded, lines):
     with httpx.stream("POST", crowded.address + CHAT, json=TALK) as answer:
         waiting = [lines(crowded) for _ in range(7)]
         assert httpx.get(crowded.address + "/health").status_code == 200
-        assert seconds_until_closed(waiting[0]) < 5
+        assert seconds_until_closed(waiting[0]) < QUICK
         assert not is_closed(waiting[-1])
         assert "data: [DONE]" in [*answer.iter_lines()]
 
@@ -127,7 +128,7 @@ def test_answers_that_are_not_read_give_way_too(crowded, lines):
         with suppress(OSError):
             for _ in range(100_000):
                 line.sendall(missing * 50)
-    assert httpx.get(crowded.address + "/health", timeout=10).status_code == 200
+    assert httpx.get(crowded.address + "/health", timeout=60).status_code == 200
 
 
 def test_who_begins_no_tls_is_closed_and_gives_way(lines):
@@ -137,7 +138,7 @@ def test_who_begins_no_tls_is_closed_and_gives_way(lines):
         with httpx.Client(verify=False) as visitor:
             assert visitor.get(server.address + "/health").status_code == 200
         assert seconds_until_closed(silent[0]) < 0.9
-        assert seconds_until_closed(silent[-1]) < 5
+        assert seconds_until_closed(silent[-1]) < QUICK
     finally:
         server.close()
 
@@ -165,7 +166,7 @@ def test_a_server_with_few_descriptors_answers_whoever_else_is_connected(lines):
         for _ in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert said == ""
 
 
@@ -276,5 +277,5 @@ def test_a_signal_ends_streams_and_then_the_process_whatever_threads_do(number):
                 if len(heard) == 1:
                     process.send_signal(number)
     assert "".join(heard) == "begun ended"
-    assert process.wait(20) in (-number, 128 + number)
+    assert process.wait(60) in (-number, 128 + number)
     process.stdout.close()

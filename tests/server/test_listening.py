@@ -129,7 +129,7 @@ def test_a_server_at_a_unix_socket_answers_and_leaves_nothing(place):
         with pytest.raises(UsageError, match="unix socket"):
             endpoint_at(str(place), "")
         process.terminate()
-        assert process.wait(20) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
     finally:
         process.kill()
         process.stderr.close()

@@ -125,7 +125,7 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
     fresh.client.post("/models/load", json={"model": "scripted"})
     until(lambda: state(fresh) == "loaded")
     fresh.client.post("/models/unload", json={"model": "scripted"})
-    listening.join(10)
+    listening.join()
     assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
     assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
     until(lambda: not len(fresh.app.state.host.events._queues))
@@ -143,7 +143,7 @@ def test_a_server_that_ends_waits_for_no_listener():
     listening.start()
     until(lambda: len(server.app.state.host.events._queues))
     server.uvicorn.should_exit = True
-    listening.join(20)
+    listening.join()
     assert ended
     server.close()
 

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 
 import psutil
 import pytest
+
+from tests.waiting import until
 
 termios = pytest.importorskip("termios")
 
@@ -38,7 +39,7 @@ def started(work: str, wish: str = "", terminal: int | None = None, before: str 
 
 
 def said(process: subprocess.Popen) -> list[str]:
-    lines, _ = process.communicate(timeout=20)
+    lines, _ = process.communicate(timeout=60)
     return lines.splitlines()
 
 
@@ -108,11 +109,8 @@ def test_the_other_process_ends_with_the_first_however_that_ends():
     assert process.stdout.readline() == "first\n"
     [other] = psutil.Process(process.pid).children()
     process.kill()
-    process.communicate(timeout=20)
-    end = time.monotonic() + 10
-    while other.is_running() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not other.is_running()
+    process.communicate(timeout=60)
+    until(lambda: not other.is_running())
 
 
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
