@@ -207,10 +207,11 @@ class Measured:
         packed, body, is_full = message.get("body", b""), bytearray(), True
         while is_full and len(body) <= self._left:
             try:
-                body += gzip.decompress(packed, UNPACKED_BYTES)
+                piece = gzip.decompress(packed, UNPACKED_BYTES)
             except zlib.error as error:
                 raise HTTPException(400, f"the body is not gzip: {error}") from error
-            packed, is_full = gzip.unconsumed_tail, len(body) % UNPACKED_BYTES == 0 < len(body)
+            packed, is_full = gzip.unconsumed_tail, len(piece) == UNPACKED_BYTES
+            body += piece
             if is_full:
                 await asyncio.sleep(0)
         if not (message.get("more_body") or gzip.eof or len(body) > self._left):

@@ -14,7 +14,14 @@ from starlette.exceptions import HTTPException
 from localspec.cli import run
 from localspec.commands.worker import is_loopback
 from localspec.server.app import Terms
-from localspec.server.safety import Measured, Rules, allowed_host, allowed_origin, host_name
+from localspec.server.safety import (
+    UNPACKED_BYTES,
+    Measured,
+    Rules,
+    allowed_host,
+    allowed_origin,
+    host_name,
+)
 from tests.server.raw import answer
 from tests.server.scripted import Server
 
@@ -131,6 +138,20 @@ def test_a_body_may_be_packed_and_unpacks_no_further_than_allowed(server, guarde
     assert posted_gzip(guarded, gzip.compress(body + b" " * 3000)).status_code == 413
     padded = gzip.compress(body) + b"x" * 3000
     assert posted_gzip(guarded, padded).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, *(at * UNPACKED_BYTES for at in (1, 2)), UNPACKED_BYTES + 1]
+)
+def test_a_body_of_any_size_is_unpacked_whole(size):
+    body = bytes(size)
+
+    async def receive():
+        return {"type": "http.request", "body": gzip.compress(body)}
+
+    measured = Measured(receive, 10 * UNPACKED_BYTES, "gzip")
+    message = asyncio.run(asyncio.wait_for(measured.receive(), 20))
+    assert message["body"] == body
 
 
 def test_a_bomb_is_not_unpacked():
