@@ -137,7 +137,7 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
     try:
         if offer.drafter == "mtp-inside":
             if not look.footprint.drafting_layers:
-                yield "has no layers for multi-token prediction (nextn_predict_layers) inside"
+                yield "has no layers for multi-token prediction inside"
         elif offer.drafter == "model":
             draft = headers.look(drafting(offer, claim.engine), claim.engine)
             yield from vocabularies(offer, look, draft)

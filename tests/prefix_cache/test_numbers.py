@@ -6,7 +6,7 @@ import pytest
 
 from localspec.errors import LocalSpecError
 from localspec.media import LOWEST, Medium, Numbers, RunName
-from localspec.proposers import automaton, runs
+from localspec.proposers import automaton
 
 
 def test_a_run_keeps_its_numbers_and_no_other_goes_on_in_them():
@@ -28,7 +28,7 @@ def test_a_run_is_another_by_its_file_its_piece_and_its_length():
 
 
 def test_no_number_is_a_mark_of_the_code_that_looks_texts_up():
-    marks = (automaton.NOWHERE, automaton.BREAK, runs.NOTHING)
+    marks = (automaton.NOWHERE, automaton.BREAK)
     assert Numbers().first(RunName(b"a", 0, 1)) < min(marks)
 
 

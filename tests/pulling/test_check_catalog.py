@@ -68,7 +68,9 @@ def test_offers_that_are_what_the_catalogue_says_are_right(hub, home):
     weights = ("blk.1.ffn_up.weight", (64, 1 << 17), 0, 32 * MB)
     hub.put("people/large", "large-q8_0.gguf", model(tensors=[*TENSORS, weights]))
     hub.put("people/large", "mtp-large.gguf", gguf({"general.architecture": "mtp"}))
-    hub.put("people/own", "own-q8_0.gguf", model({"nextn_predict_layers": 1}))
+    block = ("blk.2.nextn.eh_proj.weight", (64, 1), 0, 256)
+    inside = model({"nextn_predict_layers": 1}, tensors=[*TENSORS, block])
+    hub.put("people/own", "own-q8_0.gguf", inside)
     hub.put("people/guesser", "guesser-q8_0.gguf", templated(None))
     for path in sorted(engines.tiny_folder("llama").iterdir()):
         large = path.suffix == ".safetensors"
@@ -121,8 +123,8 @@ WRONG = {
     ),
     "no layers for drafting are inside": (
         Entry("headless", drafter="mtp-inside"),
-        model(),
-        "has no layers for multi-token prediction (nextn_predict_layers) inside",
+        model({"nextn_predict_layers": 1}),  # as converters write it that leave the blocks away
+        "has no layers for multi-token prediction inside",
     ),
     "it is cut short": (Entry("short"), model()[:-2000], "short-q8_0.gguf is cut short"),
     "it is empty": (Entry("empty"), b"", "empty-q8_0.gguf is empty"),

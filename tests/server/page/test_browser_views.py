@@ -31,7 +31,7 @@ VIEWS = ("#/chat", "#/machine", "#/models")
 
 @pytest.fixture(scope="module")
 def server():
-    library = ScriptedLibrary({"small": 100_000, "slow": 900_000}, here=["small"])
+    library = ScriptedLibrary({"small": 100_000, "slow": 900_000, "other": 500_000}, here=["small"])
     made = Server({"lens": LINE}, terms=Terms(library=library))
     made.library = library
     yield made
@@ -69,19 +69,22 @@ def test_a_running_answer_shows_in_the_figures(page, server):
 
 def test_models_are_pulled_cancelled_and_removed(page, server):
     page.click("nav a[href='#/models']")
-    row = page.locator("#library tr", has=page.get_by_role("rowheader", name="slow"))
-    server.library.piece_seconds = 0.3
+    row, other = (
+        page.locator("#library tr", has=page.get_by_role("rowheader", name=name))
+        for name in ("slow", "other")
+    )
+    server.library.piece_seconds = 0.01
     row.get_by_role("button", name="Pull slow").click()
     row.get_by_role("progressbar").wait_for()
     row.get_by_role("button", name="Cancel slow").click()
     wait_for(page, "document.querySelector('#told').textContent.includes('was not downloaded')")
-    server.library.piece_seconds = 0.01
-    row.get_by_role("button", name="Pull slow").click()
+    other.get_by_role("button", name="Pull other").click()
     wait_for(page, "document.querySelector('#told').textContent.includes('is here now')")
-    row.get_by_role("button", name="Remove slow").click()
+    assert "other" in server.library.here
+    other.get_by_role("button", name="Remove other").click()
     page.click("#confirm-yes")
-    row.get_by_role("button", name="Pull slow").wait_for()
-    assert "slow" not in server.library.here
+    other.get_by_role("button", name="Pull other").wait_for()
+    assert "other" not in server.library.here
 
 
 def test_a_model_is_loaded_and_unloaded(page):
