@@ -180,7 +180,7 @@ def _of_no_gain(lookup: Ratio) -> str:
     if lookup.high < 1:
         return (
             f"Drafts do not pay here: LocalSpec then decodes plainly, and looking for drafts costs "
-            f"{1 - lookup.value:.0%} (--plain does without)."
+            f"{1 - lookup.value:.0%} (--proposer none does without)."
         )
     return f"Drafts make no difference here that could be measured ({lookup} times plain)."
 

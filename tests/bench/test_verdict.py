@@ -47,7 +47,7 @@ def test_one_kind_of_prompts_is_not_named_beside_all():
 def test_drafts_that_do_not_pay_are_said_to_cost_what_looking_for_them_costs():
     assert text(*[speeds(ratio=0.95)] * 4) == (
         "Drafts do not pay here: LocalSpec then decodes plainly, and looking for drafts costs 5% "
-        "(--plain does without)."
+        "(--proposer none does without)."
     )
 
 
