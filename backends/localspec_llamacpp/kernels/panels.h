@@ -1,0 +1,218 @@
+// Panels of LANES rows of a matrix, and their products with rows of activations.
+//
+// The sums of a row are formed in one order, whatever stands beside it: the same bits in a batch of
+// any width.
+#pragma once
+#include "types.h"
+
+namespace localspec {
+
+// Sub-blocks that share a vector of high bits. Four neighbouring weights of each row lie side by
+// side: a group. A byte holds the low bits of several groups of its sub-block, another the high ones.
+template <class T> struct Part {
+    static constexpr int VECTORS = T::GROUPS * T::LOW / 8;  // of low bits, for each sub-block
+    static constexpr int SHARED = T::HIGH ? 8 / (T::GROUPS * T::HIGH) : 1;
+    uint8_t low[SHARED][VECTORS][4 * LANES];
+    uint8_t high[4 * LANES];
+};
+template <class T> struct LowPart {
+    static constexpr int VECTORS = Part<T>::VECTORS, SHARED = 1;
+    uint8_t low[1][VECTORS][4 * LANES];
+};
+
+// A block of LANES rows, in the order in which it is read.
+template <class T> struct alignas(T::BLOCK == 256 ? 64 : 1) Panel {
+    static constexpr int VECTORS = Part<T>::VECTORS, SHARED = Part<T>::SHARED;
+    std::conditional_t<(T::HIGH > 0), Part<T>, LowPart<T>> parts[T::SUBS / SHARED];
+    typename T::Scales scales;
+};
+
+// A block of a row of activations, in 8 bits.
+template <class T> struct alignas(64) Activations {
+    int8_t q[T::BLOCK];
+    float d;
+    float minima[T::SUBS];  // what a minimum of 1 adds
+    int32_t start[T::SUBS];  // what the codes' offset takes away
+};
+
+template <class T> void pack(const typename T::File * const * rows, Panel<T> & panel) {
+    std::memset(&panel, 0, sizeof panel);
+    for (int lane = 0; lane < LANES; lane++) {
+        alignas(64) uint8_t codes[T::BLOCK];
+        T::read(*rows[lane], lane, panel.scales, codes);
+        for (int group = 0; group < T::BLOCK / 4; group++) {
+            const int sub = group / T::GROUPS, at = group % T::GROUPS;
+            uint32_t four, low, high;
+            std::memcpy(&four, codes + 4 * group, 4);
+            auto & part = panel.parts[sub / Panel<T>::SHARED];
+            uint8_t * to = part.low[sub % Panel<T>::SHARED][at % Panel<T>::VECTORS] + 4 * lane;
+            std::memcpy(&low, to, 4);
+            low |= (four & 0x01010101u * ((1u << T::LOW) - 1)) << (at / Panel<T>::VECTORS * T::LOW);
+            std::memcpy(to, &low, 4);
+            if constexpr (T::HIGH > 0) {
+                const int bit = group * T::HIGH;
+                uint8_t * above = part.high + 4 * lane;
+                std::memcpy(&high, above, 4);
+                high |= ((four >> T::LOW) & 0x01010101u * ((1u << T::HIGH) - 1)) << (bit % 8);
+                std::memcpy(above, &high, 4);
+            }
+        }
+    }
+}
+
+// Quantise a block of activations. Rounding by the addition of 1.5 * 2^23 is to the nearest.
+template <class T> void quantise(const float * x, Activations<T> & a) {
+    constexpr float NEAREST = 12582912.0f;
+    int32_t largest = 0;
+    for (int i = 0; i < T::BLOCK; i++) {
+        int32_t bits;
+        std::memcpy(&bits, x + i, 4);
+        largest = std::max(largest, bits & 0x7fffffff);
+    }
+    float most;
+    std::memcpy(&most, &largest, 4);
+    const float inverse = most > 0 ? 127.0f / most : 0.0f;
+    a.d = most / 127.0f;
+    for (int i = 0; i < T::BLOCK; i++) {
+        const float y = x[i] * inverse + NEAREST;
+        int32_t bits;
+        std::memcpy(&bits, &y, 4);
+        a.q[i] = (int8_t) bits;
+    }
+    for (int sub = 0; sub < T::SUBS; sub++) {
+        int32_t sum = 0;
+        for (int i = 0; i < T::SUB; i++) sum += a.q[sub * T::SUB + i];
+        a.minima[sub] = a.d * (float) sum;
+        a.start[sub] = -T::OFFSET * sum;
+    }
+}
+
+template <class T, int GROUP> inline Bytes code(const Bytes * low, Bytes high, Bytes table) {
+    constexpr int VECTORS = Panel<T>::VECTORS;
+    Bytes x = right<GROUP / VECTORS * T::LOW>(low[GROUP % VECTORS]);
+    if constexpr (T::LOW < 8) x = both(x, all_bytes((1 << T::LOW) - 1));
+    if constexpr (T::HIGH > 0) {
+        const Bytes bits = right<GROUP * T::HIGH - T::LOW>(high);
+        x = joined(x, bits, all_bytes(((1 << T::HIGH) - 1) << T::LOW));
+    }
+    if constexpr (T::TABLE != nullptr) x = looked_up(table, x);
+    return x;
+}
+
+// Unpack the codes of a sub-block, four weights of each row to a vector. Blocks further on are asked
+// of the memory meanwhile: processors look ahead too little where several rows keep them busy.
+template <class T, int AHEAD = 0> inline void unpack(const Panel<T> & panel, int sub, Bytes table, Bytes * codes) {
+    const auto & part = panel.parts[sub / Panel<T>::SHARED];
+    Bytes low[Panel<T>::VECTORS], high = all_bytes(0);
+    for (int v = 0; v < Panel<T>::VECTORS; v++) {
+        const uint8_t * at = part.low[sub % Panel<T>::SHARED][v];
+        if constexpr (AHEAD > 0) prefetch(at + AHEAD);
+        low[v] = load(at);
+    }
+    if constexpr (T::HIGH > 0) {
+        if constexpr (AHEAD > 0) prefetch(part.high + AHEAD);
+        high = load(part.high);
+        if (sub % Panel<T>::SHARED) high = right<4>(high);
+    }
+    codes[0] = code<T, 0>(low, high, table);
+    codes[1] = code<T, 1>(low, high, table);
+    codes[2] = code<T, 2>(low, high, table);
+    codes[3] = code<T, 3>(low, high, table);
+    if constexpr (T::GROUPS == 8) {
+        codes[4] = code<T, 4>(low, high, table);
+        codes[5] = code<T, 5>(low, high, table);
+        codes[6] = code<T, 6>(low, high, table);
+        codes[7] = code<T, 7>(low, high, table);
+    }
+}
+
+template <class T> inline Bytes table() {
+    if constexpr (T::TABLE != nullptr) return table_of(T::TABLE);
+    return all_bytes(0);
+}
+
+// Multiply LANES rows of a matrix by ROWS rows of activations.
+template <class T, int ROWS>
+void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const * a, float * const * out) {
+    constexpr int AHEAD = ROWS > 1 || T::HIGH > 0 ? 4096 : 0;  // bytes; measured: 2 and 16 KiB are worse
+    const Bytes values = table<T>();
+    Floats total[ROWS];
+    for (int r = 0; r < ROWS; r++) total[r] = zeros();
+    for (int b = 0; b < blocks; b++) {
+        const auto opened = panel[b].scales.opened();
+        Floats sum[ROWS];
+        for (int r = 0; r < ROWS; r++) sum[r] = zeros();
+        for (int sub = 0; sub < T::SUBS; sub++) {
+            Bytes codes[T::GROUPS];
+            unpack<T, AHEAD>(panel[b], sub, values, codes);
+            const Floats scale = panel[b].scales.scale(opened, sub);
+            Ints dots[ROWS];
+            const int8_t * x[ROWS];
+            for (int r = 0; r < ROWS; r++) {
+                dots[r] = T::OFFSET ? ints(a[r][b].start[sub]) : ints(0);
+                x[r] = a[r][b].q + sub * T::SUB;
+            }
+            add_products<T::GROUPS, T::LARGEST, ROWS>(codes, x, dots);
+            for (int r = 0; r < ROWS; r++) sum[r] = added(as_floats(dots[r]), scale, sum[r]);
+            if (T::MINIMA) {
+                const Floats minimum = panel[b].scales.minimum(opened, sub);
+                for (int r = 0; r < ROWS; r++) total[r] = taken(minimum, all(a[r][b].minima[sub]), total[r]);
+            }
+        }
+        for (int r = 0; r < ROWS; r++) total[r] = added(sum[r], all(a[r][b].d), total[r]);
+    }
+    for (int r = 0; r < ROWS; r++) store(out[r], total[r]);
+}
+
+// Write out the weights of one row of a block.
+template <class T> void weights(const Panel<T> & panel, int lane, float * to) {
+    const auto opened = panel.scales.opened();
+    for (int sub = 0; sub < T::SUBS; sub++) {
+        Bytes codes[T::GROUPS];
+        alignas(64) uint8_t bytes[T::GROUPS][4 * LANES];
+        float scales[LANES], minima[LANES];
+        unpack(panel, sub, table<T>(), codes);
+        for (int g = 0; g < T::GROUPS; g++) store(bytes[g], codes[g]);
+        store(scales, panel.scales.scale(opened, sub));
+        store(minima, panel.scales.minimum(opened, sub));
+        for (int i = 0; i < T::SUB; i++) {
+            const uint8_t code = bytes[i / 4][4 * lane + i % 4];
+            const int value = T::LARGEST == WIDE && !WIDE_OFFSET ? (int8_t) code : (int) code - T::OFFSET;
+            to[sub * T::SUB + i] = scales[lane] * (float) value - minima[lane];
+        }
+    }
+}
+
+// What there is to do with a type of weights, by untyped pointers.
+struct Product {
+    int block;  // weights of a row in a panel
+    size_t file_bytes, panel_bytes, activation_bytes;  // of a block
+    void (*pack)(const char * const * rows, char * panel);
+    void (*quantise)(const float * x, char * activations);
+    void (*multiply)(const char * panel, int blocks, const char * const * rows, float * const * out, int count);
+    void (*weights)(const char * panel, int lane, float * to);
+};
+
+template <class T, int ROWS>
+void multiply_by(const char * panel, int blocks, const char * const * rows, float * const * out, int count) {
+    if constexpr (ROWS > 1) {
+        if (count < ROWS) return multiply_by<T, ROWS - 1>(panel, blocks, rows, out, count);
+    }
+    multiply<T, ROWS>((const Panel<T> *) panel, blocks, (const Activations<T> * const *) rows, out);
+}
+
+template <class T> const Product * product() {
+    static_assert(sizeof(typename T::File) * 8 >= (size_t) T::BLOCK * (T::LOW + T::HIGH), "a block of a file");
+    static const Product made = {
+        T::BLOCK, sizeof(typename T::File), sizeof(Panel<T>), sizeof(Activations<T>),
+        [](const char * const * rows, char * panel) {
+            pack<T>((const typename T::File * const *) rows, *(Panel<T> *) panel);
+        },
+        [](const float * x, char * activations) { quantise<T>(x, *(Activations<T> *) activations); },
+        multiply_by<T, TILE>,
+        [](const char * panel, int lane, float * to) { weights<T>(*(const Panel<T> *) panel, lane, to); },
+    };
+    return &made;
+}
+
+}  // namespace localspec
