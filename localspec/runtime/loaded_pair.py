@@ -123,12 +123,14 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
     """Advise on what was asked for and cannot bring what it is meant to."""
     resolved = loaded_pair.resolved
     target = resolved.target.footprint
-    if loaded_pair.plan.options.bit_exact and target.uneven:
+    options = loaded_pair.plan.options
+    even = target.even and options.own_products
+    if options.bit_exact and target.uneven and not even:
         yield (
             f"--bit-exact: texts may still differ at near-ties, since {target.uneven} round by the "
             "width of a batch; weights in Q8_0 throughout do not"
         )
-    if loaded_pair.plan.options.bit_exact and loaded_pair.plan.options.adapters:
+    if options.bit_exact and options.adapters:
         yield (
             "--bit-exact: texts may still differ at near-ties, since adapters round by the width "
             "of a batch; a model in Q8_0 that they are merged into does not"
