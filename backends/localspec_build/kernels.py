@@ -20,7 +20,7 @@ FEATURE = "LocalSpec's products"  # by which a build that has them tells of them
 FAULT = re.compile(r"^.*localspec_llamacpp[/\\]kernels[/\\].*\berror\b.*$", re.M)
 
 
-def version(folder: Path = FOLDER, rules: Path = RULES) -> str:
+def version(folder: Path, rules: Path) -> str:
     """Return a short sum of the sources and of how they are compiled; empty: there are none."""
     sources = sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES)
     if not sources:
@@ -34,7 +34,7 @@ def version(folder: Path = FOLDER, rules: Path = RULES) -> str:
 
 def current() -> str:
     """Return the version of the products for this processor; empty: there are none for it."""
-    return version() if platform.machine() in PROCESSORS else ""
+    return version(FOLDER, RULES) if platform.machine() in PROCESSORS else ""
 
 
 def fault(log: str) -> str:
