@@ -34,6 +34,8 @@ MAX_TENTATIVE = 512  # tokens of the longest draft
 BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
 SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
+OWN_PRODUCTS = "localspec"
+PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
@@ -133,6 +135,7 @@ class Options:
     cpu_moe: layers, the first ones, whose experts stay on the host
     threads: of the processor; None: one for each fast core
     mmap: map weights from their file also where reading them makes tokens faster
+    products: whose products of matrices a processor computes, where the engine has a choice
     members: processes that run the model together, where the engine can
     adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
@@ -155,6 +158,7 @@ class Options:
     cpu_moe: int | None = None
     threads: int | None = None
     mmap: bool = False
+    products: str = OWN_PRODUCTS
     members: int = 1
     adapters: tuple[Adapter, ...] = ()
     bit_exact: bool = False
@@ -164,7 +168,14 @@ class Options:
     drafting: bool = False
     verbose: bool = False
 
+    @property
+    def own_products(self) -> bool:
+        """Whether LocalSpec's products may be used; weights are packed for them, so not mapped."""
+        return self.products == OWN_PRODUCTS and not self.mmap
+
     def __post_init__(self) -> None:
+        if self.products not in PRODUCTS:
+            raise UsageError(f"products is {self.products!r}, known: {', '.join(PRODUCTS)}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
         within("threads", self.threads, 1, 1 << 16)

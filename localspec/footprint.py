@@ -38,6 +38,7 @@ class Footprint:
     mask_token: int | None = None
     pooling: str = ""  # of a model that reads whole texts: "mean", "cls", "last" or "rank"
     uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
+    even: bool = False  # LocalSpec's products are here, and round all weights alike in any batch
     projector: Path | None = None  # a file beside it, by which it sees or hears
     attention_layers: int = 0  # that keep every token
     kv_bytes_per_token: int = 0  # 16-bit keys and values of those

@@ -27,7 +27,7 @@ import tomllib
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "backends"))  # needs nothing that is not in the standard library
 
-from localspec_build import pip, records  # noqa: E402
+from localspec_build import kernels, pip, records, wheels  # noqa: E402
 from localspec_build.choice import AUTO, RPC, general  # noqa: E402
 from localspec_build.failure import SetupFailed  # noqa: E402
 from localspec_build.machine import Tools, has_compiler  # noqa: E402
@@ -117,13 +117,25 @@ def holds(required: set[str]) -> bool:
 
 def settled(required: set[str], quick: bool) -> bool:
     """Tell whether the environment is as it has to be."""
-    return holds(required) and (quick or own_build())
+    return holds(required) and own_build(quick)
 
 
-def own_build() -> bool:
-    """Tell whether llama.cpp is one for this machine, as far as it can be built here."""
+def own_build(quick: bool = False) -> bool:
+    """Tell whether llama.cpp is one for this machine, as far as it can be built here.
+
+    A `quick` one may be any, unless a better one was built before: that takes seconds.
+    """
     made = records.installed(VENV)
-    return made is None or not general(made) or not has_compiler(Tools(os.environ))
+    if made is None or not (general(made) or lacks_products(made)):
+        return True
+    if quick:
+        return not wheels.kept([wheels.place(made.kind, made.cmake)])
+    return not has_compiler(Tools(os.environ))
+
+
+def lacks_products(made: records.Installed) -> bool:
+    """Tell whether it was built here with other products than those of this checkout."""
+    return made.source == records.BUILT and made.products != kernels.current()
 
 
 def answers(*command: str) -> bool:
@@ -171,7 +183,7 @@ def set_up(required: set[str], quick: bool) -> None:
         say("Setting up .venv: packages, and llama.cpp for this machine.")
         create()
     try:
-        if build() not in stamped(aside) or not (quick or own_build()):
+        if build() not in stamped(aside) or not own_build(quick):
             build_engine(quick)
         say("Installing LocalSpec and its packages.")
         install(f".[{extras}]")

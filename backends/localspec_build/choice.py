@@ -10,7 +10,7 @@ from typing import NamedTuple
 from localspec_build import cuda_toolkit
 from localspec_build.failure import Lacking
 from localspec_build.machine import ALLOW, HEADERS, Machine, Nvcc, Nvidia, Version
-from localspec_build.records import CUSTOM, Installed
+from localspec_build.records import BUILT, CUSTOM, Installed
 
 AUTO = "auto"
 RPC = "-DGGML_RPC=on"  # in every build: it takes seconds, and reaches devices of other machines
@@ -224,6 +224,8 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
         return set(choice.cmake) <= set(made.cmake)
     if general(made):
         return not machine.compiler
+    if lacks_products(made, machine, choice):
+        return False
     if made.source in PREBUILT:
         return machine.nvidia is not None and runs(made.source, machine.nvidia)
     if not made.cmake:
@@ -237,6 +239,15 @@ def serves(made: Installed, choice: Choice, machine: Machine) -> bool:
 def general(made: Installed) -> bool:
     """Return whether an installed build is the makers' for processors of many kinds."""
     return made.kind == "cpu" and made.source == GENERAL.tag
+
+
+def lacks_products(made: Installed, machine: Machine, choice: Choice) -> bool:
+    """Return whether another build would have products of LocalSpec that an installed one lacks.
+
+    Those of the makers have none: for a card they go first all the same, as it does the work.
+    """
+    buildable = machine.compiler and not (choice.published or choice.unbuildable)
+    return buildable and made.source in ("", BUILT) and made.products != machine.products
 
 
 def targets(cmake: tuple[str, ...]) -> set[str]:

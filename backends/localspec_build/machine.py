@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from localspec_build import kernels
+
 Version = tuple[int, ...]
 
 ANSWER_SECONDS = 20  # for a tool to answer: a card that sleeps takes some
@@ -85,6 +87,7 @@ class Machine:
     libc: Version = ()  # of glibc
     manager: str = ""  # the program that installs packages here
     program: str = "localspec"  # the command by which this program is called here
+    products: str = ""  # LocalSpec's own, for this processor: their version
 
 
 class Tools:
@@ -138,6 +141,7 @@ def look(
         libc=glibc(),
         manager=next((name for name in MANAGERS if tools.find(name)), ""),
         program=program,
+        products=kernels.current(),
     )
 
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from localspec_build import records, wheels
-from localspec_build.choice import RPC, Choice, choose, fix, general
+from localspec_build.choice import RPC, Choice, choose, fix, general, lacks_products
 from localspec_build.failure import SetupFailed
 from localspec_build.machine import Machine, look
 from localspec_build.pip import compiler_advice, say
@@ -18,6 +18,7 @@ GENERAL_BUILD = (
     "This build is for processors of many kinds. One for yours can use other machines, and with "
     "AVX-512 reads prompts up to 1.5 times as fast"
 )
+OTHER_PRODUCTS = "This build lacks LocalSpec's newest products, which are faster on processors"
 
 
 def rebuild(
@@ -42,9 +43,12 @@ def rebuild(
         if not or_processor or kind == "cpu" or machine.system == "darwin":
             raise
         say(f"{error}\nThe build for the processor takes its place.")
-        made = wheels.install(choose(machine, "cpu"), target, quick=quick)
+        choice = choose(machine, "cpu")
+        made = wheels.install(choice, target, quick=quick)
     if general(made):
         say(f"{GENERAL_BUILD}: {own_build(machine)}.")
+    elif lacks_products(made, machine, choice):
+        say(f"{OTHER_PRODUCTS}: {own_build(machine)}.")
     records.remember(request if made.kind == request.kind else BuildRequest(made.kind))
     return made
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from localspec_build import folders
 
+BUILT = "built here"  # the source of a build that no index has
 CUSTOM = "custom"  # the kind of a build by the user's own CMAKE_ARGS
 NAME = "localspec-build.json"
 
@@ -28,9 +29,10 @@ class Installed(NamedTuple):
 
     kind: str
     because: str
-    source: str  # "built here", or the index that it comes from
+    source: str  # BUILT, or the index that it comes from; empty: it is not on record
     libraries: str = ""  # a folder with those that have to be loaded before it
     cmake: tuple[str, ...] = ()
+    products: str = ""  # the version of LocalSpec's own products that it was built with
 
 
 def requested(environment: Mapping[str, str] = os.environ) -> BuildRequest | None:
@@ -52,8 +54,11 @@ def installed(prefix: Path) -> Installed | None:
     """Return what was installed under this prefix; None where it was not by us."""
     record = _record(prefix / NAME)
     try:
-        kind, because, source, libraries, cmake = (str(record[name]) for name in Installed._fields)
-        return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)))
+        known = {"products": "", **record}  # records of earlier LocalSpecs name none
+        kind, because, source, libraries, cmake, products = (
+            str(known[name]) for name in Installed._fields
+        )
+        return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)), products)
     except (KeyError, ValueError):
         return None
 

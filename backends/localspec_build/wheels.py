@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 
-from localspec_build import cuda_toolkit, effort, folders, makers, pip
+from localspec_build import cuda_toolkit, effort, folders, kernels, makers, pip
 from localspec_build.choice import GENERAL, Choice, Published
 from localspec_build.failure import SetupFailed
 from localspec_build.makers import PATIENCE_SECONDS, Reach
 from localspec_build.pip import say
-from localspec_build.records import Installed, note
+from localspec_build.records import BUILT, Installed, note
 from localspec_build.target import PACKAGE, Target
 from localspec_build.trial import trial
 
-BUILT = "built here"
 # pip keeps a wheel for all options of CMake alike, so its cache is left out.
 SOURCES = ("--no-binary", PACKAGE, "--no-cache-dir")
 # LocalSpec loads llama, ggml and mtmd, for pictures.
@@ -43,28 +42,42 @@ def install(
 ) -> Installed:
     """Install a build by the first way that succeeds; `SetupFailed` where none does.
 
-    The makers' general build goes before one for this processor where it has to be `quick`, and
-    none was built here before.
+    Where it has to be `quick` and none was built here with the products of this LocalSpec, one
+    with others goes first, and then the makers' general one for processors.
     """
     for published in () if from_source else choice.published:
         if made := install_published(choice, published, target):
             return made
-    was_kept = not from_source and bool(kept(places(choice, options(choice, target.python))))
-    hurried = quick and choice.kind == "cpu" and not (from_source or was_kept)
-    if hurried and (made := install_published(choice, GENERAL, target)):
+    cmake = options(choice, target.python)
+    was_kept = not from_source and bool(kept([place(choice.kind, cmake)]))
+    hurried = (quick or choice.unbuildable) and not (from_source or was_kept)
+    if hurried and (made := install_earlier(choice, target, cmake)):
         return made
-    cmake = install_built(choice, target, from_source)
+    if hurried and choice.kind == "cpu" and (made := install_published(choice, GENERAL, target)):
+        return made
+    install_built(choice, target, from_source)
     tried = trial(target)
     if was_kept and not tried.names:  # of another machine with this home, or of older libraries
         say(f"The build that was kept does not work any more: {tried.fault}")
-        cmake = install_built(choice, target, True)
+        install_built(choice, target, True)
         tried = trial(target)
     if not tried.names:
         fault = f"llama.cpp was built for {choice.kind} and does not work: {tried.fault}"
         raise SetupFailed(fault)
-    made = Installed(choice.kind, choice.because, BUILT, cmake=cmake)
+    products = kernels.current()
+    made = Installed(choice.kind, choice.because, BUILT, cmake=cmake, products=products)
     note(target.prefix, made)
     return made
+
+
+def install_earlier(choice: Choice, target: Target, cmake: tuple[str, ...]) -> Installed | None:
+    """Install a build with the same options and other products or none, if one works here."""
+    for folder in earlier(choice, cmake):
+        if install_kept(folder, target) and trial(target).names:
+            made = Installed(choice.kind, choice.because, BUILT, cmake=cmake)
+            note(target.prefix, made)
+            return made
+    return None
 
 
 def install_published(choice: Choice, published: Published, target: Target) -> Installed | None:
@@ -101,34 +114,40 @@ def fetch_wheel(folder: Path, published: Published, target: Target) -> bool:
     return False
 
 
-def install_built(choice: Choice, target: Target, anew: bool, *where: str) -> tuple[str, ...]:
+def install_built(choice: Choice, target: Target, anew: bool, *where: str) -> None:
     """Install a wheel that was built here with these options before, or build it now.
 
     `where` tells pip of another place than the environment.
     """
     cmake = options(choice, target.python)
-    lean, *_ = homes = places(choice, cmake)
-    if choice.unbuildable and (anew or not kept(homes)):
+    home = place(choice.kind, cmake)
+    if choice.unbuildable and (anew or not kept([home])):
         raise SetupFailed(choice.unbuildable)
-    for old in kept(homes) if anew else ():
+    for old in kept([home]) if anew else ():
         old.unlink()
-    if any(install_kept(folder, target, *where) for folder in homes):
-        return cmake
+    if install_kept(home, target, *where):
+        return
     more = effort.environment(choice.kind)
     level = {**os.environ, **more}.get(effort.LEVEL, "")
     time = effort.duration_text(choice.kind, level, effort.cores())
     say(f"Building llama.cpp for {choice.kind}, once: {time}.")
     say("Fetching its sources, 80 MB, and then the tools of the build.")
-    if not build_wheel(lean, target, cmake, more) or not install_kept(lean, target, *where):
+    if not build_wheel(home, target, cmake, more) or not install_kept(home, target, *where):
         raise SetupFailed(pip.explain(log()))
-    return cmake
 
 
-def places(choice: Choice, cmake: tuple[str, ...]) -> tuple[Path, Path]:
-    """Return where a build is kept, and where one with all parts of llama.cpp is, which serves."""
-    names = (digest(*cmake, LEAN_FILE.name), digest(*cmake))
-    lean, whole = (store() / f"{choice.kind}-{name}" for name in names)
-    return lean, whole
+def place(kind: str, cmake: tuple[str, ...]) -> Path:
+    """Return where a build is kept, by its options and by the products in it."""
+    name = f"{kind}-{digest(*cmake, LEAN_FILE.name)}"
+    return store() / "-".join(filter(None, (name, kernels.current())))
+
+
+def earlier(choice: Choice, cmake: tuple[str, ...]) -> list[Path]:
+    """List where builds with other products lie, the newest first, and with all of llama.cpp."""
+    name, whole = (f"{choice.kind}-{digest(*cmake, *more)}" for more in ((LEAN_FILE.name,), ()))
+    homes = {*store().glob(name), *store().glob(f"{name}-*")} - {place(choice.kind, cmake)}
+    wheels = sorted(kept(list(homes)), key=lambda wheel: wheel.stat().st_mtime, reverse=True)
+    return [*(wheel.parent for wheel in wheels), store() / whole]
 
 
 def kept(folders: Sequence[Path]) -> list[Path]:
@@ -145,8 +164,13 @@ def build_wheel(
         Reach(store()).forget()
         return False
     where = ("-v", "--config-settings", f"build-dir={build}", "--no-cache-dir")
-    more = {**more, "CMAKE_ARGS": shlex.join((LEAN, *cmake))}
-    if not make_wheel(folder, target, str(home), *where, environment=more):
+    lean = {**more, "CMAKE_ARGS": shlex.join((LEAN, *cmake))}
+    made = make_wheel(folder, target, str(home), *where, environment=lean)
+    if not made and (fault := kernels.fault(pip.content(log()))):
+        say(f"LocalSpec's products do not compile here, so llama.cpp goes without: {fault}")
+        bare = {**more, "CMAKE_ARGS": shlex.join((LEAN, *cmake, kernels.WITHOUT))}
+        made = make_wheel(folder, target, str(home), *where, environment=bare)
+    if not made:
         return False
     for done in (build, sources):
         shutil.rmtree(done, ignore_errors=True)

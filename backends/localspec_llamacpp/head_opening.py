@@ -101,10 +101,10 @@ def beside(trunk: ModelWeights, place: LayerPlacement) -> LayerPlacement:
     It may read keys, values and weights of its trunk, too, on all the devices of that.
     """
     if 0 <= place.layers <= trunk.layers:
-        return LayerPlacement(0, place.devices, huge_pages=place.huge_pages)
+        return place._replace(layers=0, split=(), experts_on_host=0)
     others = len(place.devices) - 1
     split = (0.0,) * others + (1.0,) if others > 0 else ()
-    return LayerPlacement(-1, place.devices, split, huge_pages=place.huge_pages)
+    return place._replace(layers=-1, split=split, experts_on_host=0)
 
 
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:

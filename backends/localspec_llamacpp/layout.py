@@ -28,6 +28,7 @@ class LaidOut(NamedTuple):
     head: bool  # whether that in its file is loaded, too
     experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
     active: float = 1.0  # share of the experts that a token needs
+    packing: int = 0  # bytes that weights on the host take beyond those in the file
 
     def device(self, tensor: str) -> str:
         """Return where a tensor goes: with its layer, with the output, or to the host."""
@@ -41,6 +42,11 @@ class LaidOut(NamedTuple):
         """Return whether it is of experts that stay on the host."""
         layer = EXPERTS.match(tensor)
         return layer is not None and int(layer[1]) < self.experts_on_host
+
+    def multiplies_on_host(self, tensor: str) -> bool:
+        """Return whether rows are multiplied by a tensor on the host; embeddings: as the output."""
+        device = self.devices[-1] if tensor == EMBEDDINGS else self.device(tensor)
+        return device == HOST_NAME
 
     def in_use(self) -> Iterator[tuple[str, int]]:
         """Yield tensors with their bytes: a head's only with it, embeddings again as output."""
@@ -76,7 +82,7 @@ def account(
     on_gpu = max((size for where, size in working.items() if where), default=0)
     working[""] += logits
     return Needs(
-        weights=sum(held.values()),
+        weights=sum(held.values()) + model.packing,
         cache=held_texts,
         working=(on_gpu or on_host) + logits,
         layers=model.weights.layers,
@@ -106,7 +112,7 @@ def by_device(
         for gpu in own_gpus
     ]
     host = DeviceNeeds(
-        weights.total() - sum(gpu.weights for gpu in own),
+        weights.total() + model.packing - sum(gpu.weights for gpu in own),
         held_texts - sum(gpu.cache for gpu in own),
         working[""],
         read.total() - sum(gpu.read for gpu in own),

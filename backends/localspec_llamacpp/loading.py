@@ -44,9 +44,9 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose
-    if alike(options):
+    if alike(options) and not even(options, footprint):
         rounding.round_alike()
-    place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
+    place = placement(options, footprint)._replace(huge_pages=suits_huge_pages(footprint, options))
     with ExitStack() as stack:
         weights = ModelWeights(path, place, head=options.head == path, tell=tell)
         stack.callback(weights.close)
@@ -60,7 +60,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
             options = replace(options, batch=sight.batch)
         weights.load_adapters(options.adapters)
         tokenizer = GgufTokenizer(weights, footprint.tokenizer, footprint.chat_template)
-        form, context = set_up(weights, options, footprint.quantisation)
+        form, context = set_up(weights, options, footprint)
         stack.callback(context.close)
         head = None
         if options.head:
@@ -71,8 +71,10 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
         return LlamaModel(weights, context, options, parts)
 
 
-def placement(options: Options) -> LayerPlacement:
+def placement(options: Options, footprint: Footprint) -> LayerPlacement:
     """Choose the devices that layers go to, and no others, which would take memory for nothing."""
+    # llama.cpp copies what it packs also from a file that is mapped.
+    packed = not options.mmap and (not alike(options) or even(options, footprint))
     gpus = devices.gpus(devices.places()) if options.gpu_layers != 0 else []
     shares = options.split or (1.0,) * len(gpus)
     if len(shares) != len(gpus) and gpus:
@@ -81,7 +83,14 @@ def placement(options: Options) -> LayerPlacement:
     layers = -1 if options.gpu_layers is None else options.gpu_layers
     split = tuple(share for _, share in used) if options.split else ()
     pointers = tuple(pointer for pointer, _ in used)
-    return LayerPlacement(layers, pointers, split, options.cpu_moe or 0, alike=alike(options))
+    return LayerPlacement(
+        layers,
+        pointers,
+        split,
+        options.cpu_moe or 0,
+        packed=packed,
+        own_products=options.own_products,
+    )
 
 
 def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
@@ -97,10 +106,10 @@ def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
 
 
 def set_up(
-    weights: ModelWeights, options: Options, quantisation: str
+    weights: ModelWeights, options: Options, footprint: Footprint
 ) -> tuple[ContextShape, Context]:
     """Make a context; with 16-bit values as f16 where llama.cpp has no bf16 for a model (MLA)."""
-    form = shape(weights, options, quantisation)
+    form = shape(weights, options, footprint)
     try:
         return form, Context(weights, form)
     except OutOfMemory:
@@ -112,7 +121,7 @@ def set_up(
         return form, Context(weights, form)
 
 
-def shape(weights: ModelWeights, options: Options, quantisation: str) -> ContextShape:
+def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> ContextShape:
     context = options.context or min(weights.context or CONTEXT, CONTEXT)
     if options.drafting:  # beyond what it was trained for its drafts would be noise
         context = min(context, weights.context or context)
@@ -130,7 +139,7 @@ def shape(weights: ModelWeights, options: Options, quantisation: str) -> Context
         # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
         # window what taking back an earlier one still needs.
         full_windows=weights.recurrent,
-        kv_type=kv_type(options, quantisation),
+        kv_type=kv_type(options, footprint),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
         pictured=options.projector is not None,
@@ -156,17 +165,18 @@ def snapshots(weights: ModelWeights, options: Options) -> int:
     return min(options.tentative, MAX_SNAPSHOTS) if weights.recurrent and single else 0
 
 
-def kv_type(options: Options, quantisation: str) -> str:
+def kv_type(options: Options, footprint: Footprint) -> str:
     """Choose the type of keys and values: f16, unless greedy texts are to be equal to the bit.
 
     With values as f16 llama.cpp takes another way for one token than for several, and rounds
     differently. bf16 has one way, which takes 1.4 to 2.5 times as long. It helps only where weights
-    round alike in batches of any width.
+    round alike in batches of any width. Beside LocalSpec's products f16 has one way, too.
     """
     if options.kv_type != "auto":
         return options.kv_type
-    helps = quantisation.startswith(rounding.ROUND_ALIKE) and options.flash_attention is not False
-    return BIT_EXACT if alike(options) and helps and not options.drafting else "f16"
+    rounds_alike = footprint.quantisation.startswith(rounding.ROUND_ALIKE)
+    helps = rounds_alike and options.flash_attention is not False and not options.drafting
+    return BIT_EXACT if alike(options) and not even(options, footprint) and helps else "f16"
 
 
 def pooled(weights: ModelWeights, options: Options) -> bool:
@@ -186,6 +196,11 @@ def pooled(weights: ModelWeights, options: Options) -> bool:
 def alike(options: Options) -> bool:
     """Decide whether batches of all widths are to be rounded alike, as llama.cpp can on a CPU."""
     return options.bit_exact and on_cpu(options)
+
+
+def even(options: Options, footprint: Footprint) -> bool:
+    """Return whether LocalSpec's products are used for all weights, which round alike as it is."""
+    return footprint.even and options.own_products and on_cpu(options)
 
 
 def probe() -> list[Device]:

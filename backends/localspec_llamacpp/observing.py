@@ -38,10 +38,10 @@ def observe(path: Path, layers: Sequence[int], most: int) -> LlamaObserved:
     if not nextn.available(layers=True):
         raise ModelFileError("this llama-cpp-python gives no states of inner layers: upgrade it")
     with ExitStack() as stack:
-        weights = ModelWeights(path, placement(options))
+        weights = ModelWeights(path, placement(options, footprint))
         stack.callback(weights.close)
         check_kind(weights, footprint)
-        form = shape(weights, options, footprint.quantisation)
+        form = shape(weights, options, footprint)
         watched = weights.architecture not in LAYER_INPUTS
         context = Context(weights, replace(form, outputs=batch, watched=watched))
         stack.callback(context.close)

@@ -11,6 +11,7 @@ from pathlib import Path
 from localspec.backend import Adapter, Footprint, Needs, Options, Rehearsal
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokenizer import Tokenizer
+from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.placement import HOST, LayerPlacement
@@ -23,7 +24,8 @@ from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.layout import LaidOut, account, kept
+from localspec_llamacpp.headers.rounding import matrices, packable
+from localspec_llamacpp.layout import EMBEDDINGS, LaidOut, account, kept
 from localspec_llamacpp.loading import placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
@@ -49,6 +51,7 @@ class LlamaRehearsal:
         header = whole(read(path))
         self._headers = described(header)
         self._tensors = {tensor.name: tensor.size for tensor in header.tensors}
+        self._matrices = [each for each in matrices(header.tensors) if packable(each)]
         check(self._headers, Options())
         self._path = path
         self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
@@ -62,7 +65,7 @@ class LlamaRehearsal:
         if self._headers.pooling:
             return replace(self._headers, layers=weights.layers, vocabulary=weights.vocabulary)
         check_kind(weights, self._headers)
-        form = shape(weights, Options(), "")
+        form = shape(weights, Options(), self._headers)
         form = replace(form, sequences=MANY, outputs=MANY, cells=LONG, pooled=True, snapshots=0)
         full = caches(weights, replace(form, full_windows=True))
         cut = caches(weights, replace(form, sequences=1, outputs=1, full_windows=False))
@@ -75,12 +78,13 @@ class LlamaRehearsal:
 
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
-        model = self._laid_out(placement(options), head=options.head == self._path)
+        model = self._laid_out(placement(options, self._headers), head=options.head == self._path)
         active = self._headers.active_experts / max(self._headers.experts, 1)
         model = model._replace(
             tensors={**model.tensors, **tensors_of(options.adapters)},
             experts_on_host=options.cpu_moe or 0,
             active=active,
+            packing=self._packing(model, options),
         )
         if self._headers.pooling:
             return pooled_needs(model, options)
@@ -95,11 +99,24 @@ class LlamaRehearsal:
             context.close()
         return replace(needs, projector=needs.projector + seeing)
 
+    def _packing(self, model: LaidOut, options: Options) -> int:
+        """Count the bytes that matrices on the host take beyond their file's, once packed.
+
+        Embeddings that are the output as well are packed beside those that are looked up.
+        """
+        if not options.own_products or not placement(options, self._headers).packed:
+            return 0
+        return sum(
+            products.packed_bytes(each) - (0 if each.name == EMBEDDINGS else each.size)
+            for each in self._matrices
+            if products.name() and model.multiplies_on_host(each.name)
+        )
+
     def _projected(self, weights: ModelWeights, options: Options) -> tuple[int, int]:
         """Load a projector; return the batch that it needs, and the bytes that it computes in."""
         if not options.projector:
             return 0, 0
-        place = placement(options)
+        place = placement(options, self._headers)
         key = options.projector, place, options.projector_on_host
         if key not in self._projectors:
             from localspec_llamacpp.sight_opening import open_projector, working_bytes
@@ -118,7 +135,7 @@ class LlamaRehearsal:
         if 0 < trunk.snapshots < options.tentative:
             logits += self.footprint.state_bytes  # copied to the host before a long draft
         if options.head:
-            place = placement(options)
+            place = placement(options, self._headers)
             head = plan_head(model.weights, trunk.shape, options, place, empty=True)
             more = measured(head, trunk)
             logits += head.buffers
@@ -135,7 +152,7 @@ class LlamaRehearsal:
     def _context(self, weights: ModelWeights, options: Options) -> Context:
         """Set up a context, which allocates nothing."""
         try:
-            return set_up(weights, options, self._headers.quantisation)[1]
+            return set_up(weights, options, self._headers)[1]
         except OutOfMemory:
             raise
         except BackendError as error:

@@ -37,7 +37,7 @@ def load_vectors(path: Path, options: Options, tell: Progress = silent) -> Llama
         raise ModelFileError(f"{path.name} does not say how a text becomes a vector")
     check(footprint, options)
     LOG.verbose = options.verbose
-    place = placement(options)._replace(huge_pages=suits_huge_pages(footprint, options))
+    place = placement(options, footprint)._replace(huge_pages=suits_huge_pages(footprint, options))
     with ExitStack() as stack:
         weights = ModelWeights(path, place, tell=tell)
         stack.callback(weights.close)

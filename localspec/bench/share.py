@@ -111,6 +111,7 @@ def _options(options: Options) -> dict[str, object]:
         "cpu_moe": options.cpu_moe,
         "threads": options.threads,
         "bit_exact": options.bit_exact,
+        "products": options.products,
         "adapter": bool(options.adapters),
     }
 

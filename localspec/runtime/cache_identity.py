@@ -28,7 +28,8 @@ def identity(loaded_pair: LoadedPair) -> str:
     files = [file for part in whole if part for file in weight_files(name, part)]
     files += [file for adapter in options.adapters for file in files_of(adapter.path)]
     weights = [sample_digest(file) for file in files]
-    circumstances = [name, repr(relevant), repr(target.engine.build), *versions(name)]
+    products = f"products {options.own_products}"  # not where weights are mapped
+    circumstances = [name, products, repr(relevant), repr(target.engine.build), *versions(name)]
     return fingerprint([path], [*circumstances, *weights])
 
 

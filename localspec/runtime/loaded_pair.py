@@ -119,16 +119,23 @@ def pair_models(target: Model, draft_model: Model, mask: int | None = None) -> P
     return Pair(target, draft_model, vocabularies)
 
 
+def uneven_weights(footprint: Footprint, options: Options) -> str:
+    """Count the weights that keep texts from being equal to the bit, where they are to be."""
+    even = footprint.even and options.own_products
+    return footprint.uneven if options.bit_exact and not even else ""
+
+
 def advice(loaded_pair: LoadedPair) -> Iterator[str]:
     """Advise on what was asked for and cannot bring what it is meant to."""
     resolved = loaded_pair.resolved
     target = resolved.target.footprint
-    if loaded_pair.plan.options.bit_exact and target.uneven:
+    options = loaded_pair.plan.options
+    if uneven := uneven_weights(target, options):
         yield (
-            f"--bit-exact: texts may still differ at near-ties, since {target.uneven} round by the "
+            f"--bit-exact: texts may still differ at near-ties, since {uneven} round by the "
             "width of a batch; weights in Q8_0 throughout do not"
         )
-    if loaded_pair.plan.options.bit_exact and loaded_pair.plan.options.adapters:
+    if options.bit_exact and options.adapters:
         yield (
             "--bit-exact: texts may still differ at near-ties, since adapters round by the width "
             "of a batch; a model in Q8_0 that they are merged into does not"

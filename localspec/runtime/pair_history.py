@@ -172,7 +172,8 @@ def key_of(loaded_pair: LoadedPair) -> str:
     ways = (loaded_pair.plan.options, loaded_pair.plan.drafting)
     options = [
         f"{way.kv_type} {way.flash_attention} {way.gpu_layers} {way.split} {way.cpu_moe} "
-        f"{way.threads} {way.members} {way.adapters or None} {way.bit_exact} {bool(way.head)}"
+        f"{way.threads} {way.members} {way.adapters or None} {way.bit_exact} {bool(way.head)} "
+        f"{way.own_products}"
         for way in ways
         if way
     ]

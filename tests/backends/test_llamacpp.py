@@ -15,7 +15,7 @@ from localspec.backend import Options, Row
 from localspec.errors import ModelFileError, UsageError
 from localspec.tokens import tokens_of
 from localspec_llamacpp import backend as llamacpp
-from localspec_llamacpp import openmp
+from localspec_llamacpp import loading, openmp
 from localspec_llamacpp.bindings.log import Log
 from localspec_llamacpp.cores import granted_cores
 from localspec_llamacpp.gathering import PATIENCE
@@ -269,4 +269,5 @@ def test_a_container_gets_no_more_threads_than_it_was_granted_cores(tmp_path, fi
 def test_values_are_kept_so_that_texts_stay_exact_where_they_can_be(
     quantisation, options, expected
 ):
-    assert kv_type(options, quantisation) == expected
+    footprint = replace(loading.inspect(engines.tiny("llama")), quantisation=quantisation)
+    assert kv_type(options, replace(footprint, even=False)) == expected

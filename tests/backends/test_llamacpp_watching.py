@@ -26,8 +26,9 @@ LAYERS = (1, 2)
 def read(name, layers, parts, *, watched, shared=False):
     """The inputs of some layers of a small model, for each of these parts."""
     options = replace(OPTIONS, shared=shared)
-    weights = ModelWeights(engines.tiny(name), loading.placement(options))
-    form = replace(loading.shape(weights, options, ""), watched=watched)
+    footprint = loading.inspect(engines.tiny(name))
+    weights = ModelWeights(footprint.path, loading.placement(options, footprint))
+    form = replace(loading.shape(weights, options, footprint), watched=watched)
     with closing(weights), closing(Context(weights, form)) as context:
         context.tell_before(layers)
         by_slot = {part.sequence: part for part in parts}

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from localspec_build import kernels
 from tests.build.fakes import Site
 
 
@@ -16,5 +17,7 @@ def site(tmp_path, monkeypatch):
     for name in ("CMAKE_ARGS", "CUDAARCHS"):
         monkeypatch.delenv(name, raising=False)
     made = Site(tmp_path / "site")
+    made.fake.file("kernels/products.cpp", "// of this test")
+    monkeypatch.setattr(kernels, "FOLDER", made.root / "kernels")
     monkeypatch.setenv("PATH", f"{made.fake.bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
     return made

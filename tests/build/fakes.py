@@ -68,7 +68,8 @@ class FakeMachine:
 
 
 # Logs each call. `pip download` gets sources, with a converter that copies `head.gguf`, or tells
-# its `fault`; `pip wheel` makes a wheel unless the folder `refuses` names one of its options; the
+# its `fault`; `pip wheel` makes a wheel unless the folder `refuses` names one of its options, or
+# prints what is in `uncompilable` where LocalSpec's products are to be compiled; the
 # trial tells `backends`, or fails where the wheel that was installed last is in `broken`.
 PYTHON = """cd {root}
 echo "$CMAKE_ARGS|$*" >> calls
@@ -84,6 +85,8 @@ case "$1 $2 $3" in
 "-m pip wheel")
     for word in $(cat refuses); do case "$*|$CMAKE_ARGS" in *$word*)
         echo "{failure}"; exit 1 ;; esac; done
+    case "$CMAKE_ARGS" in *LOCALSPEC_PRODUCTS=off*) ;; *INCLUDE=*)
+        [ -s uncompilable ] && cat uncompilable && exit 1 ;; esac
     for word in "$@"; do
         [ "$before" = --wheel-dir ] && mkdir -p $word && touch $word/llama_cpp_python-1.whl
         before=$word
@@ -116,7 +119,7 @@ class Site:
         self.root = root
         python = self.fake.tool("python", PYTHON.format(root=root, failure=failure))
         self.target = Target(str(python), root, "llama-cpp-python>=0.3.36")
-        self.let(refuses="", broken="", backends="CPU")
+        self.let(refuses="", broken="", uncompilable="", backends="CPU")
 
     def let(self, **files: str) -> None:
         for name, content in files.items():

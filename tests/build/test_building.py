@@ -8,7 +8,7 @@ import pytest
 
 from localspec.errors import BackendError
 from localspec.models import engines
-from localspec_build import records
+from localspec_build import kernels, records
 from localspec_build.rebuild import rebuild
 from localspec_build.records import BuildRequest, Installed
 from localspec_llamacpp.building import build
@@ -22,6 +22,8 @@ def test_a_kind_that_is_asked_for_is_built_and_stays_the_choice(site):
 
 
 def test_what_fits_is_left_alone_and_what_does_not_is_replaced(site):
+    made = Installed("cpu", "", "built here", products=kernels.current())
+    records.note(site.root, made)
     assert build("", False, site.target) == "is built for cpu, which fits"
     assert not site.calls("-m pip wheel")
     site.fake.nvidia()
@@ -38,6 +40,21 @@ def test_the_makers_build_for_many_processors_is_replaced_by_one_for_this(site, 
     assert line.startswith("This build is for processors of many kinds.")
     assert line.endswith("localspec doctor --fix`.")
     assert "is built for cpu (x86_64), built here" in build("", False, site.target)
+    assert build("", False, site.target) == "is built for cpu, which fits"
+
+
+def test_a_build_with_other_products_gives_way_to_one_with_those_of_now(site):
+    for products in ("", "0123456789ab"):
+        records.note(site.root, Installed("cpu", "", "built here", products=products))
+        assert "is built for cpu (" in build("", False, site.target)
+        assert build("", False, site.target) == "is built for cpu, which fits"
+    site.fake.file("kernels/products.cpp", "// of the next release")
+    assert "is built for cpu (" in build("", False, site.target)
+    assert len(site.calls("-m pip wheel")) == 2  # one for each content of the sources
+
+
+def test_a_library_of_somebody_else_gives_way_to_one_with_products(site):
+    assert "is built for cpu (" in build("", False, site.target)
     assert build("", False, site.target) == "is built for cpu, which fits"
 
 
@@ -74,7 +91,8 @@ def test_a_library_without_a_record_is_known_by_its_backends(site):
 def test_a_wish_of_the_users_goes_before_the_machines(site):
     site.fake.nvidia()
     records.remember(BuildRequest("cpu", asked=True))
-    records.note(site.root, Installed("cpu", "", "built here"))
+    made = Installed("cpu", "", "built here", products=kernels.current())
+    records.note(site.root, made)
     assert "for cpu, as asked for; `--rebuild auto`" in build("", False, site.target)
     records.remember(BuildRequest("cpu"))
     assert "is built for cuda" in build("", False, site.target)

@@ -17,7 +17,17 @@ import platformdirs
 import psutil
 import pytest
 
-from localspec_build import cuda_toolkit, effort, folders, machine, makers, pip, records, wheels
+from localspec_build import (
+    cuda_toolkit,
+    effort,
+    folders,
+    kernels,
+    machine,
+    makers,
+    pip,
+    records,
+    wheels,
+)
 from localspec_build.choice import Choice, Published
 from localspec_build.failure import SetupFailed
 from localspec_build.makers import Reach
@@ -40,7 +50,7 @@ def test_the_folders_are_those_of_platformdirs():
 
 def test_a_build_is_made_once_for_its_options_and_installed_from_there_on(site):
     assert install(CPU, site.target) == Installed(
-        "cpu", "x86_64", "built here", "", ("-DGGML_RPC=on",)
+        "cpu", "x86_64", "built here", "", ("-DGGML_RPC=on",), kernels.current()
     )
     install(CPU, site.target)
     assert len(site.calls("-DGGML_RPC=on|-m pip wheel", "--no-cache-dir")) == 1
@@ -59,16 +69,15 @@ def test_nothing_is_compiled_that_is_not_loaded(site):
     assert "set(LLAMA_BUILD_COMMON OFF)" in common
 
 
-def test_a_build_with_all_parts_that_was_kept_serves_and_a_new_one_has_another_name(site):
-    lean, whole = wheels.places(CPU, CPU.cmake)
-    assert lean != whole
+def test_a_build_with_all_parts_that_was_kept_serves_who_is_in_a_hurry(site):
+    whole = wheels.store() / f"cpu-{wheels.digest(*CPU.cmake)}"
     whole.mkdir(parents=True)
     (whole / "llama_cpp_python-1.whl").touch()
-    install(CPU, site.target)
+    made = install(CPU, site.target, quick=True)
+    assert made == Installed("cpu", "x86_64", "built here", "", CPU.cmake)
     assert not site.calls("-m pip wheel")
-    install(CPU, site.target, from_source=True)
-    assert not any(whole.iterdir())
-    assert wheels.kept([lean])
+    install(CPU, site.target)
+    assert len(site.calls("-m pip wheel")) == 1
 
 
 def test_who_is_in_a_hurry_gets_the_makers_build_unless_one_was_built_here(site):

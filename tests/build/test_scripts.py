@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import environment
-from localspec_build import records
+from localspec_build import kernels, records, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.records import BuildRequest, Installed
 
@@ -64,8 +64,20 @@ def test_a_build_for_many_processors_is_enough_to_start_and_not_to_test(site, mo
     assert not environment.own_build()
     monkeypatch.setenv("PATH", str(site.root / "empty"))
     assert environment.own_build()  # as far as can be had here
-    records.note(site.root, Installed("cpu", "x86_64", "built here"))
+    records.note(site.root, Installed("cpu", "x86_64", "built here", products=kernels.current()))
     assert environment.own_build()
+
+
+def test_a_build_with_other_products_starts_at_once_unless_a_better_one_was_kept(site, monkeypatch):
+    monkeypatch.setattr(environment, "VENV", site.root)
+    site.fake.tool("c++")
+    records.note(site.root, Installed("cpu", "x86_64", "built here", products="0123456789ab"))
+    assert not environment.own_build()
+    assert environment.own_build(quick=True)
+    kept = wheels.place("cpu", ())
+    kept.mkdir(parents=True)
+    (kept / "llama_cpp_python-1.whl").touch()
+    assert not environment.own_build(quick=True)  # to install it takes seconds
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ def test_a_short_draft_leaves_the_batch_alone():
     assert loading.options == Options()
 
 
+def test_the_choice_of_products_reaches_the_engine():
+    assert make_loading(LoadingOptions()).options.own_products
+    loading = make_loading(LoadingOptions(products="llama.cpp"))
+    assert loading.options.products == "llama.cpp"
+    assert not loading.options.own_products
+    assert not make_loading(LoadingOptions(mmap=True)).options.own_products
+
+
 def test_a_draft_that_no_batch_would_hold_is_refused_with_both_numbers():
     with pytest.raises(UsageError, match="batch is 512; it must be from 514"):
         Options(tentative=MAX_TENTATIVE)

@@ -408,7 +408,8 @@ def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):
     first = at(loaded, path)
     assert first == at(loaded, path) == at(loaded, path, threads=2, batch=32, verbose=True)
     ways = {"kv_type": "q8_0"}, {"context": 256}, {"flash_attention": False}, {"gpu_layers": 1}
-    others = {at(loaded, path, **way) for way in ways}
+    others = {at(loaded, path, **way) for way in (*ways, {"products": "llama.cpp"})}
+    others.add(at(loaded, path, mmap=True))  # by which there are no products of LocalSpec
     with path.open("r+b") as file:  # in the middle, as merging an adapter would
         file.seek(5 << 19)
         file.write(b"1")
@@ -416,7 +417,7 @@ def test_what_changes_what_is_held_changes_the_identity(tmp_path, loaded):
     others.add(at(loaded, path))
     os.utime(path, (1, 2))
     others.add(at(loaded, path))
-    assert len({first, *others}) == 7
+    assert len({first, *others}) == 9
 
 
 def test_the_projector_counts_wherever_it_lies(tmp_path, loaded):

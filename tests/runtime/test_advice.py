@@ -7,7 +7,7 @@ from dataclasses import replace
 from localspec import load
 from localspec.backend import Options
 from localspec.commands.interactive_load import report_concessions
-from localspec.runtime.loaded_pair import token_bytes
+from localspec.runtime.loaded_pair import token_bytes, uneven_weights
 from localspec.runtime.loading import Loading
 from localspec_llamacpp.headers.metadata import Tensor
 from localspec_llamacpp.headers.rounding import uneven
@@ -39,6 +39,17 @@ def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys
     with load(engines.tiny("llama"), loading=loading(bit_exact=True)) as runtime:
         report_concessions(runtime.known)
     assert capsys.readouterr().err == f"localspec: {found}\n"
+
+
+def test_bit_exact_has_nothing_to_say_where_products_round_all_weights_alike():
+    with load(engines.tiny("llama"), loading=loading(bit_exact=True)) as runtime:
+        target, plan = runtime.known.target, runtime.known.plan
+    even = replace(target, footprint=replace(target.footprint, even=True))
+    assert uneven_weights(even.footprint, plan.options) == ""
+    for change in ({"products": "llama.cpp"}, {"mmap": True}):
+        assert uneven_weights(even.footprint, replace(plan.options, **change))
+    assert uneven_weights(target.footprint, plan.options)
+    assert uneven_weights(even.footprint, replace(plan.options, bit_exact=False)) == ""
 
 
 def test_weights_that_round_by_the_width_of_a_batch_are_counted_by_type():

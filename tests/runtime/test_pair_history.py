@@ -15,7 +15,7 @@ from localspec.backend import Options
 from localspec.commands.doctor import falls
 from localspec.memory.planner import Limits
 from localspec.pairing.pair import Pair
-from localspec.runtime import pair_history
+from localspec.runtime import kept_calibrations, pair_history
 from localspec.runtime.loaded_pair import resolve_and_load
 from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
@@ -302,8 +302,11 @@ def test_a_pair_is_measured_when_it_is_first_loaded_and_keyed_by_what_is_no_vers
     newer = replace(loaded.plan, options=replace(loaded.plan.options, tentative=3, batch=99))
     same = replace(loaded, resolved=replace(loaded.resolved, plan=newer))
     assert key_of(same) == key_of(loaded)
-    other = replace(loaded.plan, options=replace(loaded.plan.options, kv_type="q4_0"))
-    assert key_of(replace(loaded, resolved=replace(loaded.resolved, plan=other))) != key_of(loaded)
+    for change in ({"kv_type": "q4_0"}, {"products": "llama.cpp"}, {"mmap": True}):
+        other = replace(loaded.plan, options=replace(loaded.plan.options, **change))
+        changed = replace(loaded, resolved=replace(loaded.resolved, plan=other))
+        assert key_of(changed) != key_of(loaded)
+        assert kept_calibrations.key_of(changed) != kept_calibrations.key_of(loaded)
 
 
 def test_a_fall_is_advice_at_load_unless_the_depth_is_fixed():

@@ -8,6 +8,8 @@ from typing import Any
 
 import llama_cpp.llama_cpp as lib
 
+from localspec_llamacpp.bindings import products
+
 FILE_TYPES = {
     number: name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
     for name, number in vars(lib).items()
@@ -30,7 +32,7 @@ def features() -> tuple[str, ...]:
         name, _, value = word.partition("=")
         names += [part.strip()] if part.strip() else []
         names += [name.strip()] if value.strip() == "1" else []
-    return tuple(names)
+    return (*names, *products.features())
 
 
 def pictures_library() -> Any:

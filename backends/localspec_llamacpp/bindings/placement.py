@@ -18,7 +18,8 @@ class LayerPlacement(NamedTuple):
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
     experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
     huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
-    alike: bool = False  # whether weights lie so that batches of all widths are multiplied alike
+    packed: bool = True  # whether weights on the host may lie otherwise than in their file
+    own_products: bool = True  # whether they are packed for LocalSpec's products, where there are
 
 
 HOST = LayerPlacement(0)

@@ -15,7 +15,7 @@ from localspec.backend import Adapter, Progress, silent
 from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokens import Tokens
 from localspec_llamacpp import worker_graphs
-from localspec_llamacpp.bindings import huge_pages
+from localspec_llamacpp.bindings import huge_pages, products
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.placement import LayerPlacement, experts_stay
 from localspec_llamacpp.text_pieces import SpecialToken
@@ -71,7 +71,8 @@ class ModelWeights:
         params = lib.llama_model_default_params()
         params.load_mtp = head
         params.n_gpu_layers = placement.layers
-        params.use_extra_bufts = not placement.alike
+        params.use_extra_bufts = placement.packed
+        products.use(placement.own_products)
         count = len(placement.devices)
         listed = (ctypes.c_void_p * (count + 1))(*placement.devices, None)
         params.devices = ctypes.addressof(listed)

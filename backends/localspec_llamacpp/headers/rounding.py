@@ -14,6 +14,12 @@ ROUND_ALIKE = (
     *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"),
     *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"),
 )
+# Those that LocalSpec's products take, in rows of so many numbers at once, and in so many rows.
+PACKED = {
+    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"), 256),
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"), 32),
+}
+ROWS = 16
 TILES = "GGML_CPU_TILED_MM"  # llama.cpp reads it once, at its first product
 INPUT, OUTPUT = "token_embd.weight", "output.weight"
 
@@ -24,18 +30,25 @@ def round_alike() -> None:
 
 
 def uneven(tensors: Sequence[Tensor]) -> str:
-    """Count the matrices of other types, as "12 tensors in Q6_K, 1 tensor in F32"; empty: none.
-
-    Norms and biases are added, not multiplied by rows; embeddings are only looked up, unless they
-    are the output as well.
-    """
-    looked_up = {INPUT} if any(tensor.name == OUTPUT for tensor in tensors) else set()
-    kinds = Counter(
-        tensor.kind
-        for tensor in tensors
-        if len(tensor.shape) > 1 and tensor.kind not in ROUND_ALIKE and tensor.name not in looked_up
-    )
+    """Count the matrices of other types, as "12 tensors in Q6_K, 1 tensor in F32"; empty: none."""
+    kinds = Counter(each.kind for each in matrices(tensors) if each.kind not in ROUND_ALIKE)
     counted = [
         (count, "tensor" if count == 1 else "tensors", kind) for kind, count in kinds.items()
     ]
     return ", ".join(f"{count:,} {noun} in {kind}" for count, noun, kind in counted)
+
+
+def packable(tensor: Tensor) -> bool:
+    """Return whether LocalSpec's products take a matrix; they round alike in any batch."""
+    row, rows, *_ = tensor.shape
+    block = PACKED.get(tensor.kind)
+    return block is not None and row % block == 0 and rows % ROWS == 0
+
+
+def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """List the tensors that rows are multiplied by.
+
+    Norms and biases are added; embeddings are only looked up, unless they are the output as well.
+    """
+    looked_up = {INPUT} if any(tensor.name == OUTPUT for tensor in tensors) else set()
+    return [each for each in tensors if len(each.shape) > 1 and each.name not in looked_up]

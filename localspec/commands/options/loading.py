@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from localspec.adapter import Adapter
-from localspec.backend import BATCH_MARGIN, CONTEXT, MAX_TENTATIVE, Options
+from localspec.backend import (
+    BATCH_MARGIN,
+    CONTEXT,
+    MAX_TENTATIVE,
+    OWN_PRODUCTS,
+    PRODUCTS,
+    Options,
+)
 from localspec.backend_spec import MEMBERS
 from localspec.commands.options import workers
 from localspec.commands.options.declare import (
@@ -135,6 +142,12 @@ class LoadingOptions:
         "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
+    products: str = option(
+        click.Choice(PRODUCTS),
+        "Whose matrix products a processor computes: LocalSpec's own, where llama.cpp was built "
+        "with them, or llama.cpp's, to compare.",
+        default=OWN_PRODUCTS,
+    )
     adapter: tuple[Adapter, ...] = repeated(
         ADAPTER,
         "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
@@ -211,6 +224,7 @@ def engine_options(options: LoadingOptions, depth: int) -> Options:
         bit_exact=options.bit_exact,
         threads=options.threads,
         mmap=options.mmap,
+        products=options.products,
         members=members(),
         adapters=options.adapter,
         projector=options.mmproj,

@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "Speculation": "draft proposer depth prediction corpus learn plain",
         "Engine, memory and GPUs": """
             device budget kv_type gpu_layers cpu_moe split main_gpu workers threads
-            flash_attention mmap no_mmproj_offload verbose
+            flash_attention mmap products no_mmproj_offload verbose
         """,
     }.items()
 }

@@ -110,6 +110,7 @@ def machine(offer: ServedOffer, served: Served | None) -> Object:
     return {
         "model": offer.name,
         "loaded": served is not None,
+        "features": list(facts.target.engine.build.features) if facts and facts.target else [],
         "proposers": list(facts.proposers or ()) if facts else [],
         "plan": planned(facts.plan) if facts and facts.plan else None,
         "devices": [device(pool) for pool in served.resident.devices()] if served else [],
