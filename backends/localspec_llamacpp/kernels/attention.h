@@ -1,0 +1,11 @@
+// Products and attention of LocalSpec's own on llama.cpp's threads: who computes an operation.
+#pragma once
+
+#include "traits.h"
+
+namespace localspec {
+
+// Returns what computes this flash attention; nullptr leaves it to llama.cpp.
+ggml::cpu::tensor_traits * attention_traits(const ggml_tensor * op);
+
+}  // namespace localspec
