@@ -17,11 +17,20 @@ using lanes::WIDTH;
 constexpr int CELLS = 128;   // of a leaf
 constexpr int QUERIES = 48;  // of a tile: query heads of one head of keys, of one row or several
 
+// Rows of memory that are read later on, cell for cell.
+struct Ahead {
+    const char * base;  // nullptr: nothing is
+    size_t stride;
+    int bytes;
+    void fetch(int index) const { lanes::fetch(base + (size_t) index * stride, bytes); }
+};
+
 // Rows of keys or values: a base, the bytes from cell to cell, the numbers in a row.
 struct Rows {
     const char * base;
     size_t stride;
     int size;
+    Ahead next;
     const char * cell(int index) const { return base + (size_t) index * stride; }
 };
 
@@ -70,7 +79,8 @@ static void score_four(const float * const * queries, const Rows & keys, const i
         Vec key[4];
         for (int j = 0; j < 4; ++j) key[j] = Keys::at(k[j], i);
         for (int n = 0; n < N; ++n) {
-            const Vec query = lanes::load(queries[n] + i);
+            Vec query = lanes::load(queries[n] + i);
+            lanes::hold(query);
             for (int j = 0; j < 4; ++j) sums[n][j] = lanes::fma(query, key[j], sums[n][j]);
         }
     }
@@ -95,6 +105,7 @@ static void mix(const float * const * weights, const Rows & values, const Sight 
     for (int c = 0; c < sight.count; ++c) {
         const int cell = sight.cells[c];
         const char * row = values.cell(cell);
+        if (from == 0 && values.next.base) values.next.fetch(cell);
         Vec weight[N];
         for (int n = 0; n < N; ++n) weight[n] = lanes::all(weights[n][cell]);
         for (int d = 0; d < D; ++d) {
@@ -152,7 +163,7 @@ static float soften(float * scores, const Sight & sight, Scoring scoring, float 
         }
         score = lanes::where_above(bias, closed, score, closed);
         lanes::store(scores + i, score);
-        largest = lanes::max(largest, score);
+        largest = lanes::max(score, largest);  // in this order x86 passes over what is no number
     }
     top = lanes::largest(largest);
     Vec total = lanes::zero();
@@ -164,12 +175,13 @@ static float soften(float * scores, const Sight & sight, Scoring scoring, float 
     return lanes::sum(total);
 }
 
-// Joins a query's state over later cells, `right`, to that over earlier ones.
+// Joins a query's state over later cells, `right`, to that over earlier ones. A total of 0 says
+// that it may see none of the cells.
 static void join(const Node & left, const Node & right, int query, int size) {
     float * a = left.sums + (size_t) query * size;
     const float * b = right.sums + (size_t) query * size;
-    if (right.tops[query] == -INFINITY) return;
-    if (left.tops[query] == -INFINITY) {
+    if (right.totals[query] == 0.0f) return;
+    if (left.totals[query] == 0.0f) {
         left.tops[query] = right.tops[query];
         left.totals[query] = right.totals[query];
         memcpy(a, b, size * sizeof(float));

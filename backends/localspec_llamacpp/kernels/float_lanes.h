@@ -248,6 +248,26 @@ static inline void sum_four(Vec a, Vec b, Vec c, Vec d, float * out) {
 
 #endif
 
+// Asks for memory before it is needed, which no processor foresees for rows that lie apart.
+static inline void fetch(const void * at, int bytes) {
+#if defined(LOCALSPEC_AVX512) || defined(LOCALSPEC_AVX2)
+    for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *) at + i, _MM_HINT_T0);
+#elif defined(__GNUC__)
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch((const char *) at + i);
+#else
+    (void) at, (void) bytes;
+#endif
+}
+
+// Keeps a vector in a register: GCC would load it anew for every use.
+static inline void hold(Vec & a) {
+#if defined(__GNUC__) && (defined(LOCALSPEC_AVX512) || defined(LOCALSPEC_AVX2))
+    __asm__("" : "+v"(a));
+#else
+    (void) a;
+#endif
+}
+
 #if !defined(LOCALSPEC_AVX512)  // no multiple of 8 leaves a part of a narrower vector
 static inline Vec load_part(const float * at) { return load(at); }
 static inline Vec load_half_part(const void * at) { return load_half(at); }
