@@ -8,4 +8,7 @@ namespace localspec {
 // Returns what computes this flash attention; nullptr leaves it to llama.cpp.
 ggml::cpu::tensor_traits * attention_traits(const ggml_tensor * op);
 
+// Returns what multiplies by this matrix of F32, F16 or BF16; nullptr leaves it to llama.cpp.
+ggml::cpu::tensor_traits * plain_traits(const ggml_tensor * op);
+
 }  // namespace localspec

@@ -4,48 +4,15 @@
 // queries share the work decides about speed alone: every sum has one order.
 #pragma once
 
-#include "float_lanes.h"
+#include "float_rows.h"
 
 #include <algorithm>
 
 namespace localspec {
 namespace attention {
 
-using lanes::Vec;
-using lanes::WIDTH;
-
 constexpr int CELLS = 128;   // of a leaf
 constexpr int QUERIES = 48;  // of a tile: query heads of one head of keys, of one row or several
-
-// Rows of memory that are read later on, cell for cell.
-struct Ahead {
-    const char * base;  // nullptr: nothing is
-    size_t stride;
-    int bytes;
-    void fetch(int index) const { lanes::fetch(base + (size_t) index * stride, bytes); }
-};
-
-// Rows of keys or values: a base, the bytes from cell to cell, the numbers in a row.
-struct Rows {
-    const char * base;
-    size_t stride;
-    int size;
-    Ahead next;
-    const char * cell(int index) const { return base + (size_t) index * stride; }
-};
-
-struct Singles {
-    static Vec at(const char * row, int i) { return lanes::load((const float *) row + i); }
-    static Vec part(const char * row, int i) { return lanes::load_part((const float *) row + i); }
-};
-struct Halves {
-    static Vec at(const char * row, int i) { return lanes::load_half(row + 2 * i); }
-    static Vec part(const char * row, int i) { return lanes::load_half_part(row + 2 * i); }
-};
-struct Brains {
-    static Vec at(const char * row, int i) { return lanes::load_brain(row + 2 * i); }
-    static Vec part(const char * row, int i) { return lanes::load_brain_part(row + 2 * i); }
-};
 
 // The cells of a leaf that a row of the batch may see, and what its mask adds to their scores.
 struct Sight {
@@ -65,52 +32,30 @@ struct Scoring {
     float scale, softcap;
 };
 
-// Multiplies N queries by four rows of keys.
-template <class Keys, int N>
-static void score_four(const float * const * queries, const Rows & keys, const int * cells,
-                       float * const * scores) {
-    const char * k[4];
-    for (int j = 0; j < 4; ++j) k[j] = keys.cell(cells[j]);
-    Vec sums[N][4];
-    for (int n = 0; n < N; ++n)
-        for (int j = 0; j < 4; ++j) sums[n][j] = lanes::zero();
-    int i = 0;
-    for (; i + WIDTH <= keys.size; i += WIDTH) {
-        Vec key[4];
-        for (int j = 0; j < 4; ++j) key[j] = Keys::at(k[j], i);
-        for (int n = 0; n < N; ++n) {
-            Vec query = lanes::load(queries[n] + i);
-            lanes::hold(query);
-            for (int j = 0; j < 4; ++j) sums[n][j] = lanes::fma(query, key[j], sums[n][j]);
-        }
-    }
-    if (i < keys.size) {
-        for (int n = 0; n < N; ++n) {
-            const Vec query = lanes::load(queries[n] + i);
-            for (int j = 0; j < 4; ++j)
-                sums[n][j] = lanes::fma(query, Keys::part(k[j], i), sums[n][j]);
-        }
-    }
-    for (int n = 0; n < N; ++n)
-        lanes::sum_four(sums[n][0], sums[n][1], sums[n][2], sums[n][3], scores[n]);
-}
+// Values to be mixed: vectors [from, to) of the cells that some queries may see.
+struct Mixing {
+    Rows values;
+    Ahead next;
+    const Sight * sight;
+    int from, to;
+};
 
 // Adds up D vectors of values for N queries, cell after cell.
 template <class Values, int N, int D>
-static void mix(const float * const * weights, const Rows & values, const Sight & sight, int from,
-                float * const * sums) {
+static void mix(const float * const * weights, const Mixing & of, int from, float * const * sums) {
     Vec mixed[N][D];
     for (int n = 0; n < N; ++n)
         for (int d = 0; d < D; ++d) mixed[n][d] = lanes::zero();
-    for (int c = 0; c < sight.count; ++c) {
-        const int cell = sight.cells[c];
-        const char * row = values.cell(cell);
-        if (from == 0 && values.next.base) values.next.fetch(cell);
+    for (int c = 0; c < of.sight->count; ++c) {
+        const int cell = of.sight->cells[c];
+        const char * row = of.values.at(cell);
+        if (from == 0 && of.next.base) of.next.fetch(cell);
         Vec weight[N];
         for (int n = 0; n < N; ++n) weight[n] = lanes::all(weights[n][cell]);
         for (int d = 0; d < D; ++d) {
             const int i = from + d * WIDTH;
-            const Vec value = Values::at(row, i);
+            const bool part = D == 1 && i + WIDTH > of.values.size;
+            const Vec value = part ? Values::part(row, i, of.values.size) : Values::at(row, i);
             for (int n = 0; n < N; ++n) mixed[n][d] = lanes::fma(weight[n], value, mixed[n][d]);
         }
     }
@@ -118,33 +63,28 @@ static void mix(const float * const * weights, const Rows & values, const Sight 
         for (int d = 0; d < D; ++d) lanes::store(sums[n] + from + d * WIDTH, mixed[n][d]);
 }
 
-// Adds up the last half vector of values.
 template <class Values, int N>
-static void mix_part(const float * const * weights, const Rows & values, const Sight & sight,
-                     int from, float * const * sums) {
-    Vec mixed[N];
-    for (int n = 0; n < N; ++n) mixed[n] = lanes::zero();
-    for (int c = 0; c < sight.count; ++c) {
-        const int cell = sight.cells[c];
-        const Vec value = Values::part(values.cell(cell), from);
-        for (int n = 0; n < N; ++n)
-            mixed[n] = lanes::fma(lanes::all(weights[n][cell]), value, mixed[n]);
-    }
-    for (int n = 0; n < N; ++n) lanes::store(sums[n] + from, mixed[n]);
+static void mix_span(const float * const * weights, const Mixing & of, float * const * sums) {
+    constexpr int MOST = N <= 3 ? 8 : 4;  // vectors of sums that registers hold
+    int i = of.from;
+    for (; i + MOST * WIDTH <= of.to; i += MOST * WIDTH)
+        mix<Values, N, MOST>(weights, of, i, sums);
+    for (; i + 4 * WIDTH <= of.to; i += 4 * WIDTH) mix<Values, N, 4>(weights, of, i, sums);
+    for (; i < of.to; i += WIDTH) mix<Values, N, 1>(weights, of, i, sums);
 }
 
-// Mixes the vectors [from, to) of N queries' values.
-template <class Values, int N>
-static void mix_span(const float * const * weights, const Rows & values, const Sight & sight,
-                     int from, int to, float * const * sums) {
-    int i = from;
-    if (N <= 3)
-        for (; i + 8 * WIDTH <= to; i += 8 * WIDTH)
-            mix<Values, N, N <= 3 ? 8 : 1>(weights, values, sight, i, sums);
-    for (; i + 4 * WIDTH <= to; i += 4 * WIDTH)
-        mix<Values, N, 4>(weights, values, sight, i, sums);
-    for (; i + WIDTH <= to; i += WIDTH) mix<Values, N, 1>(weights, values, sight, i, sums);
-    if (i < to) mix_part<Values, N>(weights, values, sight, i, sums);
+// Mixes the values of up to MOST_ROWS queries.
+template <class Values>
+static void mix_values(int n, const float * const * weights, const Mixing & of,
+                       float * const * sums) {
+    switch (n) {
+        case 1: return mix_span<Values, 1>(weights, of, sums);
+        case 2: return mix_span<Values, 2>(weights, of, sums);
+        case 3: return mix_span<Values, 3>(weights, of, sums);
+        case 4: return mix_span<Values, 4>(weights, of, sums);
+        case 5: return mix_span<Values, 5>(weights, of, sums);
+        case 6: return mix_span<Values, 6>(weights, of, sums);
+    }
 }
 
 // Turns scores into weights, returns their sum, and sets the largest score.

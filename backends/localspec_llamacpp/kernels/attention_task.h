@@ -133,38 +133,12 @@ inline void Task::look(int leaf) {
 inline Rows Task::rows(const ggml_tensor * tensor, int leaf, int padded) {
     const char * base = row(tensor, leaf * CELLS);
     const int size = (int) tensor->ne[0];
-    if (!packed(tensor)) return {base, tensor->nb[1], size, {}};
+    if (!packed(tensor)) return {base, tensor->nb[1], size};
     const int length = std::min(CELLS, job.cells - leaf * CELLS);
     const ggml_to_float_t unpack = ggml_get_type_traits(tensor->type)->to_float;
     for (int c = 0; c < length; ++c)
         if (needed[c / 4]) unpack(base + c * tensor->nb[1], unpacked + (int64_t) c * padded, size);
-    return {(const char *) unpacked, padded * sizeof(float), size, {}};
-}
-
-template <class Keys>
-static void score_cells(int n, const float * const * q, const Rows & keys, const int * cells,
-                        float * const * out) {
-    switch (n) {
-        case 1: return score_four<Keys, 1>(q, keys, cells, out);
-        case 2: return score_four<Keys, 2>(q, keys, cells, out);
-        case 3: return score_four<Keys, 3>(q, keys, cells, out);
-        case 4: return score_four<Keys, 4>(q, keys, cells, out);
-        case 5: return score_four<Keys, 5>(q, keys, cells, out);
-        case 6: return score_four<Keys, 6>(q, keys, cells, out);
-    }
-}
-
-template <class Values>
-static void mix_values(int n, const float * const * weights, const Rows & values,
-                       const Sight & sight, int from, int to, float * const * sums) {
-    switch (n) {
-        case 1: return mix_span<Values, 1>(weights, values, sight, from, to, sums);
-        case 2: return mix_span<Values, 2>(weights, values, sight, from, to, sums);
-        case 3: return mix_span<Values, 3>(weights, values, sight, from, to, sums);
-        case 4: return mix_span<Values, 4>(weights, values, sight, from, to, sums);
-        case 5: return mix_span<Values, 5>(weights, values, sight, from, to, sums);
-        case 6: return mix_span<Values, 6>(weights, values, sight, from, to, sums);
-    }
+    return {(const char *) unpacked, padded * sizeof(float), size};
 }
 
 inline void Task::score(int leaf, const int * active, int length) {
@@ -172,9 +146,9 @@ inline void Task::score(int leaf, const int * active, int length) {
     const Ahead keys_ahead = ahead(job.k, leaf * CELLS + AHEAD);
     const Ahead values_ahead = ahead(job.v, leaf * CELLS);
     const int last = std::min(CELLS, job.cells - leaf * CELLS) - 1;
-    const auto kernel = job.k->type == GGML_TYPE_F16    ? score_cells<Halves>
-                        : job.k->type == GGML_TYPE_BF16 ? score_cells<Brains>
-                                                        : score_cells<Singles>;
+    const auto kernel = job.k->type == GGML_TYPE_F16    ? multiply<Halves>
+                        : job.k->type == GGML_TYPE_BF16 ? multiply<Brains>
+                                                        : multiply<Singles>;
     const int groups = (length + lanes::MOST_ROWS - 1) / lanes::MOST_ROWS;
     for (int c = 0; c <= last; c += 4) {
         if (!needed[c / 4]) continue;
@@ -183,26 +157,26 @@ inline void Task::score(int leaf, const int * active, int length) {
                               std::min(c + 3, last)};
         for (int g = 0; g < groups; ++g) {
             const int begin = g * length / groups, end = (g + 1) * length / groups;
-            const float * q[lanes::MOST_ROWS];
+            const void * q[lanes::MOST_ROWS];
             float * out[lanes::MOST_ROWS];
             for (int n = begin; n < end; ++n) {
                 q[n - begin] = queries + (int64_t) active[n] * job.key_size;
                 out[n - begin] = scores + (int64_t) active[n] * CELLS + c;
             }
-            kernel(end - begin, q, keys, cells, out);
+            kernel(end - begin, q, keys, cells, {0, keys.size, nullptr, Next::NOTHING}, out);
         }
     }
 }
 
 // Mixes the values: together for queries that see the same cells.
 inline void Task::weigh(int leaf, const int * active, int length, const Node & result) {
-    Rows values = rows(job.v, leaf, job.value_size);
-    if (job.tiles == 1) values.next = ahead(job.k, (leaf + 1) * CELLS);
+    Mixing of = {rows(job.v, leaf, job.value_size), {}, nullptr, 0, 0};
+    if (job.tiles == 1) of.next = ahead(job.k, (leaf + 1) * CELLS);
     const auto kernel = job.v->type == GGML_TYPE_F16    ? mix_values<Halves>
                         : job.v->type == GGML_TYPE_BF16 ? mix_values<Brains>
                                                         : mix_values<Singles>;
-    for (int from = 0; from < values.size; from += 8 * WIDTH) {
-        const int to = std::min(from + 8 * WIDTH, values.size);
+    for (; of.from < of.values.size; of.from = of.to) {
+        of.to = std::min(of.from + 8 * WIDTH, of.values.size);
         for (int begin = 0, end; begin < length; begin = end) {
             const Sight & seen = sight(active[begin]);
             const auto alike = [&](const Sight & other) {
@@ -218,7 +192,8 @@ inline void Task::weigh(int leaf, const int * active, int length, const Node & r
                 weights[n - begin] = scores + (int64_t) active[n] * CELLS;
                 sums[n - begin] = result.sums + (int64_t) active[n] * job.value_size;
             }
-            kernel(end - begin, weights, values, seen, from, to, sums);
+            of.sight = &seen;
+            kernel(end - begin, weights, of, sums);
         }
     }
 }

@@ -260,7 +260,7 @@ static inline void fetch(const void * at, int bytes) {
 }
 
 // Keeps a vector in a register: GCC would load it anew for every use.
-static inline void hold(Vec & a) {
+template <class Any> static inline void hold(Any & a) {
 #if defined(__GNUC__) && (defined(LOCALSPEC_AVX512) || defined(LOCALSPEC_AVX2))
     __asm__("" : "+v"(a));
 #else
