@@ -104,7 +104,7 @@ def work_of(case: Case, seed: int = 1) -> Work:
     queries = 2 * normal(case.rows, heads, case.widths[0])
     keys = normal(case.cells, kv_heads, case.widths[0])
     values = normal(case.cells, kv_heads, case.widths[1])
-    sinks = 3 * normal(heads)[0] if case.sinks else None
+    sinks = 12 * normal(heads)[0] if case.sinks else None
     return Work(case, queries, keys, values, mask_of(case) if case.masked else None, sinks)
 
 

@@ -73,18 +73,12 @@ static void mix_span(const float * const * weights, const Mixing & of, float * c
     for (; i < of.to; i += WIDTH) mix<Values, N, 1>(weights, of, i, sums);
 }
 
-// Mixes the values of up to MOST_ROWS queries.
-template <class Values>
+// Mixes the values of up to MOST queries.
+template <class Values, int MOST = lanes::MOST_ROWS>
 static void mix_values(int n, const float * const * weights, const Mixing & of,
                        float * const * sums) {
-    switch (n) {
-        case 1: return mix_span<Values, 1>(weights, of, sums);
-        case 2: return mix_span<Values, 2>(weights, of, sums);
-        case 3: return mix_span<Values, 3>(weights, of, sums);
-        case 4: return mix_span<Values, 4>(weights, of, sums);
-        case 5: return mix_span<Values, 5>(weights, of, sums);
-        case 6: return mix_span<Values, 6>(weights, of, sums);
-    }
+    if (n == MOST) return mix_span<Values, MOST>(weights, of, sums);
+    if constexpr (MOST > 1) mix_values<Values, MOST - 1>(n, weights, of, sums);
 }
 
 // Turns scores into weights, returns their sum, and sets the largest score.

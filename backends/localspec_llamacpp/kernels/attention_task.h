@@ -153,17 +153,14 @@ inline void Task::score(int leaf, const int * active, int length) {
     for (int c = 0; c <= last; c += 4) {
         if (!needed[c / 4]) continue;
         for (int i = c; i < c + 4; ++i) keys_ahead.fetch(i), values_ahead.fetch(i);
-        const int cells[4] = {c, std::min(c + 1, last), std::min(c + 2, last),
-                              std::min(c + 3, last)};
         for (int g = 0; g < groups; ++g) {
             const int begin = g * length / groups, end = (g + 1) * length / groups;
-            const void * q[lanes::MOST_ROWS];
-            float * out[lanes::MOST_ROWS];
+            Factors of(end - begin, c, last);
             for (int n = begin; n < end; ++n) {
-                q[n - begin] = queries + (int64_t) active[n] * job.key_size;
-                out[n - begin] = scores + (int64_t) active[n] * CELLS + c;
+                of.numbers[n - begin] = queries + (int64_t) active[n] * job.key_size;
+                of.products[n - begin] = scores + (int64_t) active[n] * CELLS + c;
             }
-            kernel(end - begin, q, keys, cells, {0, keys.size, nullptr, Next::NOTHING}, out);
+            kernel(of, keys, {0, keys.size, nullptr, Next::NOTHING});
         }
     }
 }

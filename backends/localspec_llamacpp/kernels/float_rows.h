@@ -47,7 +47,9 @@ struct Singles {
     using Pack = Vec;
     static constexpr int STEP = WIDTH, BYTES = 4;
     static Vec at(const char * row, int i) { return lanes::load((const float *) row + i); }
-    static Vec part(const char * row, int i, int) { return lanes::load_part((const float *) row + i); }
+    static Vec part(const char * row, int i, int) {
+        return lanes::load_part((const float *) row + i);
+    }
     static Vec number(const void * x, int i) { return lanes::load((const float *) x + i); }
     static Vec some(const void * x, int i, int) { return lanes::load_part((const float *) x + i); }
     static Vec add(Vec a, Vec b, Vec sum) { return lanes::fma(a, b, sum); }
@@ -80,62 +82,67 @@ struct BrainPairs {
 };
 #endif
 
+// Up to MOST_ROWS rows of numbers that meet four rows of a matrix, and where each one's four
+// products go.
+struct Factors {
+    const void * numbers[lanes::MOST_ROWS];
+    float * products[lanes::MOST_ROWS];
+    int count;
+    int four[4];
+
+    Factors(int count, int first, int last) : count(count) {
+        for (int j = 0; j < 4; ++j) four[j] = first + j < last ? first + j : last;
+    }
+};
+
 // Multiplies N rows by four rows of a matrix, over a stretch of them. Each product is a sum of its
 // own, whose order depends on the length of a row alone.
 template <class Kind, int N>
-static void multiply_four(const void * const * numbers, const Rows & matrix, const int * four,
-                          const Stretch & stretch, float * const * products) {
+static void multiply_four(const Factors & of, const Rows & matrix, const Stretch & stretch) {
     using Pack = typename Kind::Pack;
     const char * row[4];
-    for (int j = 0; j < 4; ++j) row[j] = matrix.at(four[j]);
+    for (int j = 0; j < 4; ++j) row[j] = matrix.at(of.four[j]);
+    const char * after = matrix.at(of.four[0] + 4);
     Vec sums[N][4];
     for (int n = 0; n < N; ++n)
         for (int j = 0; j < 4; ++j)
             sums[n][j] = stretch.from ? lanes::load(stretch.sums + (4 * n + j) * WIDTH)
                                       : lanes::zero();
     int i = stretch.from;
-    if (N == 1 && Kind::BYTES * matrix.size <= ONE_BY_ONE)
-        for (int j = 0; j < 4; ++j)
-            for (i = stretch.from; i + Kind::STEP <= stretch.to; i += Kind::STEP)
-                sums[0][j] = Kind::add(Kind::number(numbers[0], i), Kind::at(row[j], i), sums[0][j]);
+    for (int j = 0; N == 1 && Kind::BYTES * matrix.size <= ONE_BY_ONE && j < 4; ++j)
+        for (i = stretch.from; i + Kind::STEP <= stretch.to; i += Kind::STEP)
+            sums[0][j] = Kind::add(Kind::number(of.numbers[0], i), Kind::at(row[j], i), sums[0][j]);
     for (; i + Kind::STEP <= stretch.to; i += Kind::STEP) {
         Pack weight[4];
         for (int j = 0; j < 4; ++j) weight[j] = Kind::at(row[j], i);
         if (stretch.next == Next::FOUR_ROWS)
-            lanes::fetch(matrix.at(four[0] + 4) + 4 * Kind::BYTES * i, 4 * Kind::BYTES * Kind::STEP);
+            lanes::fetch(after + 4 * Kind::BYTES * i, 4 * Kind::BYTES * Kind::STEP);
         for (int j = 0; stretch.next == Next::SAME_ROWS && j < 4; ++j)
             lanes::fetch(row[j] + Kind::BYTES * i + 1024, 1);
         for (int n = 0; n < N; ++n) {
-            Pack number = Kind::number(numbers[n], i);
+            Pack number = Kind::number(of.numbers[n], i);
             lanes::hold(number);
             for (int j = 0; j < 4; ++j) sums[n][j] = Kind::add(number, weight[j], sums[n][j]);
         }
     }
     for (int n = 0; i < stretch.to && n < N; ++n) {
-        const Pack number = Kind::some(numbers[n], i, matrix.size);
+        const Pack number = Kind::some(of.numbers[n], i, matrix.size);
         for (int j = 0; j < 4; ++j)
             sums[n][j] = Kind::add(number, Kind::part(row[j], i, matrix.size), sums[n][j]);
     }
     for (int n = 0; n < N; ++n) {
         if (stretch.to == matrix.size)
-            lanes::sum_four(sums[n][0], sums[n][1], sums[n][2], sums[n][3], products[n]);
+            lanes::sum_four(sums[n][0], sums[n][1], sums[n][2], sums[n][3], of.products[n]);
         for (int j = 0; stretch.to < matrix.size && j < 4; ++j)
             lanes::store(stretch.sums + (4 * n + j) * WIDTH, sums[n][j]);
     }
 }
 
-// Multiplies up to MOST_ROWS rows by four rows of a matrix.
-template <class Kind>
-static void multiply(int n, const void * const * numbers, const Rows & matrix, const int * four,
-                     const Stretch & stretch, float * const * products) {
-    switch (n) {
-        case 1: return multiply_four<Kind, 1>(numbers, matrix, four, stretch, products);
-        case 2: return multiply_four<Kind, 2>(numbers, matrix, four, stretch, products);
-        case 3: return multiply_four<Kind, 3>(numbers, matrix, four, stretch, products);
-        case 4: return multiply_four<Kind, 4>(numbers, matrix, four, stretch, products);
-        case 5: return multiply_four<Kind, 5>(numbers, matrix, four, stretch, products);
-        case 6: return multiply_four<Kind, 6>(numbers, matrix, four, stretch, products);
-    }
+// Multiplies up to MOST rows by four rows of a matrix.
+template <class Kind, int MOST = lanes::MOST_ROWS>
+static void multiply(const Factors & of, const Rows & matrix, const Stretch & stretch) {
+    if (of.count == MOST) return multiply_four<Kind, MOST>(of, matrix, stretch);
+    if constexpr (MOST > 1) multiply<Kind, MOST - 1>(of, matrix, stretch);
 }
 
 }  // namespace localspec

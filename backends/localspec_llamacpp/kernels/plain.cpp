@@ -110,24 +110,22 @@ struct Block {
     }
 };
 
-// Multiplies a group of up to MOST rows by four rows of the matrix, or what is left of four.
+// Multiplies rows [row, row + n) by four rows of the matrix, or by what is left of four.
 template <class Kind>
-static void group(const Block & at, const Rows & weights, int output,
-                  const Stretch & stretch, int row, int n) {
-    const int end = at.last - 1, width = std::min(4, at.last - output);
-    const int four[4] = {output, std::min(output + 1, end), std::min(output + 2, end),
-                         std::min(output + 3, end)};
-    const void * x[MOST];
-    float *y[MOST], aside[MOST][4];
+static void group(const Block & at, const Stretch & stretch, int output, int row, int n) {
+    const int width = std::min(4, at.last - output);
+    float aside[MOST][4];
+    Factors of(n, output, at.last - 1);
+    const auto products = [&](int i) {
+        return (float *) row_at(at.job, at.job.op, at.matrix, row + i) + output;
+    };
     for (int i = 0; i < n; ++i) {
-        x[i] = at.numbers(row + i);
-        float * products = (float *) row_at(at.job, at.job.op, at.matrix, row + i) + output;
-        y[i] = width == 4 ? products : aside[i];
+        of.numbers[i] = at.numbers(row + i);
+        of.products[i] = width == 4 ? products(i) : aside[i];
     }
-    multiply<Kind>(n, x, weights, four, stretch, y);
-    for (int i = 0; width < 4 && stretch.to == weights.size && i < n; ++i)
-        std::copy(aside[i], aside[i] + width,
-                  (float *) row_at(at.job, at.job.op, at.matrix, row + i) + output);
+    multiply<Kind>(of, rows_of(at.job, at.matrix), stretch);
+    for (int i = 0; width < 4 && stretch.to == at.job.matrix->ne[0] && i < n; ++i)
+        std::copy(aside[i], aside[i] + width, products(i));
 }
 
 template <class Kind> static void multiply_block(const Block & at) {
@@ -143,7 +141,7 @@ template <class Kind> static void multiply_block(const Block & at) {
                 const int row = at.from + g * count / groups;
                 const int n = at.from + (g + 1) * count / groups - row;
                 const Stretch stretch = {from, to, sums, g ? Next::NOTHING : next};
-                group<Kind>(at, weights, output, stretch, row, n);
+                group<Kind>(at, stretch, output, row, n);
                 sums += 4 * n * WIDTH;
             }
     }
