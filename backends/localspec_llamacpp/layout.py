@@ -43,11 +43,6 @@ class LaidOut(NamedTuple):
         layer = EXPERTS.match(tensor)
         return layer is not None and int(layer[1]) < self.experts_on_host
 
-    def multiplies_on_host(self, tensor: str) -> bool:
-        """Return whether rows are multiplied by a tensor on the host; embeddings: as the output."""
-        device = self.devices[-1] if tensor == EMBEDDINGS else self.device(tensor)
-        return device == HOST_NAME
-
     def in_use(self) -> Iterator[tuple[str, int]]:
         """Yield tensors with their bytes: a head's only with it, embeddings again as output."""
         for name, size in self.tensors.items():

@@ -24,8 +24,8 @@ from localspec_llamacpp.head_opening import HeadPlan, plan_head
 from localspec_llamacpp.headers.footprint import described
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.headers.rounding import matrices, packable
-from localspec_llamacpp.layout import EMBEDDINGS, LaidOut, account, kept
+from localspec_llamacpp.headers.rounding import packable
+from localspec_llamacpp.layout import HOST_NAME, LaidOut, account, kept
 from localspec_llamacpp.loading import placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.vectors import pooled_shape
@@ -51,7 +51,7 @@ class LlamaRehearsal:
         header = whole(read(path))
         self._headers = described(header)
         self._tensors = {tensor.name: tensor.size for tensor in header.tensors}
-        self._matrices = [each for each in matrices(header.tensors) if packable(each)]
+        self._matrices = [each for each in header.tensors if packable(each)]
         check(self._headers, Options())
         self._path = path
         self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
@@ -100,16 +100,13 @@ class LlamaRehearsal:
         return replace(needs, projector=needs.projector + seeing)
 
     def _packing(self, model: LaidOut, options: Options) -> int:
-        """Count the bytes that matrices on the host take beyond their file's, once packed.
-
-        Embeddings that are the output as well are packed beside those that are looked up.
-        """
+        """Count the bytes that matrices on the host take beyond their file's, once packed."""
         if not options.own_products or not placement(options, self._headers).packed:
             return 0
         return sum(
-            products.packed_bytes(each) - (0 if each.name == EMBEDDINGS else each.size)
+            products.packed_bytes(each) - each.size
             for each in self._matrices
-            if products.name() and model.multiplies_on_host(each.name)
+            if products.name() and model.device(each.name) == HOST_NAME
         )
 
     def _projected(self, weights: ModelWeights, options: Options) -> tuple[int, int]:

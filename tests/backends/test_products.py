@@ -13,8 +13,7 @@ from localspec_build.kernels import FEATURE
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import library, products
 from localspec_llamacpp.headers.metadata import Tensor
-from localspec_llamacpp.headers.rounding import matrices, packable
-from localspec_llamacpp.layout import LaidOut
+from localspec_llamacpp.headers.rounding import matrices, packable, rounds_alike
 from localspec_llamacpp.rehearsal import rehearse
 from tests import engines
 
@@ -141,10 +140,26 @@ def test_values_stay_f16_where_products_round_all_weights_alike(options, even, e
         (matrix("MXFP4", 96, 32), True),
         (matrix("IQ4_XS", 32, 32), False),
         (matrix("F16", 256, 16), False),
+        (matrix("Q8_0", 32), False),
     ],
 )
 def test_a_matrix_is_taken_by_its_type_and_shape(tensor, expected):
     assert packable(tensor) is expected
+
+
+@pytest.mark.parametrize(
+    ("tensor", "expected"),
+    [
+        (matrix("Q4_K", 256, 16), True),
+        (matrix("Q4_K", 256, 24), False),
+        (matrix("F32", 256, 24), True),  # a router of experts
+        (matrix("BF16", 8, 3), True),
+        (matrix("F16", 100, 16), False),
+        (matrix("IQ2_XS", 256, 16), False),
+    ],
+)
+def test_a_matrix_rounds_alike_by_its_type_and_shape(tensor, expected):
+    assert rounds_alike(tensor) is expected
 
 
 def test_embeddings_are_a_matrix_where_they_are_the_output_as_well():
@@ -155,27 +170,13 @@ def test_embeddings_are_a_matrix_where_they_are_the_output_as_well():
     assert matrices([embeddings, norm, output]) == [output]
 
 
-@pytest.mark.parametrize(
-    ("devices", "name", "expected"),
-    [
-        (("CPU", "CPU"), "blk.0.ffn_up.weight", True),
-        (("CUDA0", "CPU"), "blk.0.ffn_up.weight", False),
-        (("CUDA0", "CPU"), "token_embd.weight", True),
-        (("CUDA0", "CUDA0"), "token_embd.weight", False),  # looked up on the host, no more
-        (("CUDA0", "CUDA0"), "blk.0.ffn_up_exps.weight", True),
-    ],
-)
-def test_what_the_host_multiplies_by_is_what_lies_there(devices, name, expected):
-    model = LaidOut(None, {}, devices, False, experts_on_host=1)
-    assert model.multiplies_on_host(name) is expected
-
-
 def test_the_plan_counts_packed_weights(library_of, monkeypatch):
     library_of(b"AVX2")
     with rehearse(engines.tiny("llama")) as rehearsal:
         before = rehearsal.needs(ON_CPU).weights
-        monkeypatch.setattr(rehearsal, "_matrices", [matrix("Q8_0", 32, 16)])
+        packed = matrix("Q8_0", 32, 16)
+        monkeypatch.setattr(rehearsal, "_matrices", [packed])
         monkeypatch.setattr(products, "packed_bytes", lambda each: 1000)
-        assert rehearsal.needs(ON_CPU).weights == before + 1000
+        assert rehearsal.needs(ON_CPU).weights == before + 1000 - packed.size
         for change in ({"products": "llama.cpp"}, {"mmap": True}):
             assert rehearsal.needs(replace(ON_CPU, **change)).weights == before

@@ -14,7 +14,7 @@ from localspec_llamacpp.headers.adapter import KIND as ADAPTER
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import FLOAT32, Header
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.headers.rounding import matrices, packable, uneven
+from localspec_llamacpp.headers.rounding import matrices, rounds_alike, uneven
 
 MOST_TOKENS = 1 << 31  # of a context
 GUESSED = 1024  # added to a file type that a converter was not sure of
@@ -77,7 +77,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         tokenizer=header.text("tokenizer.ggml.model") or "",
         chat_template=header.text("tokenizer.chat_template"),
         uneven=uneven(header.tensors),
-        even=bool(products.name()) and all(map(packable, matrices(header.tensors))),
+        even=bool(products.name()) and all(map(rounds_alike, matrices(header.tensors))),
         pooling=POOLINGS.get(number("pooling_type"), ""),
     )
 

@@ -20,6 +20,8 @@ PACKED = {
     **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"), 32),
 }
 ROWS = 16
+# Those that they take as they lie, in rows of so many numbers at once.
+PLAIN = dict.fromkeys(("F32", "F16", "BF16"), 8)
 TILES = "GGML_CPU_TILED_MM"  # llama.cpp reads it once, at its first product
 INPUT, OUTPUT = "token_embd.weight", "output.weight"
 
@@ -39,10 +41,18 @@ def uneven(tensors: Sequence[Tensor]) -> str:
 
 
 def packable(tensor: Tensor) -> bool:
-    """Return whether LocalSpec's products take a matrix; they round alike in any batch."""
-    row, rows, *_ = tensor.shape
+    """Return whether LocalSpec's products pack a matrix."""
     block = PACKED.get(tensor.kind)
-    return block is not None and row % block == 0 and rows % ROWS == 0
+    if block is None or len(tensor.shape) < 2:
+        return False
+    row, rows, *_ = tensor.shape
+    return row % block == 0 and rows % ROWS == 0
+
+
+def rounds_alike(tensor: Tensor) -> bool:
+    """Return whether LocalSpec's products multiply by a matrix alike in any batch."""
+    plain = PLAIN.get(tensor.kind)
+    return packable(tensor) or (plain is not None and tensor.shape[0] % plain == 0)
 
 
 def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
