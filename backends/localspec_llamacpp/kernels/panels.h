@@ -35,26 +35,30 @@ template <class T> struct alignas(64) Activations {
     int32_t start[T::SUBS];  // what the codes' offset takes away
 };
 
+// Gather bits of several groups of codes into the four bytes of a lane: BITS of each from SHIFT on.
+template <int BITS, int SHIFT, int STEP> inline void gather(const uint8_t * codes, uint8_t * to) {
+    uint32_t gathered = 0;
+    for (int field = 0; field < 8 / BITS; field++) {
+        uint32_t four;
+        std::memcpy(&four, codes + 4 * STEP * field, 4);
+        gathered |= ((four >> SHIFT) & 0x01010101u * ((1u << BITS) - 1)) << (field * BITS);
+    }
+    std::memcpy(to, &gathered, 4);
+}
+
 template <class T> void pack(const typename T::File * const * rows, Panel<T> & panel) {
-    std::memset(&panel, 0, sizeof panel);
+    constexpr int VECTORS = Panel<T>::VECTORS, SHARED = Panel<T>::SHARED;
     for (int lane = 0; lane < LANES; lane++) {
         alignas(64) uint8_t codes[T::BLOCK];
         T::read(*rows[lane], lane, panel.scales, codes);
-        for (int group = 0; group < T::BLOCK / 4; group++) {
-            const int sub = group / T::GROUPS, at = group % T::GROUPS;
-            uint32_t four, low, high;
-            std::memcpy(&four, codes + 4 * group, 4);
-            auto & part = panel.parts[sub / Panel<T>::SHARED];
-            uint8_t * to = part.low[sub % Panel<T>::SHARED][at % Panel<T>::VECTORS] + 4 * lane;
-            std::memcpy(&low, to, 4);
-            low |= (four & 0x01010101u * ((1u << T::LOW) - 1)) << (at / Panel<T>::VECTORS * T::LOW);
-            std::memcpy(to, &low, 4);
+        for (int sub = 0; sub < T::SUBS; sub++) {
+            auto & part = panel.parts[sub / SHARED];
+            const uint8_t * from = codes + sub * T::SUB;
+            for (int v = 0; v < VECTORS; v++) {
+                gather<T::LOW, 0, VECTORS>(from + 4 * v, part.low[sub % SHARED][v] + 4 * lane);
+            }
             if constexpr (T::HIGH > 0) {
-                const int bit = group * T::HIGH;
-                uint8_t * above = part.high + 4 * lane;
-                std::memcpy(&high, above, 4);
-                high |= ((four >> T::LOW) & 0x01010101u * ((1u << T::HIGH) - 1)) << (bit % 8);
-                std::memcpy(above, &high, 4);
+                if (sub % SHARED == 0) gather<T::HIGH, T::LOW, 1>(from, part.high + 4 * lane);
             }
         }
     }
