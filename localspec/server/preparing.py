@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from localspec.server.faults import overloaded
 from localspec.server.replies.streaming import while_listening
 
 T = TypeVar("T")
+THREADS = 2  # for small requests; each keeps the most memory that it ever needed
 MAX_WAITING = 16  # large requests: each may keep some 100 MB of memory until it is its turn
 LARGE = "localspec.large"  # key in the scope of a large request
 
@@ -26,34 +28,38 @@ class Preparing:
     """The threads of such work. Belongs to the event loop."""
 
     def __init__(self) -> None:
+        self._small = ThreadPoolExecutor(THREADS, "requests")
         self._large = ThreadPoolExecutor(1, "large-requests")
-        self._waiting = 0
+        self.waiting = 0
 
     def admit(self, request: Request) -> None:
         """Queue a request with the other large ones, or refuse it if too many wait."""
         if LARGE in request.scope:
             return
-        if self._waiting >= MAX_WAITING:
-            raise overloaded(f"{self._waiting} large requests wait to be read; {MAX_WAITING} may")
+        if self.waiting >= MAX_WAITING:
+            raise overloaded(f"{self.waiting} large requests wait to be read; {MAX_WAITING} may")
         request.scope[LARGE] = True
 
-    def run(self, work: Callable[[], T], *, large: bool = False) -> asyncio.Future[T]:
-        """Begin some work; cancelled work ends at its next check of the patience."""
+    async def run(self, work: Callable[[], T], *, large: bool = False) -> T:
+        """Do some work on a thread; cancelled work ends at its next check of the patience.
+
+        This returns or raises only once the thread has left the work: a model may be closed then.
+        """
         patience, context = Patience(), copy_context()
 
         def lent() -> T:
             with patience.lent():
                 return work()
 
-        def end(_: asyncio.Future[T]) -> None:
+        pool = self._large if large else self._small
+        working = pool.submit(context.run, lent)
+        self.waiting += large
+        try:
+            return await asyncio.wrap_future(working)
+        finally:
             patience.over = True
-            self._waiting -= large
-
-        loop = asyncio.get_running_loop()
-        working = loop.run_in_executor(self._large if large else None, context.run, lent)
-        self._waiting += large
-        working.add_done_callback(end)
-        return working
+            await ended(working)
+            self.waiting -= large
 
     async def run_for(self, request: Request, work: Callable[[], T]) -> T:
         """Do some work for a request, unless its client leaves first."""
@@ -61,4 +67,12 @@ class Preparing:
         return await while_listening(request.receive, self.run(work, large=large))
 
     def close(self) -> None:
-        self._large.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._small, self._large):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def ended(working: Future[T]) -> None:
+    """Wait until a thread has left some work, also while somebody cancels."""
+    while not working.done():
+        with suppress(Exception, asyncio.CancelledError):
+            await asyncio.shield(asyncio.wrap_future(working))
