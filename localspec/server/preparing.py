@@ -1,6 +1,7 @@
 """Prepares requests on threads, for as long as their clients listen.
 
-Large requests share one thread, one after the other, so that no other request waits for them.
+Large requests share one thread, one after the other, so that no other request waits for them, and
+so do pictures.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from localspec.interruption import Patience
 from localspec.server.faults import overloaded
 from localspec.server.replies.streaming import while_listening
+from localspec.server.turns import Turns
 
 T = TypeVar("T")
 THREADS = 2  # for small requests; each keeps the most memory that it ever needed
@@ -30,7 +32,9 @@ class Preparing:
     def __init__(self) -> None:
         self._small = ThreadPoolExecutor(THREADS, "requests")
         self._large = ThreadPoolExecutor(1, "large-requests")
-        self.waiting = 0
+        self._looking = ThreadPoolExecutor(1, "looking")
+        self._turns = Turns("pictures")
+        self.waiting = 0  # large requests that are read, or wait for it
 
     def admit(self, request: Request) -> None:
         """Queue a request with the other large ones, or refuse it if too many wait."""
@@ -40,7 +44,7 @@ class Preparing:
             raise overloaded(f"{self.waiting} large requests wait to be read; {MAX_WAITING} may")
         request.scope[LARGE] = True
 
-    async def run(self, work: Callable[[], T], *, large: bool = False) -> T:
+    async def run(self, work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> T:
         """Do some work on a thread; cancelled work ends at its next check of the patience.
 
         This returns or raises only once the thread has left the work: a model may be closed then.
@@ -51,23 +55,30 @@ class Preparing:
             with patience.lent():
                 return work()
 
-        pool = self._large if large else self._small
-        working = pool.submit(context.run, lent)
-        self.waiting += large
+        working = (pool or self._small).submit(context.run, lent)
         try:
             return await asyncio.wrap_future(working)
         finally:
             patience.over = True
             await ended(working)
-            self.waiting -= large
 
     async def run_for(self, request: Request, work: Callable[[], T]) -> T:
         """Do some work for a request, unless its client leaves first."""
-        large = LARGE in request.scope
-        return await while_listening(request.receive, self.run(work, large=large))
+        if LARGE not in request.scope:
+            return await while_listening(request.receive, self.run(work))
+        self.waiting += 1
+        try:
+            return await while_listening(request.receive, self.run(work, self._large))
+        finally:
+            self.waiting -= 1
+
+    async def look(self, work: Callable[[], T], pixels: int) -> T:
+        """Do what takes a picture of a request; between two of them others have their turn."""
+        async with self._turns.turn(pixels):
+            return await self.run(work, self._looking)
 
     def close(self) -> None:
-        for pool in (self._small, self._large):
+        for pool in (self._small, self._large, self._looking):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
