@@ -61,6 +61,7 @@ OPENAI_DEFAULTS = Sampling(temperature=1.0)  # where the makers of a model advis
 # After which a thread lets another run. The models' thread asks for that dozens of times a round:
 # at Python's 5 ms a stream stood still while a large request was checked.
 SWITCH_SECONDS = 0.0005
+BACKLOG = 4096  # connections that the system holds until they are accepted
 GRACE_SECONDS = 9  # in which the process ends that is stopped, whatever its threads do
 STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
@@ -191,6 +192,7 @@ async def run_server(
         ws="none",
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
