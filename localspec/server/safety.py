@@ -10,6 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,6 +30,8 @@ APP_ORIGINS = (
     rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # may ask without --allow-origin
 )
 KEYLESS_PATHS = ("/health", "/v1/health")
+TOO_MUCH = 413
+READ_ON_SECONDS, QUIET_SECONDS = 5.0, 0.5  # for a body that is refused, and while nothing comes
 UNPACKED_BYTES = 1 << 18  # of a body at once, in half a millisecond
 GZIP, GZIP_BITS = ("gzip", "x-gzip"), 31  # of zlib, for the head of a gzip file
 OWNER = "localspec.owner"  # key of the owner of a request, where there are keys
@@ -66,6 +69,8 @@ class Guard:
         fault = self._host(headers) or self._key(scope, headers) or self._length(headers)
         fault = fault or unknown_encoding(headers)
         if fault:
+            if fault.status == TOO_MUCH and "expect" not in headers:
+                await read_on(receive)
             await refuse(fault, self._error_body(scope["path"], fault), send)
             return
         body = Measured(receive, self._rules.body_bytes, headers.get("content-encoding", ""))
@@ -170,7 +175,7 @@ def as_json(scope: Scope, headers: Headers) -> Scope:
 
 
 def too_much(most: int) -> Fault:
-    return Fault(413, f"a request may have {most:,} bytes")
+    return Fault(TOO_MUCH, f"a request may have {most:,} bytes")
 
 
 def unknown_encoding(headers: Headers) -> Fault | None:
@@ -199,7 +204,8 @@ class Measured:
             size = max(size, len(message["body"]))
         self._left -= size
         if self._left < 0:
-            raise HTTPException(413, too_much(self._most).message)
+            await read_on(self._receive)
+            raise HTTPException(TOO_MUCH, too_much(self._most).message)
         return message
 
     async def _unpack(self, gzip: zlib._Decompress, message: Message) -> bytes:
@@ -217,6 +223,16 @@ class Measured:
         if not (message.get("more_body") or gzip.eof or len(body) > self._left):
             raise HTTPException(400, "the body is not whole: its gzip does not end")
         return bytes(body)
+
+
+async def read_on(receive: Receive) -> None:
+    """Drop the rest of a body: a client that still sends hears nothing but that it is cut off."""
+    loop = asyncio.get_running_loop()
+    end, more = loop.time() + READ_ON_SECONDS, True
+    with suppress(TimeoutError):
+        while more and loop.time() < end:
+            async with asyncio.timeout(QUIET_SECONDS):
+                more = (await receive()).get("more_body", False)
 
 
 async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
