@@ -69,9 +69,9 @@ class Guard:
         fault = self._host(headers) or self._key(scope, headers) or self._length(headers)
         fault = fault or unknown_encoding(headers)
         if fault:
-            if fault.status == TOO_MUCH and "expect" not in headers:
-                await read_on(receive)
-            await refuse(fault, self._error_body(scope["path"], fault), send)
+            error = self._error_body(scope["path"], fault)
+            still_sends = fault.status == TOO_MUCH and "expect" not in headers
+            await refuse(fault, error, send, receive if still_sends else None)
             return
         body = Measured(receive, self._rules.body_bytes, headers.get("content-encoding", ""))
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
@@ -235,11 +235,18 @@ async def read_on(receive: Receive) -> None:
                 more = (await receive()).get("more_body", False)
 
 
-async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
+async def refuse(
+    fault: Fault, error: Mapping[str, object], send: Send, receive: Receive | None = None
+) -> None:
+    """Answer with an error; the connection of a client that still sends is closed after that."""
     body = json.dumps(error).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers += [(key.lower().encode(), value.encode()) for key, value in fault.headers.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+    if receive is not None:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = b""
+        await read_on(receive)
     await send({"type": "http.response.body", "body": body})
 
 
