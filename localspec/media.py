@@ -33,6 +33,8 @@ class Medium:
 
     kind: Kind
     data: bytes
+    pixels: int = 0  # of a picture, where they were counted
+    pieces: Sequence[Tokens | Run] = ()  # what stands for it in a text, where a model was asked
 
     @cached_property
     def digest(self) -> bytes:

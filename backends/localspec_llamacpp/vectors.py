@@ -71,9 +71,11 @@ class LlamaVectors:
         self.pooling, self.dimensions = context.pooling, context.dimensions
         self.context, self.texts = context.shape.tokens, context.shape.texts
         self.batch = min(BATCH, self.context)
-        self._weights, self._context = weights, context
+        self._context = context
+        # Texts are taken by any thread, also while another one closes the model.
         self._template = weights.rerank_template
         self._before, self._behind = marks(weights)
+        self._start, self._between, self._end = joints(weights)
         self._most = self.batch  # tokens that were read at once so far
         self._stack, self._closed = stack, False
 
@@ -94,7 +96,7 @@ class LlamaVectors:
         """
         if tokens <= self._most:
             return
-        needed = (tokens - self._most) * self._weights.vocabulary * FLOAT
+        needed = (tokens - self._most) * self.tokenizer.size * FLOAT
         free = memory().free_bytes
         if needed > free:
             raise OutOfMemory(
@@ -127,11 +129,8 @@ class LlamaVectors:
         return self.tokenizer.encode(filled, special=True)
 
     def _joined(self, query: str, document: str) -> Tokens:
-        weights, encode = self._weights, self.tokenizer.encode
-        start = (weights.bos,) if weights.starts and weights.bos is not None else ()
-        between, end = (*weights.closing, *weights.separating), weights.closing
-        marked = (tokens_of(start), encode(query), tokens_of(between), encode(document))
-        return np.concatenate([*marked, tokens_of(end)])
+        parts = self.tokenizer.encode(query), self._between, self.tokenizer.encode(document)
+        return np.concatenate([self._start, *parts, self._end])
 
     def _spelt(self, tokens: Tokens) -> str:
         spelling = b"".join(map(self.tokenizer.token_bytes, tokens.tolist()))
@@ -143,6 +142,13 @@ class LlamaVectors:
     def close(self) -> None:
         self._closed = True
         self._stack.close()
+
+
+def joints(weights: ModelWeights) -> tuple[Tokens, Tokens, Tokens]:
+    """List the tokens before, between and behind the two texts of a pair."""
+    start = (weights.bos,) if weights.starts and weights.bos is not None else ()
+    between = (*weights.closing, *weights.separating)
+    return tokens_of(start), tokens_of(between), tokens_of(weights.closing)
 
 
 def marks(weights: ModelWeights) -> tuple[Tokens, Tokens]:

@@ -77,7 +77,8 @@ def read_pixels(stream: IO[bytes]) -> Pixels | str:
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
-SHARED = Decoder()
+PICTURES = Decoder()
+HEADERS = Decoder()  # a process of its own, so that no header waits for pixels
 
 
 def rgb_pixels(data: bytes) -> Pixels:
@@ -85,9 +86,9 @@ def rgb_pixels(data: bytes) -> Pixels:
 
     The picture is turned as its metadata say, and transparent parts lie on white.
     """
-    return SHARED.rgb(data)
+    return PICTURES.rgb(data)
 
 
 def size_of(data: bytes) -> Size:
     """Read the size of a picture from its header, or raise `UsageError`."""
-    return SHARED.size(data)
+    return HEADERS.size(data)

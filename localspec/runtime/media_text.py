@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -37,7 +37,7 @@ class MediaText:
         first, *others = self.texts
         tokens, runs = runtime.read(first), list[Run]()
         for medium, text in zip(self.media, others, strict=True):
-            for piece in require_sight(runtime, medium).pieces(medium):
+            for piece in medium.pieces or require_sight(runtime, medium).pieces(medium):
                 match piece:
                     case np.ndarray():
                         tokens += piece.tolist()
@@ -46,6 +46,11 @@ class MediaText:
                         runs.append(run)
             tokens += runtime.tokenizer.encode(text, special=True).tolist()
         return tokens, tuple(runs)
+
+
+def with_pieces(runtime: Runtime, medium: Medium) -> Medium:
+    """Ask the model what stands for a medium in a text; slow."""
+    return replace(medium, pieces=require_sight(runtime, medium).pieces(medium))
 
 
 def require_sight(runtime: Runtime, medium: Medium) -> Sight:

@@ -22,7 +22,7 @@ from localspec.commands.interactive_load import (
     locate_or_pull,
 )
 from localspec.commands.worker import is_loopback, tell
-from localspec.errors import UsageError
+from localspec.errors import ModelFileError, UsageError
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.locate import ModelFiles, locate
@@ -47,7 +47,7 @@ from localspec.server.model_host import ModelHost
 from localspec.server.model_library import PulledLibrary
 from localspec.server.monitoring.log_lines import begin_log
 from localspec.server.offered_adapters import OfferedAdapters
-from localspec.server.offers import Load, ServedOffer
+from localspec.server.offers import Load, ServedOffer, broken_offer
 from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
@@ -61,6 +61,7 @@ OPENAI_DEFAULTS = Sampling(temperature=1.0)  # where the makers of a model advis
 # After which a thread lets another run. The models' thread asks for that dozens of times a round:
 # at Python's 5 ms a stream stood still while a large request was checked.
 SWITCH_SECONDS = 0.0005
+BACKLOG = 4096  # connections that the system holds until they are accepted
 GRACE_SECONDS = 9  # in which the process ends that is stopped, whatever its threads do
 STREAM_SECONDS = 8  # of these, in which streams may end by themselves
 
@@ -93,7 +94,8 @@ def serve(
         is_group = loading.options.members > 1
         child = UNSUPERVISED if is_group else supervise(tell, grace=GRACE_SECONDS + 1)
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
-        models = with_bench(named_models(names, draft, loading, thought), names, as_typed)
+        named = named_models(names, draft, loading, thought, again=not child.is_first)
+        models = with_bench(named, names, as_typed)
         offers = with_aliases(models, options.alias)
         pulled = for_other_models(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
@@ -125,16 +127,30 @@ def short_for_agents(context: int, trained: int) -> str:
 
 
 def named_models(
-    names: Sequence[str], draft: str | None, loading: Loading, thought: ThoughtDefaults
+    names: Sequence[str],
+    draft: str | None,
+    loading: Loading,
+    thought: ThoughtDefaults,
+    *,
+    again: bool = False,
 ) -> list[ServedOffer]:
-    """Find the models that are named on the command line."""
+    """Find the models that are named on the command line.
+
+    In a server that begins `again`, one whose file broke meanwhile does not keep others away.
+    """
     located = [locate_or_pull(name, loading) for name in names]
     loadings = [loading, *[for_other_models(loading)] * (len(names) - 1)]
-    models = zip(names, located, loadings, strict=True)
-    return [
-        with_thought(offer_files(name, target, draft, own), name, thought)
-        for name, target, own in models
-    ]
+    offers: list[ServedOffer] = []
+    for name, target, own in zip(names, located, loadings, strict=True):
+        try:
+            offers.append(offer_files(name, target, draft, own))
+        except ModelFileError as error:
+            if not again:
+                raise
+            offered = target.path.stem if Path(name).exists() else name
+            offers.append(broken_offer(offered, target.engine, str(error)))
+    pairs = zip(offers, names, strict=True)
+    return [with_thought(offer, name, thought) for offer, name in pairs]
 
 
 def with_bench(
@@ -191,6 +207,7 @@ async def run_server(
         ws="none",
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_SECONDS,
     )
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)

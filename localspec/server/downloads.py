@@ -10,7 +10,7 @@ from contextlib import suppress
 from localspec.errors import UnknownModel
 from localspec.server.faults import Fault, Refused, not_offered, overloaded
 from localspec.server.model_host import ModelHost
-from localspec.server.model_library import Download, Library
+from localspec.server.model_library import Download, Library, pullable
 
 MAX_DOWNLOADS = 2
 LOOK_SECONDS = 0.25  # between two looks at how far one is
@@ -34,6 +34,7 @@ class Downloads:
         """Download a model for as long as a client follows it, then serve it."""
         if len(self._under_way) >= MAX_DOWNLOADS:
             raise overloaded(f"{MAX_DOWNLOADS} downloads are under way: wait for one of them")
+        pullable(name)
         return self._followed(name, self.library)
 
     async def _followed(self, name: str, library: Library) -> AsyncGenerator[Download]:

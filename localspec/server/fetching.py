@@ -10,17 +10,21 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import httpx
+import psutil
 
 from localspec.server.faults import refused
 
 AT_ONCE = 8  # fetches of all clients; others wait
 MAX_REDIRECTS = 3
 SCHEMES: Mapping[str, int] = {"http": 80, "https": 443}
+RESERVED_PORTS = range(1024)  # of which only those of the schemes are asked
+UNICAST = ipaddress.ip_network("2000::/3")  # all that IPv6 has of public addresses
+DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses behind a gateway for IPv6
 HEADERS = {"Accept": "image/*, audio/*", "Accept-Encoding": "identity", "User-Agent": "localspec"}
 
@@ -30,12 +34,23 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 def is_public(address: Address) -> bool:
     """Return whether an address is one of the internet, for machines of any network alike."""
     if isinstance(address, ipaddress.IPv6Address):
-        within = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if address in TRANSLATED:
-            within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if within and not is_public(within):
+            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.ipv4_mapped:
+            return is_public(address.ipv4_mapped)
+        within = address.sixtofour or (address.teredo or (None, None))[1]
+        if address not in UNICAST or address in DOCUMENTATION or (within and not is_public(within)):
             return False
     return address.is_global and not address.is_multicast
+
+
+def is_elsewhere(address: Address, own: Container[str] | None = None) -> bool:
+    """Return whether an address is public, and none of this machine's own."""
+    return is_public(address) and str(address) not in (own_addresses() if own is None else own)
+
+
+def own_addresses() -> list[str]:
+    return [place.address for places in psutil.net_if_addrs().values() for place in places]
 
 
 def addresses_of(host: str, port: int) -> Sequence[str]:
@@ -48,7 +63,7 @@ class Fetcher:
 
     def __init__(
         self,
-        is_allowed: Callable[[Address], bool] = is_public,
+        is_allowed: Callable[[Address], bool] = is_elsewhere,
         resolve: Callable[[str, int], Sequence[str]] = addresses_of,
     ) -> None:
         self._is_allowed, self._resolve = is_allowed, resolve
@@ -114,12 +129,15 @@ async def whole(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
 def parse(text: str) -> httpx.URL:
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL as error:
+        host = url.host
+    except (httpx.InvalidURL, UnicodeError) as error:  # the latter of a name in other letters
         raise refused(f"{text[:80]!r} is no address: {error}") from error
-    if url.scheme not in SCHEMES or not url.host:
+    if url.scheme not in SCHEMES or not host:
         raise refused(f"{text[:80]!r} is no address of the web: send the file itself")
     if url.userinfo:
         raise refused("an address with a password in it is not fetched: send the file itself")
+    if url.port in RESERVED_PORTS and url.port not in SCHEMES.values():
+        raise refused(f"port {url.port} of {shown(url)} is not asked: send the file itself")
     return url
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,16 +13,19 @@ from starlette.requests import Request
 from localspec.media import Medium
 from localspec.pictures.decoding import size_of
 from localspec.pictures.encoded import file_bytes
-from localspec.pictures.limits import MAX_PIXELS
+from localspec.pictures.limits import MAX_ALL_PIXELS, MAX_PIXELS
+from localspec.runtime.media_text import with_pieces
 from localspec.server.faults import Refused, refused
 from localspec.server.options import MAX_IMAGES
 from localspec.server.preparing import Preparing
 from localspec.server.replies.streaming import while_listening
 from localspec.server.requests.media_parts import MediaReference
+from localspec.server.served import Served
 
 ADDRESS = re.compile(r"https?:", re.IGNORECASE)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 SOUND = re.compile(rb"RIFF....WAVE|ID3|fLaC|OggS|\xff[\xfb\xf3\xf2]", re.DOTALL)
+TURN_PIXELS = 8_000_000  # of several pictures, which take half a second to decode
 
 Fetch = Callable[[str, int], Awaitable[bytes]]  # of an address, and the most bytes
 
@@ -34,6 +37,7 @@ class MediaLimits:
     count: int = MAX_IMAGES
     bytes: int = 32 << 20  # of all their files together
     pixels: int = MAX_PIXELS  # of a picture
+    all_pixels: int = MAX_ALL_PIXELS  # of all pictures together
     fetch_seconds: float = 20.0  # for all files at addresses
 
 
@@ -44,21 +48,38 @@ class MediaIntake:
     fetch: Fetch | None = None  # gets files at addresses; None: these are refused
 
     async def take(self, request: Request, references: Sequence[MediaReference]) -> list[Medium]:
-        """Return what a request names, in the same order, or raise.
-
-        From here on the request is a large one: pictures take a while to be decoded.
-        """
+        """Return what a request names, in the same order, or raise."""
         if len(references) > self.limits.count:
             raise refused(
                 f"the request has {len(references):,} pictures and sounds; it may have "
                 f"{self.limits.count:,} (--max-images): leave old ones out"
             )
-        self.preparing.admit(request)
         read = partial(self._read, references)
         media = await self.preparing.run_for(request, read)
-        if None not in media:
-            return [medium for medium in media if medium]
-        return await while_listening(request.receive, self._fetched(references, media))
+        complete = [medium for medium in media if medium]
+        if None in media:
+            fetching = self._fetched(references, media)
+            complete = await while_listening(request.receive, fetching)
+        self._check_all_pixels(sum(medium.pixels for medium in complete))
+        return complete
+
+    async def look(
+        self, request: Request, served: Served, media: Sequence[Medium]
+    ) -> Sequence[Medium]:
+        """Have a model decode pictures and take them apart, in turns with other requests."""
+        if not media:
+            return media
+
+        def pieces_of(group: Sequence[Medium]) -> list[Medium]:
+            return [with_pieces(served.runtime, medium) for medium in group]
+
+        async def look() -> list[Medium]:
+            complete: list[Medium] = []
+            for group, pixels in groups(media):
+                complete += await self.preparing.look(partial(pieces_of, group), pixels)
+            return complete
+
+        return await while_listening(request.receive, look())
 
     def _read(self, references: Sequence[MediaReference]) -> list[Medium | None]:
         """Decode what came with the request; None stands for what is at an address."""
@@ -95,7 +116,7 @@ class MediaIntake:
         return complete
 
     async def _measured(self, reference: MediaReference, data: bytes) -> Medium:
-        return await self.preparing.run(partial(self._medium, reference, data), large=True)
+        return await self.preparing.run(partial(self._medium, reference, data))
 
     def _check(self, left: int, reference: MediaReference) -> None:
         if left < 0:
@@ -109,10 +130,9 @@ class MediaIntake:
     def _medium(self, reference: MediaReference, data: bytes) -> Medium:
         if reference.kind == "audio" or SOUND.match(data):
             return Medium("audio", data)
-        self._check_pixels(data)
-        return Medium("image", data)
+        return Medium("image", data, self._checked_pixels(data))
 
-    def _check_pixels(self, data: bytes) -> None:
+    def _checked_pixels(self, data: bytes) -> int:
         """Refuse what is no picture, or too large a one, before it is decoded."""
         width, height = size_of(data)
         if width * height > self.limits.pixels:
@@ -120,6 +140,26 @@ class MediaIntake:
                 f"a picture has {width:,} x {height:,} pixels, which are {width * height:,}; it "
                 f"may have {self.limits.pixels:,} (--max-image-pixels): send it smaller"
             )
+        return width * height
+
+    def _check_all_pixels(self, pixels: int) -> None:
+        if pixels > self.limits.all_pixels:
+            raise refused(
+                f"the pictures have {pixels:,} pixels together; those of a request may have "
+                f"{self.limits.all_pixels:,}: send fewer or smaller ones"
+            )
+
+
+def groups(media: Sequence[Medium], most: int = TURN_PIXELS) -> Iterator[tuple[list[Medium], int]]:
+    """Yield the pictures that are looked at in one turn, and their pixels together."""
+    group, pixels = list[Medium](), 0
+    for medium in media:
+        if group and pixels + medium.pixels > most:
+            yield group, pixels
+            group, pixels = [], 0
+        group.append(medium)
+        pixels += medium.pixels
+    yield group, pixels
 
 
 def decoded(reference: MediaReference) -> bytes:

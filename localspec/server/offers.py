@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from localspec.backend import Footprint
-from localspec.errors import UnknownModel
+from localspec.errors import ModelFileError, UnknownModel
 from localspec.media import Kind as MediaKind
 from localspec.runtime.phases import TellPhase
-from localspec.sampling.parameters import Sampling
+from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.server.kinds import Resident, nothing_for, wrong_kind
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.tokenizer import Tokenizer
@@ -111,3 +111,15 @@ class Offers(dict[str, ServedOffer]):
 
     def of_kind(self, kind: Kind | None) -> list[ServedOffer]:
         return [offer for offer in self.values() if kind in (None, offer.kind)]
+
+
+def broken_offer(name: str, engine: str, why: str) -> ServedOffer:
+    """Describe a model whose file cannot be read; a request for it hears why."""
+
+    def load(tell: TellPhase) -> Resident:  # noqa: ARG001
+        raise ModelFileError(why)
+
+    def vocabulary() -> AbstractContextManager[Tokenizer]:
+        raise ModelFileError(why)
+
+    return ServedOffer(name, load, vocabulary, GREEDY, engine, "")

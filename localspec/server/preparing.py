@@ -1,13 +1,15 @@
 """Prepares requests on threads, for as long as their clients listen.
 
-Large requests share one thread, one after the other, so that no other request waits for them.
+Large requests share one thread, one after the other, so that no other request waits for them, and
+so do pictures.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -16,8 +18,10 @@ from starlette.requests import Request
 from localspec.interruption import Patience
 from localspec.server.faults import overloaded
 from localspec.server.replies.streaming import while_listening
+from localspec.server.turns import Turns
 
 T = TypeVar("T")
+THREADS = 2  # for small requests; each keeps the most memory that it ever needed
 MAX_WAITING = 16  # large requests: each may keep some 100 MB of memory until it is its turn
 LARGE = "localspec.large"  # key in the scope of a large request
 
@@ -26,39 +30,60 @@ class Preparing:
     """The threads of such work. Belongs to the event loop."""
 
     def __init__(self) -> None:
+        self._small = ThreadPoolExecutor(THREADS, "requests")
         self._large = ThreadPoolExecutor(1, "large-requests")
-        self._waiting = 0
+        self._looking = ThreadPoolExecutor(1, "looking")
+        self._turns = Turns("pictures")
+        self.waiting = 0  # large requests that are read, or wait for it
 
     def admit(self, request: Request) -> None:
         """Queue a request with the other large ones, or refuse it if too many wait."""
         if LARGE in request.scope:
             return
-        if self._waiting >= MAX_WAITING:
-            raise overloaded(f"{self._waiting} large requests wait to be read; {MAX_WAITING} may")
+        if self.waiting >= MAX_WAITING:
+            raise overloaded(f"{self.waiting} large requests wait to be read; {MAX_WAITING} may")
         request.scope[LARGE] = True
 
-    def run(self, work: Callable[[], T], *, large: bool = False) -> asyncio.Future[T]:
-        """Begin some work; cancelled work ends at its next check of the patience."""
+    async def run(self, work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> T:
+        """Do some work on a thread; cancelled work ends at its next check of the patience.
+
+        This returns or raises only once the thread has left the work: a model may be closed then.
+        """
         patience, context = Patience(), copy_context()
 
         def lent() -> T:
             with patience.lent():
                 return work()
 
-        def end(_: asyncio.Future[T]) -> None:
+        working = (pool or self._small).submit(context.run, lent)
+        try:
+            return await asyncio.wrap_future(working)
+        finally:
             patience.over = True
-            self._waiting -= large
-
-        loop = asyncio.get_running_loop()
-        working = loop.run_in_executor(self._large if large else None, context.run, lent)
-        self._waiting += large
-        working.add_done_callback(end)
-        return working
+            await ended(working)
 
     async def run_for(self, request: Request, work: Callable[[], T]) -> T:
         """Do some work for a request, unless its client leaves first."""
-        large = LARGE in request.scope
-        return await while_listening(request.receive, self.run(work, large=large))
+        if LARGE not in request.scope:
+            return await while_listening(request.receive, self.run(work))
+        self.waiting += 1
+        try:
+            return await while_listening(request.receive, self.run(work, self._large))
+        finally:
+            self.waiting -= 1
+
+    async def look(self, work: Callable[[], T], pixels: int) -> T:
+        """Do what takes a picture of a request; between two of them others have their turn."""
+        async with self._turns.turn(pixels):
+            return await self.run(work, self._looking)
 
     def close(self) -> None:
-        self._large.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._small, self._large, self._looking):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def ended(working: Future[T]) -> None:
+    """Wait until a thread has left some work, also while somebody cancels."""
+    while not working.done():
+        with suppress(Exception, asyncio.CancelledError):
+            await asyncio.shield(asyncio.wrap_future(working))

@@ -10,6 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,6 +30,8 @@ APP_ORIGINS = (
     rf"({'|'.join(APPS)})://.*|https?://tauri\.localhost"  # may ask without --allow-origin
 )
 KEYLESS_PATHS = ("/health", "/v1/health")
+TOO_MUCH = 413
+READ_ON_SECONDS, QUIET_SECONDS = 5.0, 0.5  # for a body that is refused, and while nothing comes
 UNPACKED_BYTES = 1 << 18  # of a body at once, in half a millisecond
 GZIP, GZIP_BITS = ("gzip", "x-gzip"), 31  # of zlib, for the head of a gzip file
 OWNER = "localspec.owner"  # key of the owner of a request, where there are keys
@@ -66,7 +69,9 @@ class Guard:
         fault = self._host(headers) or self._key(scope, headers) or self._length(headers)
         fault = fault or unknown_encoding(headers)
         if fault:
-            await refuse(fault, self._error_body(scope["path"], fault), send)
+            error = self._error_body(scope["path"], fault)
+            still_sends = fault.status == TOO_MUCH and "expect" not in headers
+            await refuse(fault, error, send, receive if still_sends else None)
             return
         body = Measured(receive, self._rules.body_bytes, headers.get("content-encoding", ""))
         own = {**as_json(scope, headers), OWNER: self._owner(headers)}
@@ -170,7 +175,7 @@ def as_json(scope: Scope, headers: Headers) -> Scope:
 
 
 def too_much(most: int) -> Fault:
-    return Fault(413, f"a request may have {most:,} bytes")
+    return Fault(TOO_MUCH, f"a request may have {most:,} bytes")
 
 
 def unknown_encoding(headers: Headers) -> Fault | None:
@@ -199,7 +204,8 @@ class Measured:
             size = max(size, len(message["body"]))
         self._left -= size
         if self._left < 0:
-            raise HTTPException(413, too_much(self._most).message)
+            await read_on(self._receive)
+            raise HTTPException(TOO_MUCH, too_much(self._most).message)
         return message
 
     async def _unpack(self, gzip: zlib._Decompress, message: Message) -> bytes:
@@ -219,11 +225,28 @@ class Measured:
         return bytes(body)
 
 
-async def refuse(fault: Fault, error: Mapping[str, object], send: Send) -> None:
+async def read_on(receive: Receive) -> None:
+    """Drop the rest of a body: a client that still sends hears nothing but that it is cut off."""
+    loop = asyncio.get_running_loop()
+    end, more = loop.time() + READ_ON_SECONDS, True
+    with suppress(TimeoutError):
+        while more and loop.time() < end:
+            async with asyncio.timeout(QUIET_SECONDS):
+                more = (await receive()).get("more_body", False)
+
+
+async def refuse(
+    fault: Fault, error: Mapping[str, object], send: Send, receive: Receive | None = None
+) -> None:
+    """Answer with an error; the connection of a client that still sends is closed after that."""
     body = json.dumps(error).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers += [(key.lower().encode(), value.encode()) for key, value in fault.headers.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+    if receive is not None:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = b""
+        await read_on(receive)
     await send({"type": "http.response.body", "body": body})
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from localspec.errors import UsageError
 from localspec.interruption import Interrupted, Patience
-from localspec.pictures.decoding import SHARED, Decoder, rgb_pixels, size_of
+from localspec.pictures.decoding import PICTURES, Decoder, rgb_pixels, size_of
 from localspec.pictures.kinds import kind_of
 from localspec.pictures.limits import MAX_PIXELS
 from tests.pictures.files import (
@@ -188,7 +188,7 @@ def test_nobody_waits_for_a_picture_that_nobody_wants_any_more():
 
     def decode():
         with patience.lent():
-            return SHARED.rgb(large)
+            return PICTURES.rgb(large)
 
     large = zeros(6000)
     with ThreadPoolExecutor() as threads:

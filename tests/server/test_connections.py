@@ -15,7 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localspec.server.connections import ConnectionLimits, affordable_limits
+from localspec.server.app import Terms
+from localspec.server.connections import ConnectionLimits, affordable_limits, has_begun
+from localspec.server.safety import Rules
 from tests.server.scripted import Server
 from tests.server.test_listening import CERT, KEY
 
@@ -73,9 +75,50 @@ def seconds_until_closed(line):
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize("stream", [b"", POST[:20], GET + GET[:9]], ids=["none", "half", "second"])
+STREAMS = {"none": b"", "half": POST[:20], "no body": POST, "second": GET + GET[:9]}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_who_makes_no_request_is_closed(hasty, lines, stream):
     assert seconds_until_closed(lines(hasty, stream)) < QUICK
+
+
+def test_a_head_is_looked_at_once_its_body_begins(lines):
+    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    try:
+        waiting = [lines(server, POST) for _ in range(20)]
+        for _ in range(20):
+            assert httpx.get(server.address + "/health").status_code == 200
+        assert len(server.uvicorn.server_state.connections) < 2  # that of the question
+        assert not any(map(is_closed, waiting))
+        waiting[0].sendall(b"{")
+        assert b"401 Unauthorized" in waiting[0].recv(4096)
+    finally:
+        server.close()
+
+
+BEGUN = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\n\n",
+    b"POST / HTTP/1.1\r\ncontent-length: 00\r\n\r\n",
+    b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
+    b"POST / HTTP/1.1\r\ncontent-length: 9\r\nExpect: 100-continue\r\n\r\n",
+    b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1",
+    b"\x16\x03\x01",  # TLS
+    b"x" * 20_000,
+]
+NOT_BEGUN = [
+    b"",
+    b"GET / HTTP/1.1\r\n",
+    b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n",
+    b"POST / HTTP/1.1\ncontent-length:9\n\n",
+    b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n",
+]
+
+
+def test_a_request_has_begun_when_it_can_be_answered_or_refused():
+    assert [request for request in BEGUN if not has_begun(request)] == []
+    assert [request for request in NOT_BEGUN if has_begun(request)] == []
 
 
 def test_a_head_that_comes_byte_by_byte_gains_no_time(hasty, lines):

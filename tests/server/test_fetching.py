@@ -15,7 +15,13 @@ import pytest
 
 from localspec.server.app import Terms
 from localspec.server.faults import Refused
-from localspec.server.fetching import MAX_REDIRECTS, Fetcher, is_public
+from localspec.server.fetching import (
+    MAX_REDIRECTS,
+    Fetcher,
+    is_elsewhere,
+    is_public,
+    own_addresses,
+)
 from localspec.server.media_intake import MediaLimits
 from tests.server.client_requests import BLOCKS, CHAT, ITEMS
 from tests.server.seeing import FILES, seeing
@@ -166,10 +172,35 @@ def test_an_address_with_a_password_is_refused_without_showing_it(url):
         ("0.0.0.0", False),
         ("::", False),
         ("ff02::1", False),
+        ("64:ff9b:1::7f00:1", False),
+        ("::ffff:0:127.0.0.1", False),
+        ("::127.0.0.1", False),
+        ("::10.0.0.1", False),
+        ("fec0::1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("2001:db8::1", False),
+        ("::ffff:8.8.8.8", True),
     ],
 )
 def test_addresses_behind_which_a_private_one_hides_are_private(address, public):
     assert is_public(ipaddress.ip_address(address)) is public
+
+
+def test_an_address_of_this_machine_is_none_of_elsewhere():
+    address = ipaddress.ip_address("8.8.8.8")
+    assert is_elsewhere(address)
+    assert not is_elsewhere(address, own=["8.8.8.8"])
+    assert "127.0.0.1" in own_addresses()
+
+
+@pytest.mark.parametrize("port", [22, 25, 111, 1023])
+def test_a_port_of_another_service_is_not_asked(port):
+    assert f"port {port} of http://pictures.test" in refusal(f"http://pictures.test:{port}/a")
+
+
+def test_a_name_that_no_letters_can_spell_is_refused():
+    assert "is no address" in refusal("http://xn--a/")
 
 
 def test_a_name_is_resolved_once(site):

@@ -50,6 +50,24 @@ class Held(Bytes):
         return super().encode(text, special=special)
 
 
+class Deaf(Held):
+    """Goes on though it was given up, as one long call of llama.cpp does."""
+
+    def encode(self, text: str, *, special: bool = False):
+        if HOLD in text:
+            self.asked += 1
+            self.go.wait()
+        return Bytes.encode(self, text, special=special)
+
+
+@pytest.fixture
+def deaf():
+    made = Server(alphabet=Deaf)
+    yield made
+    made.model.tokenizer.go.set()
+    made.close()
+
+
 @pytest.fixture
 def held():
     made = Server(alphabet=Held)
@@ -144,6 +162,32 @@ def test_work_for_a_client_that_has_left_ends(held):
         until(lambda: held.model.tokenizer.asked == 2)
     until(lambda: held.model.tokenizer.given_up == 2)
     assert held.ask("hello") == "You said: hello"
+
+
+@pytest.mark.parametrize("more", [{}, LARGE], ids=["small", "large"])
+def test_a_model_stays_until_the_thread_of_a_client_that_has_left_is_done(deaf, more):
+    tokenizer, host = deaf.model.tokenizer, deaf.app.state.host
+    deaf.ask("hello")
+    with ask(deaf.address, chat(HOLD, **more)):
+        until(lambda: tokenizer.asked)
+    with pytest.raises(httpx.ReadTimeout):  # while it is heard that the client has left
+        deaf.client.post(CHAT, json=chat(HOLD), timeout=0.5)
+    assert deaf.client.post("/models/unload", json={"model": "scripted"}).json()["requests"] == 2
+    assert host.loaded["scripted"].users == 2
+    assert deaf.unloads == []
+    tokenizer.go.set()
+    until(lambda: deaf.unloads == ["scripted"])
+
+
+def test_a_large_request_whose_client_leaves_does_not_wait_for_its_turn(deaf):
+    preparing = deaf.app.state.preparing
+    deaf.ask("hello")
+    with ask(deaf.address, chat(HOLD, **LARGE)):
+        until(lambda: deaf.model.tokenizer.asked)
+        with ask(deaf.address, chat(HOLD, **LARGE)):
+            until(lambda: preparing.waiting == 2)
+        until(lambda: preparing.waiting == 1)
+        deaf.model.tokenizer.go.set()
 
 
 def test_only_so_many_large_requests_wait(held):

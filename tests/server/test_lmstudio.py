@@ -144,6 +144,13 @@ def test_a_download_is_begun_and_asked_about(puller, body, size):
     assert again == {"status": "already_downloaded"}
 
 
+@pytest.mark.parametrize("name", ["../../etc/passwd", "file:///etc/passwd", "a/b", "A B"])
+def test_a_name_that_can_never_be_downloaded_is_refused(puller, name):
+    for path in ("/api/v1/models/download", "/api/pull", "/models"):
+        answer = puller.client.post(path, json={"model": name})
+        assert (answer.status_code, "is no name of the catalogue" in answer.text) == (400, True)
+
+
 def test_a_download_that_failed_says_why(puller):
     begun = puller.client.post("/api/v1/models/download", json={"model": "broken"}).json()
     told = ended(puller, begun["job_id"])

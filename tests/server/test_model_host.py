@@ -9,16 +9,20 @@ from dataclasses import replace
 import pytest
 
 from localspec.engine.engine import Engine
-from localspec.errors import DoesNotFit, UnknownModel, UsageError
+from localspec.errors import DoesNotFit, ModelFileError, UnknownModel, UsageError
+from localspec.models.recommended import ThoughtDefaults
 from localspec.proposers.silent import Silent
+from localspec.runtime.loading import Loading
 from localspec.runtime.phases import Phase
 from localspec.runtime.runtime import Runtime
 from localspec.sampling.parameters import GREEDY
-from localspec.server.command import with_aliases
+from localspec.server.command import named_models, with_aliases
 from localspec.server.faults import Refused
 from localspec.server.model_host import ModelHost
-from localspec.server.offers import Offers, ServedOffer
+from localspec.server.offers import Offers, ServedOffer, broken_offer
 from localspec.testing import LETTERS, ScriptedModel, hashed_logits
+from tests import engines
+from tests.server.scripted import Server
 
 
 class Memory:
@@ -227,3 +231,26 @@ def test_listeners_hear_how_far_a_model_and_its_drafter_are_loaded():
         await host.close()
 
     asyncio.run(story())
+
+
+def test_a_model_whose_file_broke_tells_so_and_others_answer():
+    server = Server(beside=[broken_offer("cut", "any", "cut.gguf is cut short: download it again")])
+    try:
+        answer = server.client.post("/v1/completions", json={"model": "cut", "prompt": "x"})
+        assert (answer.status_code, "cut.gguf is cut short" in answer.text) == (503, True)
+        assert server.client.get("/props", params={"model": "cut"}).status_code == 200
+        assert server.ask("hello") == "You said: hello"
+    finally:
+        server.close()
+
+
+def test_a_file_that_is_cut_ends_the_first_start_of_a_server_and_no_later_one(tmp_path):
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(engines.tiny("llama").read_bytes()[:-100])
+    names, loading = [str(path), str(engines.tiny("llama"))], Loading()
+    with pytest.raises(ModelFileError, match="cut short"):
+        named_models(names, None, loading, ThoughtDefaults())
+    broken, whole = named_models(names, None, loading, ThoughtDefaults(), again=True)
+    assert (broken.name, whole.name) == ("cut", engines.tiny("llama").stem)
+    with pytest.raises(ModelFileError, match="cut short"):
+        broken.load(print)

@@ -8,14 +8,16 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from PIL import Image
 
 from localspec.interruption import Interrupted, check_patience
+from localspec.media import Medium
 from localspec.server.app import Terms
-from localspec.server.media_intake import MediaLimits
+from localspec.server.media_intake import MediaLimits, groups
 from tests.pictures.files import hostile, picture, written
 from tests.server import raw
 from tests.server.client_requests import BLOCKS, CHAT, GENERATE, ITEMS, OLD
@@ -174,6 +176,18 @@ def test_a_request_has_limits_of_pictures_of_their_bytes_and_of_their_pixels():
         limited.close()
 
 
+def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
+    limited = seeing(Terms(media=MediaLimits(all_pixels=2 * 16 * 8)))
+    try:
+        two = [{"type": "image_url", "image_url": b64encode(picture()).decode()}] * 2
+        body = {"messages": [{"role": "user", "content": two}]}
+        assert limited.client.post(CHAT, json=body).status_code == 200
+        told = refusal(limited, {"messages": [{"role": "user", "content": [*two, two[0]]}]})
+        assert "384 pixels together; those of a request may have 256" in told
+    finally:
+        limited.close()
+
+
 def test_a_body_at_the_limit_is_read_and_one_above_it_refused(server):
     room = server.app.state.host and Terms().rules.body_bytes
     image = written(Image.effect_noise((4000, 4000), 99), "BMP")  # 16 MB
@@ -225,10 +239,39 @@ def test_nobody_waits_for_a_picture_of_somebody_else(held):
     until(lambda: sight.asked)
     for text in ("one", "two", "three", "four"):
         assert server.ask(text) == f"You said: {text}"
-    assert sight.asked == 1  # the others wait for their turn, and hold no thread of other requests
+    large = {"messages": [{"role": "user", "content": "x"}], "metadata": {"a": "word " * 80_000}}
+    assert server.client.post(CHAT, json=large).status_code == 200
+    assert sight.asked == 1  # the others wait for their turn, and hold up no other request
     sight.go.set()
     for thread in threads:
         thread.join()
+
+
+def test_a_small_picture_is_next_whatever_came_before(held):
+    server, sight = held
+    order, look = [], sight.pieces
+
+    def pieces(medium):
+        found = look(medium)
+        order.append(medium.pixels)
+        return found
+
+    sight.pieces = pieces
+    large = [asked(b64encode(picture(size=(side, 2000))).decode()) for side in (2000, 2001)]
+    with ThreadPoolExecutor() as pool:
+        requests = []
+        for body in (*large, asked(DATA["red"])):
+            requests.append(pool.submit(server.client.post, CHAT, json=body))
+            until(lambda: busy(server) == len(requests))
+        sight.go.set()
+        assert {request.result().status_code for request in requests} == {200}
+    assert order == [2000 * 2000, 8 * 6, 2001 * 2000]
+
+
+def test_between_the_pictures_of_a_request_others_have_their_turn():
+    media = [Medium("image", b"", pixels=pixels) for pixels in (1, 3, 1, 9, 2, 2)]
+    found = [([medium.pixels for medium in group], size) for group, size in groups(media, most=5)]
+    assert found == [([1, 3, 1], 5), ([9], 9), ([2, 2], 4)]
 
 
 def test_a_picture_is_given_up_when_its_client_leaves(held):

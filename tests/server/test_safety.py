@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import socket
 import tracemalloc
 
 import pytest
@@ -121,6 +122,21 @@ def test_a_request_may_not_be_larger_than_allowed(guarded):
     answer = guarded.client.post(CHAT, content=pieces, headers=headers)
     assert answer.status_code == 413
     assert guarded.client.post(CHAT, json=ASK, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("length", ["content-length: %d", "transfer-encoding: chunked"])
+def test_a_client_that_still_sends_hears_that_its_body_is_too_large(guarded, length):
+    data = b"x" * (16 << 20)
+    if "%d" in length:
+        length = length % len(data)
+    else:
+        data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data)
+    headers = f"host: localhost\r\nconnection: close\r\nx-api-key: first-key\r\n{length}\r\n\r\n"
+    head = f"POST {CHAT} HTTP/1.1\r\n{headers}"
+    port = int(guarded.address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 20) as line:
+        line.sendall(head.encode() + data)
+        assert line.recv(4096).startswith(b"HTTP/1.1 413")
 
 
 def posted_gzip(server, packed):

@@ -16,6 +16,7 @@ from localspec.errors import BackendError, OutOfMemory, UsageError
 from localspec.tokens import Tokens
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import huge_pages, products
+from localspec_llamacpp.bindings.lifetime import Lifetime
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.placement import LayerPlacement, experts_stay
 from localspec_llamacpp.text_pieces import SpecialToken
@@ -57,7 +58,10 @@ class Reading:
 
 
 class ModelWeights:
-    """A loaded model file and its vocabulary."""
+    """A loaded model file and its vocabulary.
+
+    Any thread may tokenise, spell tokens and list special ones, also while another one closes it.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class ModelWeights:
         params.progress_callback = reading.callback
         LOG.take_errors()
         self.path = path
+        self._lifetime = Lifetime()
         self.adapters: list[Any] = []  # llama.cpp's pointers, which it frees with the model
         self.pointer = lib.llama_model_load_from_file(os.fsencode(path), params)
         worker_graphs.forget()
@@ -110,8 +115,6 @@ class ModelWeights:
 
     @property
     def vocab(self) -> Any:
-        if not self.pointer:
-            raise BackendError("this model was closed; load it again")
         return lib.llama_model_get_vocab(self.pointer)
 
     @property
@@ -227,16 +230,17 @@ class ModelWeights:
 
     def special_tokens(self, control: bool) -> Iterator[SpecialToken]:
         """Yield the tokens that are looked for in a text before the rest is tokenised."""
-        for token in range(self.vocabulary):
-            flags = lib.llama_vocab_get_attr(self.vocab, token)
-            # A token may be both: it is then looked for as one of control.
-            if (control and flags & CONTROL) or flags & (CONTROL | USER_DEFINED) == USER_DEFINED:
-                text = lib.llama_vocab_get_text(self.vocab, token)
-                left, right = (
-                    flags & lib.LLAMA_TOKEN_ATTR_LSTRIP,
-                    flags & lib.LLAMA_TOKEN_ATTR_RSTRIP,
-                )
-                yield SpecialToken(text, bool(left), bool(right))
+        with self._lifetime:
+            vocab = self.vocab
+            for token in range(self.vocabulary):
+                flags = lib.llama_vocab_get_attr(vocab, token)
+                # A token may be both: it is then looked for as one of control.
+                defined = flags & (CONTROL | USER_DEFINED) == USER_DEFINED
+                if (control and flags & CONTROL) or defined:
+                    left = flags & lib.LLAMA_TOKEN_ATTR_LSTRIP
+                    right = flags & lib.LLAMA_TOKEN_ATTR_RSTRIP
+                    text = lib.llama_vocab_get_text(vocab, token)
+                    yield SpecialToken(text, bool(left), bool(right))
 
     def tokenize(self, text: bytes, special: bool, marks: bool = False) -> Tokens:
         """Tokenise at once, which takes long for a text of many special tokens.
@@ -247,7 +251,9 @@ class ModelWeights:
         while True:
             tokens = np.empty(limit, np.int32)
             place = tokens.ctypes.data_as(ctypes.POINTER(lib.llama_token))
-            size = lib.llama_tokenize(self.vocab, text, len(text), place, limit, marks, special)
+            with self._lifetime:
+                vocab = self.vocab
+                size = lib.llama_tokenize(vocab, text, len(text), place, limit, marks, special)
             if size >= 0:
                 return tokens[:size].copy()
             if size == -(1 << 31):
@@ -258,16 +264,20 @@ class ModelWeights:
         limit = 64
         while True:
             piece = ctypes.create_string_buffer(limit)
-            size = lib.llama_token_to_piece(self.vocab, token, piece, limit, 0, False)
+            with self._lifetime:
+                size = lib.llama_token_to_piece(self.vocab, token, piece, limit, 0, False)
             if size >= 0:
                 return piece.raw[:size]
             limit = -size
 
     def token_text(self, token: int) -> str:
-        text: bytes = lib.llama_vocab_get_text(self.vocab, token)
+        with self._lifetime:
+            text: bytes = lib.llama_vocab_get_text(self.vocab, token)
         return text.decode("utf-8", "backslashreplace")
 
     def close(self) -> None:
+        """Free the model once no call is inside it."""
+        self._lifetime.end()
         lib.llama_model_free(self.pointer)
         worker_graphs.forget()
         self.pointer = None
