@@ -244,10 +244,9 @@ static void pack_rows(ggml_tensor * t, const char * data) {
 
 struct PackedTraits : ggml::cpu::tensor_traits {
     bool work_size(int, const ggml_tensor * op, size_t & size) override {
-        if (op->op == GGML_OP_GET_ROWS) {
-            size = 0;
-            return true;
-        }
+        size = 0;
+        if (op->op == GGML_OP_GET_ROWS) return true;
+        if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return false;
         size = 64 + ggml_nrows(op->src[1]) * Matrix(op->src[0]).row_bytes();
         if (op->op == GGML_OP_MUL_MAT_ID) size += Shares::bytes(op);
         return true;
@@ -282,7 +281,7 @@ struct PackedBuffers : ggml::cpu::extra_buffer_type {
     }
     ggml::cpu::tensor_traits * get_tensor_traits(const ggml_tensor * op) override {
         static PackedTraits packed;
-        if (is_packed(op->src[0])) return &packed;
+        if (is_packed(op->src[0])) return product_of(op->src[0]) ? &packed : nullptr;
         if (!in_use) return nullptr;
         ggml::cpu::tensor_traits * traits = attention_traits(op);
         return traits ? traits : plain_traits(op);

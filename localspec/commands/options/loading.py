@@ -104,8 +104,8 @@ class LoadingOptions:
     )
     bit_exact: bool = flag(
         "Same arithmetic in batches of any size: greedy text is the same to the bit alone, beside "
-        "other requests and with drafts. llama.cpp on a CPU only, for weights in Q4_0, Q4_1, "
-        "Q5_0, Q5_1 or Q8_0; a token takes 1.4 to 2.5 times as long."
+        "other requests and with drafts. llama.cpp on a CPU only. With LocalSpec's own products "
+        "it costs nothing; else it is for dense weights in Q2_K to Q8_0, and takes longer."
     )
     flash_attention: str = option(
         click.Choice(["auto", "on", "off"]),
