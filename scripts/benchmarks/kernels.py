@@ -24,8 +24,8 @@ from benchmarks.beside.reading import Multiplied, multiplied, read_speed
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
-from localspec.backend import BATCH_MARGIN, MAX_TENTATIVE, OWN_PRODUCTS, PRODUCTS, Options, Row
-from localspec.errors import BackendError
+from localspec.backend import BATCH_MARGIN, OWN_PRODUCTS, PRODUCTS, Options, Row
+from localspec.errors import LocalSpecError
 from localspec.models.locate import locate
 from localspec.tokens import Tokens
 from localspec_llamacpp.bindings import products
@@ -40,6 +40,7 @@ TYPES = ("Q4_K", "Q5_K", "Q6_K", "Q8_0", "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4", AS
 KNOWN = (*PACKED, *PLAIN, AS_IT_IS)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 HELD = 64  # tokens
+TURNS = 3  # forwards of a width that are timed before it is the next width's turn
 BUSY = 64  # rows whose operations a second are told, or the most below
 
 
@@ -70,7 +71,7 @@ def main() -> bool:
     for kind in options.types:
         try:
             print(row(kind, apart(measure, path, kind, work)), flush=True)
-        except (BackendError, BrokenProcessPool) as error:  # an assertion ends the process
+        except (LocalSpecError, BrokenProcessPool) as error:  # an assertion ends the process
             print(f"| {kind} | not measured: {error} |", flush=True)
     return True
 
@@ -80,24 +81,16 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("model", nargs="?", default=STARTER, metavar="FILE", help="a GGUF file, or a model's name")
     add("--types", nargs="+", default=TYPES, choices=KNOWN, metavar="TYPE", help=", ".join(KNOWN))
-    add("--rows", nargs="+", type=count, default=ROWS, metavar="N", help="besides one")
-    add("--repeats", type=count, default=9, metavar="N", help="forwards, of which medians are told")
-    add("--threads", type=count, default=physical_cores(), metavar="N")
+    add("--rows", nargs="+", type=int, default=ROWS, metavar="N", help="besides one")
+    add("--repeats", type=int, default=3, metavar="N", help="passes over all widths")
+    add("--threads", type=int, default=physical_cores(), metavar="N")
     return parser.parse_args(words)
-
-
-def count(word: str) -> int:
-    if not (word.isdecimal() and 1 <= int(word) <= MAX_TENTATIVE):
-        raise argparse.ArgumentTypeError(f"{word} is no number from 1 to {MAX_TENTATIVE}")
-    return int(word)
 
 
 def require_products() -> None:
     if products.answered() is None:
-        raise SystemExit(
-            "llama.cpp was built without LocalSpec's products: run `localspec doctor --fix`, "
-            "which needs a C++ compiler"
-        )
+        fix = "run `localspec doctor --fix`, which needs a C++ compiler"
+        raise SystemExit(f"llama.cpp was built without LocalSpec's products: {fix}")
     if not products.name():
         raise SystemExit("LocalSpec's products have no code for the instructions of this processor")
 
@@ -148,18 +141,32 @@ def measure(path: Path, kind: str, work: Work) -> Measured:
         }
         vocabulary = models[OWN_PRODUCTS].vocabulary
         text = np.random.default_rng(0).integers(vocabulary, size=HELD + most, dtype=np.int32)
-        seconds = {rows: medians(models, text[: HELD + rows], work.repeats) for rows in work.rows}
-        return Measured(multiplied(path), speed, seconds)
+        return Measured(multiplied(path), speed, medians(models, text, work))
 
 
-def medians(models: Mapping[str, LlamaModel], text: Tokens, repeats: int) -> dict[str, float]:
-    """Time forwards of a text behind what is held, in turns; the first ones lay graphs out."""
-    spent: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(repeats + 1):
+def medians(
+    models: Mapping[str, LlamaModel], text: Tokens, work: Work
+) -> dict[int, dict[str, float]]:
+    """Time forwards of all widths, and all again later, as the machine's speed drifts."""
+    spent = {rows: {name: list[float]() for name in models} for rows in work.rows}
+    for _ in range(work.repeats):
+        for rows, times in spent.items():
+            for name, seconds in in_turns(models, text[: HELD + rows]):
+                times[name].append(seconds)
+    return {
+        rows: {name: float(np.median(each)) for name, each in times.items()}
+        for rows, times in spent.items()
+    }
+
+
+def in_turns(models: Mapping[str, LlamaModel], text: Tokens) -> Iterator[tuple[str, float]]:
+    """Time forwards of a text behind what is held; the first ones lay graphs out."""
+    for turn in range(TURNS + 1):
         for name, model in models.items():
             products.use(name == OWN_PRODUCTS)  # which attention looks at in each forward
-            spent[name].append(forward_seconds(model, text))
-    return {name: float(np.median(times[1:])) for name, times in spent.items()}
+            seconds = forward_seconds(model, text)
+            if turn:
+                yield name, seconds
 
 
 def forward_seconds(model: LlamaModel, text: Tokens) -> float:
