@@ -63,7 +63,7 @@ TARGETS = {
     "avx2_vnni_of_avx512": Target("AVX2 VNNI", WIDE_VNNI, ("avx512vl", "avx512_vnni")),
     "neon": Target("NEON dot products", ARM, ("asimddp",), ("aarch64", "arm64")),
 }
-FAST = ("avx512", "avx2")
+FAST = ("neon",) if platform.machine() in TARGETS["neon"].machines else ("avx512", "avx2")
 
 
 @dataclass(frozen=True, slots=True)
