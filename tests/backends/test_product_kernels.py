@@ -20,7 +20,7 @@ from gguf import quants
 PROGRAM = Path(__file__).with_name("product_kernels.cpp")
 KERNELS = Path(__file__).parents[2] / "backends" / "localspec_llamacpp" / "kernels"
 MATRIX_ROWS = 16
-ROWS = 14  # of activations: more than two tiles of any instruction set but AVX-512
+ROWS = 14  # of activations: more than two tiles of any instruction set
 
 # Where the scales of 16 bits lie in a block.
 HALVES = {
