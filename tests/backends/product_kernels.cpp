@@ -1,7 +1,7 @@
 // Reads cases of quantised matrices and activations, and writes what the kernels make of them.
 //
-// A case: its name in 8 bytes, the numbers of blocks in a row and of rows of activations, the blocks
-// of 16 rows of weights, the activations. Answers: see answer().
+// A case: its type's name in 8 bytes, the numbers of blocks in a row and of rows of activations, 16
+// rows of blocks, the activations. For what is written, see answer().
 #include "panels.h"
 
 #include <cstdio>
@@ -17,7 +17,7 @@ constexpr int MATRIX_ROWS = 16;
 
 // A vector whose first element is as aligned as the type of a panel asks.
 struct Aligned {
-    explicit Aligned(size_t bytes) : data((char *) std::aligned_alloc(64, (bytes + 63) / 64 * 64)) {}
+    explicit Aligned(size_t size) : data((char *) std::aligned_alloc(64, (size + 63) / 64 * 64)) {}
     Aligned(const Aligned &) = delete;
     ~Aligned() { std::free(data); }
     char * data;
@@ -79,24 +79,26 @@ void write_weights(const Case & it, const char * panels, std::FILE * to) {
     std::vector<float> block(it.product->block);
     for (int row = 0; row < MATRIX_ROWS; row++) {
         for (int b = 0; b < it.blocks; b++) {
-            const size_t panel = (size_t) (row / LANES) * it.blocks + b;
-            it.product->weights(panels + panel * it.product->panel_bytes, row % LANES, block.data());
+            const size_t at = ((size_t) (row / LANES) * it.blocks + b) * it.product->panel_bytes;
+            it.product->weights(panels + at, row % LANES, block.data());
             std::fwrite(block.data(), 4, block.size(), to);
         }
     }
 }
 
+struct Part { int first, count; };
+
 // Multiply a part of the rows, which stand side by side.
-void multiply(const Case & it, const char * panels, const char * activations, int first, int count, float * out) {
+void multiply(const Case & it, const char * panels, const char * x, Part part, float * out) {
     const size_t row_bytes = it.product->activation_bytes * it.blocks;
     for (int at = 0; at < MATRIX_ROWS; at += LANES, panels += it.blocks * it.product->panel_bytes) {
         const char * rows[TILE];
         float * to[TILE];
-        for (int i = 0; i < count; i++) {
-            rows[i] = activations + (first + i) * row_bytes;
-            to[i] = out + (size_t) (first + i) * MATRIX_ROWS + at;
+        for (int i = 0; i < part.count; i++) {
+            rows[i] = x + (part.first + i) * row_bytes;
+            to[i] = out + (size_t) (part.first + i) * MATRIX_ROWS + at;
         }
-        it.product->multiply(panels, it.blocks, rows, to, count);
+        it.product->multiply(panels, it.blocks, rows, to, part.count);
     }
 }
 
@@ -120,7 +122,8 @@ void answer(const Case & it, std::FILE * to) {
             const int count = std::min(width, it.rows - first), parts = (count + TILE - 1) / TILE;
             for (int part = 0; part < parts; part++) {
                 const int from = count * part / parts, until = count * (part + 1) / parts;
-                multiply(it, panels.data, activations.data, first + from, until - from, out.data());
+                const Part beside = {first + from, until - from};
+                multiply(it, panels.data, activations.data, beside, out.data());
             }
         }
         std::fwrite(out.data(), 4, out.size(), to);

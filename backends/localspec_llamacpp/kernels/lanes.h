@@ -1,4 +1,4 @@
-// The vectors of the processor that this is compiled for; without SERVED there are no products.
+// The vectors of the processor that this is compiled for; without LOCALSPEC_LANES there are no products.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +10,6 @@
 #include "lanes_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "lanes_avx2.h"
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #include "lanes_neon.h"
 #endif

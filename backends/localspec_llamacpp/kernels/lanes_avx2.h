@@ -14,10 +14,10 @@
 namespace localspec {
 
 constexpr int LANES = 8;  // rows of a matrix that are multiplied side by side
-constexpr int TILE = 6;   // rows of activations that are multiplied at once; measured: 2, 3 and 4 are slower
+constexpr int TILE = 6;   // rows of activations at once; measured: 2, 3 and 4 are slower
 #ifdef LOCALSPEC_DOT
 constexpr const char * INSTRUCTIONS = "AVX2 VNNI";
-constexpr int WIDE_OFFSET = 128;  // added to signed weights: VNNI multiplies unsigned by signed bytes
+constexpr int WIDE_OFFSET = 128;  // for signed weights: VNNI multiplies unsigned by signed bytes
 #else
 constexpr const char * INSTRUCTIONS = "AVX2";
 constexpr int WIDE_OFFSET = 0;  // signed weights stay: their signs go over to the activations
@@ -36,9 +36,15 @@ inline Floats as_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
 inline void store(float * to, Floats x) { _mm256_storeu_ps(to, x); }
 inline void store(uint8_t * to, Bytes x) { _mm256_storeu_si256((__m256i *) to, x); }
 
-inline Floats halves(const uint16_t * x) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) x)); }
-inline Ints unsigned_bytes(const uint8_t * x) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *) x)); }
-inline Ints signed_bytes(const int8_t * x) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) x)); }
+inline Floats halves(const uint16_t * x) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) x));
+}
+inline Ints unsigned_bytes(const uint8_t * x) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *) x));
+}
+inline Ints signed_bytes(const int8_t * x) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) x));
+}
 template <int N> inline Ints shifted_left(Ints x) { return _mm256_slli_epi32(x, N); }
 template <int N> inline Ints shifted_right(Ints x) { return _mm256_srli_epi32(x, N); }
 inline Ints low_nibble(Ints x) { return _mm256_and_si256(x, _mm256_set1_epi32(15)); }
@@ -48,7 +54,9 @@ inline Ints ints(int x) { return _mm256_set1_epi32(x); }
 inline Bytes load(const uint8_t * x) { return _mm256_loadu_si256((const __m256i *) x); }
 inline Bytes all_bytes(uint8_t x) { return _mm256_set1_epi8((char) x); }
 inline Bytes both(Bytes a, Bytes b) { return _mm256_and_si256(a, b); }
-inline Bytes joined(Bytes a, Bytes b, Bytes mask) { return _mm256_or_si256(a, _mm256_and_si256(b, mask)); }
+inline Bytes joined(Bytes a, Bytes b, Bytes mask) {
+    return _mm256_or_si256(a, _mm256_and_si256(b, mask));
+}
 // Shift bits within 16-bit words: a mask takes away what crosses from one byte to the next.
 template <int N> inline Bytes right(Bytes x) {
     if constexpr (N > 0) return _mm256_srli_epi16(x, N);
@@ -92,7 +100,9 @@ inline void add_products(const Bytes * weights, const int8_t * const * x, Ints *
 // Multiply four weights of each lane by four activations: sums of two neighbours, in 16 bits.
 // Weights that fill their bytes are signed: at most 128 * 127 * 2, which fits.
 template <int LARGEST> inline Ints pairs(Bytes weights, Bytes x) {
-    if constexpr (LARGEST > 127) return _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights));
+    if constexpr (LARGEST > 127) {
+        return _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights));
+    }
     return _mm256_maddubs_epi16(weights, x);
 }
 

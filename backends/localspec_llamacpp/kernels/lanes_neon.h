@@ -21,8 +21,12 @@ struct Bytes { uint8x16_t a, b; };  // four for each lane
 inline Floats zeros() { return {vdupq_n_f32(0), vdupq_n_f32(0)}; }
 inline Floats all(float x) { return {vdupq_n_f32(x), vdupq_n_f32(x)}; }
 inline Floats multiplied(Floats x, Floats y) { return {vmulq_f32(x.a, y.a), vmulq_f32(x.b, y.b)}; }
-inline Floats added(Floats x, Floats y, Floats sum) { return {vfmaq_f32(sum.a, x.a, y.a), vfmaq_f32(sum.b, x.b, y.b)}; }
-inline Floats taken(Floats x, Floats y, Floats sum) { return {vfmsq_f32(sum.a, x.a, y.a), vfmsq_f32(sum.b, x.b, y.b)}; }
+inline Floats added(Floats x, Floats y, Floats sum) {
+    return {vfmaq_f32(sum.a, x.a, y.a), vfmaq_f32(sum.b, x.b, y.b)};
+}
+inline Floats taken(Floats x, Floats y, Floats sum) {
+    return {vfmsq_f32(sum.a, x.a, y.a), vfmsq_f32(sum.b, x.b, y.b)};
+}
 inline Floats as_floats(Ints x) { return {vcvtq_f32_s32(x.a), vcvtq_f32_s32(x.b)}; }
 inline void store(float * to, Floats x) {
     vst1q_f32(to, x.a);
@@ -39,16 +43,25 @@ inline Floats halves(const uint16_t * x) {
 }
 inline Ints unsigned_bytes(const uint8_t * x) {
     const uint16x8_t words = vmovl_u8(vld1_u8(x));
-    return {vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(words))), vreinterpretq_s32_u32(vmovl_high_u16(words))};
+    const uint32x4_t low = vmovl_u16(vget_low_u16(words)), high = vmovl_high_u16(words);
+    return {vreinterpretq_s32_u32(low), vreinterpretq_s32_u32(high)};
 }
 inline Ints signed_bytes(const int8_t * x) {
     const int16x8_t words = vmovl_s8(vld1_s8(x));
     return {vmovl_s16(vget_low_s16(words)), vmovl_high_s16(words)};
 }
-template <int N> inline Ints shifted_left(Ints x) { return {vshlq_n_s32(x.a, N), vshlq_n_s32(x.b, N)}; }
-template <int N> inline Ints shifted_right(Ints x) { return {vshrq_n_s32(x.a, N), vshrq_n_s32(x.b, N)}; }
-inline Ints low_nibble(Ints x) { return {vandq_s32(x.a, vdupq_n_s32(15)), vandq_s32(x.b, vdupq_n_s32(15))}; }
-inline Floats bits_as_floats(Ints x) { return {vreinterpretq_f32_s32(x.a), vreinterpretq_f32_s32(x.b)}; }
+template <int N> inline Ints shifted_left(Ints x) {
+    return {vshlq_n_s32(x.a, N), vshlq_n_s32(x.b, N)};
+}
+template <int N> inline Ints shifted_right(Ints x) {
+    return {vshrq_n_s32(x.a, N), vshrq_n_s32(x.b, N)};
+}
+inline Ints low_nibble(Ints x) {
+    return {vandq_s32(x.a, vdupq_n_s32(15)), vandq_s32(x.b, vdupq_n_s32(15))};
+}
+inline Floats bits_as_floats(Ints x) {
+    return {vreinterpretq_f32_s32(x.a), vreinterpretq_f32_s32(x.b)};
+}
 inline Ints ints(int x) { return {vdupq_n_s32(x), vdupq_n_s32(x)}; }
 
 inline Bytes load(const uint8_t * x) { return {vld1q_u8(x), vld1q_u8(x + 16)}; }
@@ -63,10 +76,13 @@ template <int N> inline Bytes right(Bytes x) {
     return x;
 }
 inline Bytes table_of(const int8_t * values) {
-    const uint8x16_t table = vaddq_u8(vreinterpretq_u8_s8(vld1q_s8(values)), vdupq_n_u8(WIDE_OFFSET));
+    const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(values));
+    static_assert(WIDE_OFFSET == 0, "values as they are");
     return {table, table};
 }
-inline Bytes looked_up(Bytes table, Bytes codes) { return {vqtbl1q_u8(table.a, codes.a), vqtbl1q_u8(table.b, codes.b)}; }
+inline Bytes looked_up(Bytes table, Bytes codes) {
+    return {vqtbl1q_u8(table.a, codes.a), vqtbl1q_u8(table.b, codes.b)};
+}
 
 // Add the products of four weights of each lane with the LANE-th four of 16 activations.
 template <int LANE> inline void add_four(Bytes weights, int8x16_t x, Ints & sum) {

@@ -21,7 +21,7 @@ template <class T> struct LowPart {
 };
 
 // A block of LANES rows, in the order in which it is read.
-template <class T> struct alignas(T::BLOCK == 256 ? 64 : 1) Panel {
+template <class T> struct alignas(T::BLOCK == 256 ? 4 * LANES : 2) Panel {
     static constexpr int VECTORS = Part<T>::VECTORS, SHARED = Part<T>::SHARED;
     std::conditional_t<(T::HIGH > 0), Part<T>, LowPart<T>> parts[T::SUBS / SHARED];
     typename T::Scales scales;
