@@ -14,6 +14,7 @@ import pytest
 from localspec.backend import Footprint, Options
 from localspec.errors import ModelFileError
 from localspec_llamacpp.backend import inspect, rehearse
+from localspec_llamacpp.bindings import products
 from tests import engines
 from tests.backends.gguf_files import (
     TENSORS,
@@ -68,6 +69,7 @@ def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
         tokenizer="gpt2",
         chat_template="{{ messages }}",
         uneven="1 tensor in F16",
+        even=bool(products.name()),
     )
 
 

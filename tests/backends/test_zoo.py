@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from localspec import Loading, Options, Settings
 HERE = Path(__file__).parent / "zoo"
 SAYS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))["says"]
 SMALL = Options(slots=2, context=256, threads=1)
+# Its experts are nearly tied for some tokens: llama-server rounds otherwise, and chooses others.
+ROUNDED_AS_THERE = ("qwen35moe",)
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +29,9 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize("name", SAYS)
 def test_a_file_that_llama_server_runs_gives_its_tokens_alone_and_two_at_once(files, name):
-    loading = Loading(SMALL, proposer="ngram,suffix", depth=4)
+    products = "llama.cpp" if name in ROUNDED_AS_THERE else "localspec"
+    options = replace(SMALL, products=products)
+    loading = Loading(options, proposer="ngram,suffix", depth=4)
     with localspec.load(files / f"{name}.gguf", loading=loading) as model:
         for text, tokens in SAYS[name]:
             for depth in (0, 4):

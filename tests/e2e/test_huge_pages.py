@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_weights_beside_which_little_is_free_stay_in_their_file(path, share, map
 
 def test_logits_are_the_same_from_either(path):
     found = []
-    for options in (READ, MAPPED):
+    for options in (replace(READ, products="llama.cpp"), MAPPED):
         with closing(loading.load(path, options)) as model:
             found.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
     for ours, theirs in zip(*found, strict=True):
