@@ -383,10 +383,10 @@ def test_a_grammar_that_becomes_too_large_fails_its_own_request_only(name):
 
 def test_a_draft_that_is_too_much_for_a_grammar_is_no_harm_to_the_reply():
     rules = 'start: "no" | "yes" a{100000}\na: b{100000}\nb: "x"{100000} | "y"'
-    constraint = Lexicon(WORDS).constraint(Grammar("lark", rules), WORDS.ends)
+    constraint = Lexicon(WORDS, Ticking()).constraint(Grammar("lark", rules), WORDS.ends)
     draft = WORDS.encode("yesyyxxxx").tolist()
     assert any(constraint.over(draft[:length]) for length in range(len(draft) + 1))
-    fresh = Lexicon(WORDS).constraint(Grammar("lark", rules), WORDS.ends)
+    fresh = Lexicon(WORDS, Ticking()).constraint(Grammar("lark", rules), WORDS.ends)
     zeros = np.zeros(WORDS.size, np.float32)
     masked = [each.masked(zeros, draft[:8]).tolist() for each in (constraint, fresh)]
     assert masked[0] == masked[1]
