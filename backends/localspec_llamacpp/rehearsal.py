@@ -51,7 +51,7 @@ class LlamaRehearsal:
         header = whole(read(path))
         self._headers = described(header)
         self._tensors = {tensor.name: tensor.size for tensor in header.tensors}
-        self._matrices = [each for each in header.tensors if packable(each)]
+        self._matrices = [tensor for tensor in header.tensors if packable(tensor)]
         check(self._headers, Options())
         self._path = path
         self._opened: dict[tuple[LayerPlacement, bool], LaidOut] = {}
@@ -104,9 +104,9 @@ class LlamaRehearsal:
         if not options.own_products or not placement(options, self._headers).packed:
             return 0
         return sum(
-            products.packed_bytes(each) - each.size
-            for each in self._matrices
-            if products.name() and model.device(each.name) == HOST_NAME
+            products.packed_bytes(matrix) - matrix.size
+            for matrix in self._matrices
+            if products.name() and model.device(matrix.name) == HOST_NAME
         )
 
     def _projected(self, weights: ModelWeights, options: Options) -> tuple[int, int]:

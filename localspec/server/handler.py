@@ -134,7 +134,7 @@ class RequestHandler:
         media = await self.take_media(request, body)
         async with AsyncExitStack() as leases:
             served = await leases.enter_async_context(self.host.lease(body.model, places))
-            media = await self.intake.look(request, served, media)
+            media = await self.intake.decode(request, served, media)
             prompts = await self.run(request, partial(body.prepare, served, media))
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
             if self.quotes:
@@ -158,7 +158,7 @@ class RequestHandler:
         await self.report_ignored(request, body)
         media = await self.take_media(request, body)
         async with self.host.lease(body.model) as served:
-            media = await self.intake.look(request, served, media)
+            media = await self.intake.decode(request, served, media)
             [prepared] = await self.run(request, partial(body.prepare, served, media))
             return prepared.tokens
 

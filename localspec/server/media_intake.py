@@ -63,7 +63,7 @@ class MediaIntake:
         self._check_all_pixels(sum(medium.pixels for medium in complete))
         return complete
 
-    async def look(
+    async def decode(
         self, request: Request, served: Served, media: Sequence[Medium]
     ) -> Sequence[Medium]:
         """Have a model decode pictures and take them apart, in turns with other requests."""
@@ -73,13 +73,13 @@ class MediaIntake:
         def pieces_of(group: Sequence[Medium]) -> list[Medium]:
             return [with_pieces(served.runtime, medium) for medium in group]
 
-        async def look() -> list[Medium]:
+        async def decode_groups() -> list[Medium]:
             complete: list[Medium] = []
             for group, pixels in groups(media):
-                complete += await self.preparing.look(partial(pieces_of, group), pixels)
+                complete += await self.preparing.run_in_turn(partial(pieces_of, group), pixels)
             return complete
 
-        return await while_listening(request.receive, look())
+        return await while_listening(request.receive, decode_groups())
 
     def _read(self, references: Sequence[MediaReference]) -> list[Medium | None]:
         """Decode what came with the request; None stands for what is at an address."""

@@ -72,7 +72,7 @@ class Preparing:
         finally:
             self.waiting -= 1
 
-    async def look(self, work: Callable[[], T], pixels: int) -> T:
+    async def run_in_turn(self, work: Callable[[], T], pixels: int) -> T:
         """Do what takes a picture of a request; between two of them others have their turn."""
         async with self._turns.turn(pixels):
             return await self.run(work, self._looking)

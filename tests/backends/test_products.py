@@ -43,7 +43,7 @@ def library_of(monkeypatch):
 
     def put(answer):
         fake = FakeLibrary(answer)
-        monkeypatch.setattr(products, "call", fake.call)
+        monkeypatch.setattr(products, "library_answer", fake.call)
         products.answered.cache_clear()
         return fake
 

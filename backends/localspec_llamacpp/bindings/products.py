@@ -36,20 +36,20 @@ def features() -> tuple[str, ...]:
 def use(on: bool) -> None:
     """Let models that are loaded from now on have the products, or llama.cpp's own."""
     if answered() is not None:
-        call("localspec_products_use", None, ctypes.c_int(on))
+        library_answer("localspec_products_use", None, ctypes.c_int(on))
 
 
 @cache
 def answered() -> str | None:
     """Ask the library; None where it was built without products."""
     try:
-        answer = call("localspec_products", ctypes.c_char_p)
+        answer = library_answer("localspec_products", ctypes.c_char_p)
     except (OSError, RuntimeError, AttributeError):  # no such library, or no such function
         return None
     return (answer or b"").decode("ascii", "replace")
 
 
-def call(function: str, result: type | None, *arguments: object) -> Any:
+def library_answer(function: str, result: type | None, *arguments: object) -> Any:
     """Call a function of the library that llama.cpp itself has loaded.
 
     By its path it may be loaded a second time, as wheels hold copies of it in place of links.

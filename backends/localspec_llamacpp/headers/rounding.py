@@ -33,7 +33,7 @@ def round_alike() -> None:
 
 def uneven(tensors: Sequence[Tensor]) -> str:
     """Count the matrices of other types, as "12 tensors in Q6_K, 1 tensor in F32"; empty: none."""
-    kinds = Counter(each.kind for each in matrices(tensors) if each.kind not in ROUND_ALIKE)
+    kinds = Counter(matrix.kind for matrix in matrices(tensors) if matrix.kind not in ROUND_ALIKE)
     counted = [
         (count, "tensor" if count == 1 else "tensors", kind) for kind, count in kinds.items()
     ]
@@ -61,4 +61,4 @@ def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
     Norms and biases are added; embeddings are only looked up, unless they are the output as well.
     """
     looked_up = {INPUT} if any(tensor.name == OUTPUT for tensor in tensors) else set()
-    return [each for each in tensors if len(each.shape) > 1 and each.name not in looked_up]
+    return [tensor for tensor in tensors if len(tensor.shape) > 1 and tensor.name not in looked_up]
