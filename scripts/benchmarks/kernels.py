@@ -46,7 +46,7 @@ BUSY = 64  # rows whose operations a second are told, or the most below
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is measured of each type."""
+    """Tell what to measure of each type: widths, repeats, threads."""
 
     rows: tuple[int, ...]
     repeats: int

@@ -76,26 +76,8 @@ inline Ints four(const int8_t * x) {
 }
 
 #ifdef LOCALSPEC_DOT
-// Add the products of 4 * GROUPS weights of each lane with activations of some rows.
-//
-// Group by group, so that the sums of several rows are on their way at once; those of one or two
-// rows are split. Sums of integers have no order.
-template <int GROUPS, int LARGEST, int ROWS>
-inline void add_products(const Bytes * weights, const int8_t * const * x, Ints * sums) {
-    constexpr int CHAINS = ROWS < 3 ? 2 : 1;
-    Ints more[ROWS];
-    for (int r = 0; r < ROWS; r++) more[r] = ints(0);
-#pragma GCC unroll 8
-    for (int g = 0; g < GROUPS; g++) {
-#pragma GCC unroll 8
-        for (int r = 0; r < ROWS; r++) {
-            Ints & sum = CHAINS > 1 && g % 2 ? more[r] : sums[r];
-            sum = LOCALSPEC_DOT(sum, weights[g], four(x[r] + 4 * g));
-        }
-    }
-    for (int r = 0; CHAINS > 1 && r < ROWS; r++) sums[r] = _mm256_add_epi32(sums[r], more[r]);
-}
-#undef LOCALSPEC_DOT
+inline Ints plus(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Ints dot(Ints sum, Bytes weights, Ints x) { return LOCALSPEC_DOT(sum, weights, x); }
 #else
 // Multiply four weights of each lane by four activations: sums of two neighbours, in 16 bits.
 // Weights that fill their bytes are signed: at most 128 * 127 * 2, which fits.
@@ -138,3 +120,8 @@ inline void add_products(const Bytes * weights, const int8_t * const * x, Ints *
 inline void prefetch(const void * x) { _mm_prefetch((const char *) x, _MM_HINT_T0); }
 
 }  // namespace localspec
+
+#ifdef LOCALSPEC_DOT
+#include "lanes_vnni.h"
+#undef LOCALSPEC_DOT
+#endif

@@ -7,7 +7,6 @@
 
 namespace localspec {
 
-
 constexpr const char * INSTRUCTIONS = "AVX-512 VNNI";
 constexpr int LANES = 16;       // rows of a matrix that are multiplied side by side
 constexpr int TILE = 6;         // rows of activations whose sums stay in registers
@@ -57,26 +56,10 @@ inline Ints four(const int8_t * x) {
     return _mm512_set1_epi32(value);
 }
 
-// Add the products of 4 * GROUPS weights of each lane with activations of some rows.
-//
-// Group by group, so that the sums of several rows are on their way at once; those of one or two
-// rows are split. Sums of integers have no order.
-template <int GROUPS, int LARGEST, int ROWS>
-inline void add_products(const Bytes * weights, const int8_t * const * x, Ints * sums) {
-    constexpr int CHAINS = ROWS < 3 ? 2 : 1;
-    Ints more[ROWS];
-    for (int r = 0; r < ROWS; r++) more[r] = ints(0);
-#pragma GCC unroll 8
-    for (int g = 0; g < GROUPS; g++) {
-#pragma GCC unroll 8
-        for (int r = 0; r < ROWS; r++) {
-            Ints & sum = CHAINS > 1 && g % 2 ? more[r] : sums[r];
-            sum = _mm512_dpbusd_epi32(sum, weights[g], four(x[r] + 4 * g));
-        }
-    }
-    for (int r = 0; CHAINS > 1 && r < ROWS; r++) sums[r] = _mm512_add_epi32(sums[r], more[r]);
-}
-
+inline Ints plus(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline Ints dot(Ints sum, Bytes weights, Ints x) { return _mm512_dpbusd_epi32(sum, weights, x); }
 inline void prefetch(const void * x) { _mm_prefetch((const char *) x, _MM_HINT_T0); }
 
 }  // namespace localspec
+
+#include "lanes_vnni.h"
