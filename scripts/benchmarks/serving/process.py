@@ -119,8 +119,8 @@ def interruptions_held_back() -> Iterator[None]:
 
 def stop(process: subprocess.Popen[bytes]) -> None:
     """End a process; at once, if it takes too long, or whoever waits for it is interrupted."""
-    process.terminate()
     try:
+        process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
     finally:
