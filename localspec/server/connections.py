@@ -200,7 +200,7 @@ class BoundedServer(uvicorn.Server):
             else:
                 task = loop.create_task(self._meet(client))
                 self._meeting[task] = loop.time()
-                task.add_done_callback(lambda task: self._meeting.pop(task, None))
+                task.add_done_callback(partial(self._note_met, client))
             if is_full or number % ACCEPTED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
@@ -216,9 +216,11 @@ class BoundedServer(uvicorn.Server):
             await loop.connect_accepted_socket(connection, client, ssl=tls)
         except OSError:  # it has left, or speaks no TLS
             client.close()
-        except asyncio.CancelledError:
+
+    def _note_met(self, client: socket.socket, task: asyncio.Task[None]) -> None:
+        self._meeting.pop(task, None)
+        if task.cancelled():  # perhaps before it began
             client.close()
-            raise
 
     def _make_room(self) -> bool:
         """Close connections that wait longest for their client; return whether there were any.

@@ -174,6 +174,18 @@ def test_answers_that_are_not_read_give_way_too(crowded, lines):
     assert httpx.get(crowded.address + "/health", timeout=60).status_code == 200
 
 
+def test_one_that_gives_way_before_its_turn_is_closed(lines):
+    server = Server(limits=ConnectionLimits(2))
+    try:
+        server.loop.call_soon_threadsafe(time.sleep, 0.5)  # so that all are accepted at once
+        silent = [lines(server) for _ in range(8)]
+        for line in silent[:-2]:
+            assert seconds_until_closed(line) < QUICK  # and no socket is left to the collector
+        assert not is_closed(silent[-1])
+    finally:
+        server.close()
+
+
 def test_who_begins_no_tls_is_closed_and_gives_way(lines):
     server = Server(certificate=(CERT, KEY), limits=ConnectionLimits(4, 1.0))
     try:
