@@ -63,8 +63,9 @@ def prove(context: click.Context, model: str) -> None:
 
     Greedy texts, with drafts of every kind and depth, alone and several at once, are compared
     with the plain ones, and samples drawn with drafts with the model's own distribution. How much
-    is tried depends on the time. Exits with 0 if nothing but rounding makes a difference, and with
-    --bit-exact not even that, else with 1. Ctrl-C reports what there is.
+    is tried depends on the time. Exits with 0 if nothing but rounding makes a difference, and not
+    even that where texts are equal to the bit, as with LocalSpec's products or --bit-exact, else
+    with 1. Ctrl-C reports what there is.
     """
     options, load_options = read(context, ProveOptions), read(context, LoadingOptions)
     plan = proof_plan(options)

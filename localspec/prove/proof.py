@@ -89,8 +89,10 @@ def attempt(
     tests: list[FitTest] = []
     files = PairFiles.locate(target, draft, loading.backend)
     counts, end = slot_counts(files), clock() + plan.seconds
+    is_exact = True
     for at, slots in enumerate(counts):
         with open_with_spare_slots(files, loading, slots) as models, watch.listening():
+            is_exact = is_exact and models.is_equal_to_the_bit
             left = max(end - clock(), 0.0) / (len(counts) - at)
             replies, comparisons = greedy(models.pair, plan, watch, left * GREEDY)
             compared += comparisons
@@ -99,8 +101,7 @@ def attempt(
                 tallies, tests = sampled(models.pair, plan, replies, watch, left)
         if watch.stopped:
             break
-    exact, temperature = loading.options.bit_exact, plan.sampling.temperature
-    return judge(compared, tallies, tests, temperature, bit_exact=exact)
+    return judge(compared, tallies, tests, plan.sampling.temperature, bit_exact=is_exact)
 
 
 def greedy(

@@ -43,6 +43,14 @@ class LoadedPair:
             draft = None
         return (self.resolved.target, draft) if draft else (self.resolved.target,)
 
+    @property
+    def is_equal_to_the_bit(self) -> bool:
+        """Whether a text has the same bits with and without drafts, and beside any others."""
+        footprint, options = self.resolved.target.footprint, self.plan.options
+        keeps_all = not footprint.recurrent and not footprint.window
+        even = footprint.even and options.own_products and self.plan.on_host
+        return options.bit_exact or (even and keeps_all and not options.adapters)
+
     def without_drafter(self) -> LoadedPair:
         """Free the draft model or the drafting head; return the pair without it."""
         if self.pair.draft is not None:

@@ -16,7 +16,7 @@ from localspec.backend import Options
 from localspec.cli import run
 from localspec.errors import PromptTooLong, UnknownModel, UsageError
 from localspec.pairing.pair import Pair
-from localspec.prove import prompts
+from localspec.prove import prompts, proof
 from localspec.prove.chi_square import Fit
 from localspec.prove.command import ProofProgress
 from localspec.prove.effort import Effort, TextSpeed
@@ -142,6 +142,19 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     assert found.sampled.rounds == watch.labels.count("samples") == 60 * 5
     with pytest.raises(UnknownModel):
         attempt(path, "no-such-model", loading, plan, watch)
+
+
+@pytest.mark.parametrize(("products", "fault"), [("localspec", True), ("llama.cpp", False)])
+def test_rounding_is_no_excuse_where_a_text_has_the_same_bits_in_any_company(
+    monkeypatch, model, products, fault
+):
+    tie = replace(EQUAL, difference=TIE)
+    monkeypatch.setattr(proof, "greedy", lambda *_: ([], [EQUAL, tie]))
+    monkeypatch.setattr(proof, "sampled", lambda *_: (SAID, FITS))
+    loading = Loading(Options(threads=1, gpu_layers=0, products=products))
+    verdict = attempt(model, None, loading, ProofPlan(()), Silence())
+    expected = ["1 of 2 greedy texts are not equal to the bit"] if fault else []
+    assert verdict.faults == expected
 
 
 def test_the_models_are_loaded_with_slots_to_spare_and_closed():
