@@ -50,6 +50,7 @@ template <int N> inline Ints shifted_right(Ints x) { return _mm256_srli_epi32(x,
 inline Ints low_nibble(Ints x) { return _mm256_and_si256(x, _mm256_set1_epi32(15)); }
 inline Floats bits_as_floats(Ints x) { return _mm256_castsi256_ps(x); }
 inline Ints ints(int x) { return _mm256_set1_epi32(x); }
+inline Ints plus(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 
 inline Bytes load(const uint8_t * x) { return _mm256_loadu_si256((const __m256i *) x); }
 inline Bytes all_bytes(uint8_t x) { return _mm256_set1_epi8((char) x); }
@@ -76,7 +77,6 @@ inline Ints four(const int8_t * x) {
 }
 
 #ifdef LOCALSPEC_DOT
-inline Ints plus(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 inline Ints dot(Ints sum, Bytes weights, Ints x) { return LOCALSPEC_DOT(sum, weights, x); }
 #else
 // Multiply four weights of each lane by four activations: sums of two neighbours, in 16 bits.

@@ -9,7 +9,7 @@ namespace localspec {
 
 constexpr const char * INSTRUCTIONS = "AVX-512 VNNI";
 constexpr int LANES = 16;       // rows of a matrix that are multiplied side by side
-constexpr int TILE = 6;         // rows of activations whose sums stay in registers
+constexpr int TILE = 8;         // rows of activations whose sums stay in registers
 constexpr int WIDE_OFFSET = 128;  // added to signed weights: VNNI multiplies unsigned by signed bytes
 
 using Floats = __m512;
@@ -33,6 +33,7 @@ template <int N> inline Ints shifted_right(Ints x) { return _mm512_srli_epi32(x,
 inline Ints low_nibble(Ints x) { return _mm512_and_si512(x, _mm512_set1_epi32(15)); }
 inline Floats bits_as_floats(Ints x) { return _mm512_castsi512_ps(x); }
 inline Ints ints(int x) { return _mm512_set1_epi32(x); }
+inline Ints plus(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 
 inline Bytes load(const uint8_t * x) { return _mm512_loadu_si512(x); }
 inline Bytes all_bytes(uint8_t x) { return _mm512_set1_epi8((char) x); }
@@ -56,7 +57,6 @@ inline Ints four(const int8_t * x) {
     return _mm512_set1_epi32(value);
 }
 
-inline Ints plus(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Ints dot(Ints sum, Bytes weights, Ints x) { return _mm512_dpbusd_epi32(sum, weights, x); }
 inline void prefetch(const void * x) { _mm_prefetch((const char *) x, _MM_HINT_T0); }
 

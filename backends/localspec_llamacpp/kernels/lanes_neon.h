@@ -63,6 +63,7 @@ inline Floats bits_as_floats(Ints x) {
     return {vreinterpretq_f32_s32(x.a), vreinterpretq_f32_s32(x.b)};
 }
 inline Ints ints(int x) { return {vdupq_n_s32(x), vdupq_n_s32(x)}; }
+inline Ints plus(Ints x, Ints y) { return {vaddq_s32(x.a, y.a), vaddq_s32(x.b, y.b)}; }
 
 inline Bytes load(const uint8_t * x) { return {vld1q_u8(x), vld1q_u8(x + 16)}; }
 inline Bytes all_bytes(uint8_t x) { return {vdupq_n_u8(x), vdupq_n_u8(x)}; }
@@ -97,20 +98,23 @@ inline void add_products(const Bytes * weights, const int8_t * const * x, Ints *
     constexpr bool SPLIT = ROWS < 3;
     Ints more[ROWS];
     for (int r = 0; r < ROWS; r++) more[r] = ints(0);
+    constexpr int TOGETHER = GROUPS < 4 ? GROUPS : 4;
 #pragma GCC unroll 2
-    for (int g = 0; g < GROUPS; g += 4) {
+    for (int g = 0; g < GROUPS; g += TOGETHER) {
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; r++) {
-            const int8x16_t sixteen = vld1q_s8(x[r] + 4 * g);
+            int8x16_t some;  // activations
+            std::memcpy(&some, x[r] + 4 * g, 4 * TOGETHER);
             Ints & other = SPLIT ? more[r] : sums[r];
-            add_four<0>(weights[g], sixteen, sums[r]);
-            add_four<1>(weights[g + 1], sixteen, other);
-            add_four<2>(weights[g + 2], sixteen, sums[r]);
-            add_four<3>(weights[g + 3], sixteen, other);
+            add_four<0>(weights[g], some, sums[r]);
+            add_four<1>(weights[g + 1], some, other);
+            if constexpr (TOGETHER < 4) continue;
+            add_four<2>(weights[g + 2], some, sums[r]);
+            add_four<3>(weights[g + 3], some, other);
         }
     }
     for (int r = 0; SPLIT && r < ROWS; r++) {
-        sums[r] = {vaddq_s32(sums[r].a, more[r].a), vaddq_s32(sums[r].b, more[r].b)};
+        sums[r] = plus(sums[r], more[r]);
     }
 }
 

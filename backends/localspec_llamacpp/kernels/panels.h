@@ -31,7 +31,8 @@ template <class T> struct alignas(T::BLOCK == 256 ? 4 * LANES : 2) Panel {
 template <class T> struct alignas(64) Activations {
     int8_t q[T::BLOCK];
     float d;
-    float minima[T::SUBS];  // what a minimum of 1 adds
+    float whole;             // the sum of all of them
+    int8_t fine[T::SUBS], coarse[T::SUBS];  // those of sub-blocks: fine + 128 * coarse
     int32_t start[T::SUBS];  // what the codes' offset takes away
 };
 
@@ -83,12 +84,16 @@ template <class T> void quantise(const float * x, Activations<T> & a) {
         std::memcpy(&bits, &y, 4);
         a.q[i] = (int8_t) bits;
     }
+    int32_t whole = 0;
     for (int sub = 0; sub < T::SUBS; sub++) {
         int32_t sum = 0;
         for (int i = 0; i < T::SUB; i++) sum += a.q[sub * T::SUB + i];
-        a.minima[sub] = a.d * (float) sum;
+        whole += sum;
+        a.fine[sub] = (int8_t) (sum & 127);
+        a.coarse[sub] = (int8_t) (sum >> 7);
         a.start[sub] = -T::OFFSET * sum;
     }
+    a.whole = (float) whole;
 }
 
 template <class T, int GROUP> inline Bytes code(const Bytes * low, Bytes high, Bytes table) {
@@ -135,6 +140,32 @@ template <class T> inline Bytes table() {
     return all_bytes(0);
 }
 
+// Take the minima away: those of sub-blocks are bytes, whose products with the sums of activations
+// are sums of integers.
+template <class T, int ROWS>
+inline void take_minima(
+    const Panel<T> & panel, Floats least, const Activations<T> * const * a, int b, Floats * sum) {
+    if constexpr (T::SUBS == 1) {
+        for (int r = 0; r < ROWS; r++) sum[r] = taken(least, all(a[r][b].whole), sum[r]);
+    } else {
+        Bytes minima[T::SUBS / 4];
+        Ints fine[ROWS], coarse[ROWS];
+        const int8_t * x[ROWS], * y[ROWS];
+        for (int g = 0; g < T::SUBS / 4; g++) minima[g] = panel.scales.minima(g);
+        for (int r = 0; r < ROWS; r++) {
+            fine[r] = coarse[r] = ints(0);
+            x[r] = a[r][b].fine;
+            y[r] = a[r][b].coarse;
+        }
+        add_products<T::SUBS / 4, 63, ROWS>(minima, x, fine);
+        add_products<T::SUBS / 4, 63, ROWS>(minima, y, coarse);
+        for (int r = 0; r < ROWS; r++) {
+            const Floats both = as_floats(plus(fine[r], shifted_left<7>(coarse[r])));
+            sum[r] = taken(least, both, sum[r]);
+        }
+    }
+}
+
 // Multiply LANES rows of a matrix by ROWS rows of activations.
 template <class T, int ROWS>
 void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const * a, float * const * out) {
@@ -158,14 +189,22 @@ void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const *
             }
             add_products<T::GROUPS, T::LARGEST, ROWS>(codes, x, dots);
             for (int r = 0; r < ROWS; r++) sum[r] = added(as_floats(dots[r]), scale, sum[r]);
-            if (T::MINIMA) {
-                const Floats minimum = panel[b].scales.minimum(opened, sub);
-                for (int r = 0; r < ROWS; r++) total[r] = taken(minimum, all(a[r][b].minima[sub]), total[r]);
-            }
         }
+        if constexpr (T::MINIMA) take_minima<T, ROWS>(panel[b], opened.least, a, b, sum);
         for (int r = 0; r < ROWS; r++) total[r] = added(sum[r], all(a[r][b].d), total[r]);
     }
     for (int r = 0; r < ROWS; r++) store(out[r], total[r]);
+}
+
+template <class T> float minimum_of(const Panel<T> & panel, int lane, int sub) {
+    float least[LANES];
+    if constexpr (T::MINIMA) store(least, panel.scales.opened().least);
+    if constexpr (T::MINIMA && T::SUBS > 1) {
+        uint8_t minima[4 * LANES];
+        store(minima, panel.scales.minima(sub / 4));
+        return least[lane] * (float) minima[4 * lane + sub % 4];
+    }
+    return T::MINIMA ? least[lane] : 0.0f;
 }
 
 // Write out the weights of one row of a block.
@@ -174,15 +213,15 @@ template <class T> void weights(const Panel<T> & panel, int lane, float * to) {
     for (int sub = 0; sub < T::SUBS; sub++) {
         Bytes codes[T::GROUPS];
         alignas(64) uint8_t bytes[T::GROUPS][4 * LANES];
-        float scales[LANES], minima[LANES];
+        float scales[LANES];
         unpack(panel, sub, table<T>(), codes);
         for (int g = 0; g < T::GROUPS; g++) store(bytes[g], codes[g]);
         store(scales, panel.scales.scale(opened, sub));
-        store(minima, panel.scales.minimum(opened, sub));
+        const float minimum = minimum_of<T>(panel, lane, sub);
         for (int i = 0; i < T::SUB; i++) {
             const uint8_t code = bytes[i / 4][4 * lane + i % 4];
             const int value = T::LARGEST == WIDE && !WIDE_OFFSET ? (int8_t) code : (int) code - T::OFFSET;
-            to[sub * T::SUB + i] = scales[lane] * (float) value - minima[lane];
+            to[sub * T::SUB + i] = scales[lane] * (float) value - minimum;
         }
     }
 }

@@ -16,16 +16,14 @@ struct HalfScales {
     struct Opened { Floats d; };
     Opened opened() const { return {halves(d)}; }
     Floats scale(const Opened & o, int) const { return o.d; }
-    Floats minimum(const Opened &, int) const { return zeros(); }
 };
 
 // The same with a minimum, which is added.
 struct HalfScalesAndMinima {
     uint16_t d[LANES], m[LANES];
-    struct Opened { Floats d; };
-    Opened opened() const { return {halves(d)}; }
+    struct Opened { Floats d, least; };
+    Opened opened() const { return {halves(d), multiplied(halves(m), all(-1.0f))}; }
     Floats scale(const Opened & o, int) const { return o.d; }
-    Floats minimum(const Opened &, int) const { return multiplied(halves(m), all(-1.0f)); }
 };
 
 // Powers of two, of MXFP4, halved since its values are doubled.
@@ -37,7 +35,6 @@ struct PowerScales {
         return {multiplied(large, all(0.5f))};
     }
     Floats scale(const Opened & o, int) const { return o.d; }
-    Floats minimum(const Opened &, int) const { return zeros(); }
 };
 
 // One in 16 bits for each row, times one of a signed byte for each sub-block.
@@ -47,28 +44,31 @@ template <int SUBS> struct SignedScales {
     struct Opened { Floats d; };
     Opened opened() const { return {halves(d)}; }
     Floats scale(const Opened & o, int sub) const { return multiplied(o.d, as_floats(signed_bytes(s[sub]))); }
-    Floats minimum(const Opened &, int) const { return zeros(); }
 };
 
-// The same unsigned, and likewise for the minima.
+// The same unsigned, and likewise for the minima, of which those of four sub-blocks lie side by side.
 template <int SUBS> struct ScalesAndMinima {
-    uint8_t s[SUBS][LANES], m[SUBS][LANES];
+    uint8_t s[SUBS][LANES], m[SUBS / 4][4 * LANES];
     uint16_t d[LANES], dmin[LANES];
-    struct Opened { Floats d, dmin; };
+    struct Opened { Floats d, least; };
     Opened opened() const { return {halves(d), halves(dmin)}; }
     Floats scale(const Opened & o, int sub) const { return multiplied(o.d, as_floats(unsigned_bytes(s[sub]))); }
-    Floats minimum(const Opened & o, int sub) const { return multiplied(o.dmin, as_floats(unsigned_bytes(m[sub]))); }
+    Bytes minima(int four) const { return load(m[four]); }
 };
 
-// Scale and minimum in one byte, the minimum in its upper half.
+// The same in four bits each: two scales, or minima of two times four sub-blocks, to a byte.
 template <int SUBS> struct NibbleScales {
-    uint8_t sm[SUBS][LANES];
+    uint8_t s[SUBS / 2][LANES], m[SUBS / 8][4 * LANES];
     uint16_t d[LANES], dmin[LANES];
-    struct Opened { Floats d, dmin; };
+    struct Opened { Floats d, least; };
     Opened opened() const { return {halves(d), halves(dmin)}; }
-    Floats scale(const Opened & o, int sub) const { return multiplied(o.d, as_floats(low_nibble(unsigned_bytes(sm[sub])))); }
-    Floats minimum(const Opened & o, int sub) const {
-        return multiplied(o.dmin, as_floats(shifted_right<4>(unsigned_bytes(sm[sub]))));
+    Floats scale(const Opened & o, int sub) const {
+        const Ints two = unsigned_bytes(s[sub / 2]);
+        return multiplied(o.d, as_floats(sub % 2 ? shifted_right<4>(two) : low_nibble(two)));
+    }
+    Bytes minima(int four) const {
+        const Bytes two = load(m[four / 2]);
+        return both(four % 2 ? right<4>(two) : two, all_bytes(15));
     }
 };
 
@@ -172,7 +172,7 @@ struct Q4_K : Form<256, 32, 4, 0, 0, true> {
     static void read(const File & f, int lane, Scales & s, uint8_t * codes) {
         s.d[lane] = f.d;
         s.dmin[lane] = f.dmin;
-        for (int sub = 0; sub < 8; sub++) six_bits(f.scales, sub, s.s[sub][lane], s.m[sub][lane]);
+        for (int sub = 0; sub < 8; sub++) six_bits(f.scales, sub, s.s[sub][lane], s.m[sub / 4][4 * lane + sub % 4]);
         for (int j = 0; j < 4; j++) nibbles(f.qs + 32 * j, 32, codes + 64 * j);
     }
 };
@@ -182,7 +182,7 @@ struct Q5_K : Form<256, 32, 4, 1, 0, true> {
     static void read(const File & f, int lane, Scales & s, uint8_t * codes) {
         s.d[lane] = f.d;
         s.dmin[lane] = f.dmin;
-        for (int sub = 0; sub < 8; sub++) six_bits(f.scales, sub, s.s[sub][lane], s.m[sub][lane]);
+        for (int sub = 0; sub < 8; sub++) six_bits(f.scales, sub, s.s[sub][lane], s.m[sub / 4][4 * lane + sub % 4]);
         for (int j = 0; j < 4; j++) nibbles(f.qs + 32 * j, 32, codes + 64 * j);
         for (int sub = 0; sub < 8; sub++) {
             for (int i = 0; i < 32; i++) codes[32 * sub + i] |= ((f.qh[i] >> sub) & 1) << 4;
@@ -211,7 +211,13 @@ struct Q2_K : Form<256, 16, 2, 0, 0, true> {
     static void read(const File & f, int lane, Scales & s, uint8_t * codes) {
         s.d[lane] = f.d;
         s.dmin[lane] = f.dmin;
-        for (int sub = 0; sub < 16; sub++) s.sm[sub][lane] = f.scales[sub];
+        for (int sub = 0; sub < 16; sub += 2) {
+            s.s[sub / 2][lane] = (f.scales[sub] & 15) | (f.scales[sub + 1] & 15) << 4;
+        }
+        for (int sub = 0; sub < 8; sub++) {  // and the one eight further on
+            const int other = sub / 4 * 8 + sub % 4;
+            s.m[sub / 4][4 * lane + sub % 4] = (f.scales[other] >> 4) | (f.scales[other + 4] & 0xF0);
+        }
         for (int i = 0; i < 256; i++) codes[i] = (f.qs[32 * (i / 128) + i % 32] >> (2 * (i / 32 % 4))) & 3;
     }
 };
