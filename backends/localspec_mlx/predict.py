@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from localspec.sampling.parameters import Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.core.sampling.parameters import Sampling
+from localspec.core.sampling.sampler import Sampler
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from itertools import product
 
 import pytest
 
-from localspec.backend import Row
-from localspec.engine.engine import Engine
-from localspec.engine.settings import Settings
-from localspec.pairing.masked import Masked
-from localspec.proposers.draft_model import DraftModelProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import Sampling
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.settings import Settings
+from localspec.core.pairing.masked import Masked
+from localspec.core.proposers.draft_model import DraftModelProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import Sampling
+from localspec.interfaces.backend import Row
 from tests import engines
 from tests.arrangements import Running
 from tests.chi_square import chi_square, limit

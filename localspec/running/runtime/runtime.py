@@ -1,0 +1,306 @@
+"""A loaded model for its users: chat, stream, generate, batch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from queue import SimpleQueue
+from typing import TypeVar, Unpack
+
+from localspec.base.errors import PromptTooLong, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.corpus.corpus import Corpus
+from localspec.core.corpus.replies import LEAD
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.job import Event, Job, Listener, Result
+from localspec.core.engine.settings import DEFAULT, Settings
+from localspec.core.engine.worker import Reads, Stream, Worker, as_it_is
+from localspec.core.pairing.vocabulary import Match
+from localspec.core.prefix_cache.slots import Slots
+from localspec.formats.dialects import Dialect, dialect_of
+from localspec.formats.templates.chat_template import ChatTemplate
+from localspec.formats.templates.message import Json, Message, Tool, text_of
+from localspec.formats.templates.thinking import EFFORT
+from localspec.formats.templates.tools_in_words import add_instructions
+from localspec.running.memory.machine import Pool
+from localspec.running.memory.plan import Plan
+from localspec.running.memory.planner import Limits, current_machine, in_use
+from localspec.running.models.trial import ResolvedModel
+from localspec.running.runtime import prompting
+from localspec.running.runtime.media_text import mark_media, split_at_marks
+from localspec.running.runtime.message_media import with_media
+from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages
+from localspec.running.runtime.reply_options import (
+    ReplyOptions,
+    conversation_with,
+    refuse_of_chats,
+    settings_with,
+)
+from localspec.running.runtime.reply_reading import ReplyReading
+
+T = TypeVar("T")
+Prompt = str | Sequence[GivenMessage] | Sequence[int]
+ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look at the vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFacts:
+    """Facts about a model, established by loading it."""
+
+    pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
+    plan: Plan | None = None  # by which the models were loaded
+    proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
+    target: ResolvedModel | None = None
+    advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
+    corpus: Corpus | None = None  # texts on disk that replies may repeat
+
+    def devices(self) -> list[Pool]:
+        """Measure the memories in use by the models; empty where they are not known."""
+        if not self.plan or not self.target:
+            return []
+        return in_use(self.plan, current_machine(self.target.engine.name, Limits()))
+
+
+NO_FACTS = LoadedFacts()
+
+
+class Runtime:
+    """A loaded model and its proposers. Any thread may call it; requests run together.
+
+    Used as a context it is closed at the end.
+
+    tokenizer: encodes texts, and knows the chat template
+    sight: takes in pictures and sounds; None: the model reads text only
+    context: tokens that one text can have, prompt and reply together
+    slots: texts that are worked on at once
+    known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    """
+
+    def __init__(
+        self, engine: Engine, closing: ExitStack | None = None, facts: LoadedFacts = NO_FACTS
+    ) -> None:
+        self.tokenizer = engine.target.tokenizer
+        self.sight = engine.target.sight
+        self.context = engine.target.context
+        self.slots = engine.target.slots
+        self.known = facts
+        self._tiers = engine.tiers
+        self._worker = Worker(engine)
+        # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
+        self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
+        self._template: ChatTemplate | None = None
+        self._control_tokens: dict[str, int | None] = {}  # a few texts, which dialects name
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the model, found out from its chat template once."""
+        return dialect_of(self.tokenizer.chat_template)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of the prefix cache in memory."""
+        return self._tiers.bytes
+
+    def devices(self) -> list[Pool]:
+        """Measure the memories in use by the models; empty where they are not known."""
+        return self.known.devices()
+
+    def slot_action(self, work: Callable[[Slots], T]) -> T:
+        """Save, restore or erase a slot between two rounds, and wait for that."""
+        return self._worker.call(work)
+
+    def chat(
+        self,
+        messages: str | Sequence[GivenMessage],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Answer messages with `role` and `content`, or a text as one message of the user.
+
+        A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
+
+        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
+        """
+        return self.stream(as_messages(messages), settings, **options).result
+
+    def stream(
+        self,
+        prompt: Prompt,
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> Stream:
+        """Answer as `chat` does, in chunks that can be iterated as they come.
+
+        Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
+        """
+        settings = settings_with(settings, options)
+        if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
+            prompt = self.encode(prompt)
+        if are_tokens(prompt):
+            refuse_of_chats(options)
+            return self._begin(prompt, settings, as_it_is)
+        if raw:
+            raise UsageError("raw is for a text; messages go through the chat template")
+        messages, media = with_media(as_messages(prompt))
+        conversation = replace(conversation_with(messages, settings, options), media=media)
+        prepared = prompting.prompt(self, conversation, settings)
+        return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Continue a text, or tokens, as they are; return the whole reply."""
+        return self.stream(prompt, settings, raw=True, **options).result
+
+    def batch(
+        self,
+        prompts: Sequence[Prompt],
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> list[Result]:
+        """Answer several prompts, each as `stream` would, as many at once as there are slots."""
+        if isinstance(prompts, str):
+            raise UsageError("a batch is a list of prompts, and this is one text")
+        with ExitStack() as ending:
+            streams = []
+            for prompt in prompts:
+                stream = self.stream(prompt, settings, raw=raw, **options)
+                ending.callback(stream.cancel)  # where another one fails
+                streams.append(stream)
+            return [stream.result for stream in streams]
+
+    def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
+        events: SimpleQueue[Event] = SimpleQueue()
+        return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
+
+    def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
+        """Continue tokens, and pass each round's events to a listener on the models' thread."""
+        proposers, chosen = self.known.proposers, set(settings.proposers or ())
+        if proposers is not None and (unknown := chosen - set(proposers)):
+            names = ", ".join(proposers) or "none"
+            raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
+        if corpus := self.known.corpus:
+            corpus.look_for_changes()
+            listener = learning(corpus, tokens[-LEAD:], listener)
+        return self._worker.submit(tokens_of(tokens), settings, listener)
+
+    def encode(self, text: str) -> list[int]:
+        """Tokenise a plain prompt, with the start token if the model wants one."""
+        return self._tokenise(text, special=False)
+
+    def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
+        """Tokenise a conversation to ask for its next reply."""
+        texts, media = with_media(as_messages(messages))
+        return split_at_marks(self.render(mark_media(texts, media)), media).read(self)[0]
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        extra: Mapping[str, Json] | None = None,
+        *,
+        continued: bool = False,
+    ) -> str:
+        """Render the prompt for the next reply, or for the rest of the last one if `continued`.
+
+        A template that knows no tools is told of them in words.
+        """
+        if self._template is None:
+            self._template = ChatTemplate(self.tokenizer)
+        self._check_length("".join(map(text_of, messages)))
+        messages, tools = add_instructions(messages, tools, self._template.takes)
+        return self._template.render(messages, tools, extra or {}, continued=continued)
+
+    def read(self, text: str) -> list[int]:
+        """Tokenise a rendered text, in which the texts of control tokens stand for them."""
+        return self._tokenise(text, special=True)
+
+    def control_token(self, text: str) -> int | None:
+        """Find the control token that has this text, if one has."""
+        if text not in self._control_tokens:
+            tokens = self.tokenizer.encode(text, special=True).tolist()
+            is_control = len(tokens) == 1 and not self.tokenizer.token_bytes(tokens[0])
+            self._control_tokens[text] = tokens[0] if is_control else None
+        return self._control_tokens[text]
+
+    @cached_property
+    def knows_efforts(self) -> bool:
+        """Whether the chat template writes another prompt for another effort of reasoning."""
+        question: Message = {"role": "user", "content": "?"}
+        prompts = {self.render([question], extra={EFFORT: level}) for level in ("low", "high")}
+        return len(prompts) > 1
+
+    @cached_property
+    def longest_token(self) -> int:
+        """The bytes of the longest text that stands for one token."""
+        tokenizer = self.tokenizer
+        texts = (
+            tokenizer.token_bytes(token) or tokenizer.token_text(token).encode("utf-8", "replace")
+            for token in range(tokenizer.size)
+        )
+        return max(map(len, texts))
+
+    def _tokenise(self, text: str, *, special: bool) -> list[int]:
+        self._check_length(text)
+        return self.started(self.tokenizer.encode(text, special=special).tolist())
+
+    def _check_length(self, text: str) -> None:
+        """Refuse a text that cannot fit, before rendering and tokenising it takes long."""
+        if len(text) <= self.context * ORDINARY_TOKEN_BYTES:
+            return
+        size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token
+        if size > most:
+            raise PromptTooLong(
+                f"the prompt has {size:,} bytes; this model was loaded for {self.context:,} "
+                f"tokens, which hold {most:,} at most: load it with a larger context"
+            )
+
+    def started(self, tokens: list[int]) -> list[int]:
+        """Put the start token first, if the model wants one."""
+        bos = self.tokenizer.bos
+        if bos is None or not self.tokenizer.starts or tokens[:1] == [bos]:
+            return tokens
+        return [bos, *tokens]
+
+    def close(self) -> None:
+        """End every request and free the models; safe to call twice."""
+        self._close()
+
+    def __repr__(self) -> str:
+        target, proposers = self.known.target, self.known.proposers
+        model = f"{target.files.path.name} ({target.engine.name})" if target else "a model"
+        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
+        drafts = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
+        return f"<Runtime of {model}: {self.context:,} tokens, {slots}, {drafts}>"
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def learning(corpus: Corpus, lead: Sequence[int], listener: Listener) -> Listener:
+    """Return a listener that passes events on, and lets a corpus keep the reply."""
+
+    def hear(event: Event) -> None:
+        listener(event)
+        if isinstance(event, Result):
+            corpus.learn(lead, event.tokens)
+
+    return hear
+
+
+def _end(worker: Worker, closing: ExitStack) -> None:
+    worker.close()
+    closing.close()
