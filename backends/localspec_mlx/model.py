@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from localspec.base.errors import BackendError, LocalSpecError
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
-from localspec.core.sampling.sampler import TARGET
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved, check
+from localspec.interfaces.dice import TARGET
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.media import Sight
 from localspec.interfaces.roll import RolledRow, roll_by_forward

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from localspec.base.tokens import LogitRows, Logits
-from localspec.core.sampling.filters import best
+from localspec.base.tokens import LogitRows, Logits, best
 from localspec.interfaces.backend import Row
 from localspec_mlx.devices import failure
 from localspec_mlx.host import Host

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from localspec.base.errors import BackendError
 
 Tokens = NDArray[np.int32]
 Logits = NDArray[np.float32]
@@ -30,6 +33,14 @@ class RankedLogits(Protocol):
 
     def best(self, at: int) -> int:
         """Return the most likely token of a row."""
+
+
+def best(logits: Logits) -> int:
+    """Return the most likely token."""
+    token = int(logits.argmax())
+    if not math.isfinite(logits.item(token)):
+        raise BackendError(f"the model returned {logits[token]} for token {token}")
+    return token
 
 
 NONE: Tokens = np.empty(0, np.int32)

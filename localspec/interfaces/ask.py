@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from localspec.base.tokens import NONE, Tokens
-from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.media import without_media
 from localspec.interfaces.pays import Pays, always, likely
+from localspec.interfaces.token_source import TokenSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Ask(NamedTuple):
     slot: int
     history: Tokens  # prompt and reply; numbers below 0 are positions of pictures
     limit: int
-    sampler: Sampler
+    sampler: TokenSource
     prompt: int = 0  # how many tokens of the history are the prompt
     hints: Hints = NO_HINTS
     pays: Pays = always  # whether to draft on, by the confidences of the tokens so far

@@ -1,7 +1,7 @@
 """The backend seam: the interface of an engine.
 
 A backend is a module with `inspect`, `load` and `probe`, found by entry point. Only plain
-numbers, dataclasses and numpy arrays cross the seam: no engine type leaks.
+numbers, dataclasses, numpy arrays and a `TokenSource` cross the seam: no engine type leaks.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
 
     from localspec.base.tokenizer import Tokenizer
     from localspec.base.tokens import LogitRows, Logits, Tokens
-    from localspec.core.sampling.sampler import Sampler
     from localspec.interfaces.draft import Draft
     from localspec.interfaces.media import Sight
+    from localspec.interfaces.token_source import TokenSource
     from localspec.interfaces.vector_model import VectorModel
 
 MAX_TENTATIVE = 512  # tokens of the longest draft
@@ -44,7 +44,7 @@ CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliab
 class Next(NamedTuple):
     """The choice of the token after a row: an engine may begin on it without being asked."""
 
-    sampler: Sampler
+    sampler: TokenSource
     position: int  # in the text
 
 
@@ -64,7 +64,7 @@ class Roll:
 
     row: Row
     depth: int
-    sampler: Sampler
+    sampler: TokenSource
     start: int  # position in the text of the first token to sample
     pays: Pays = always  # whether to go on, by the confidences of the tokens so far
 

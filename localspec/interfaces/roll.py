@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from localspec.base.tokens import LogitRows, Logits, tokens_of
-from localspec.core.sampling.sampler import DRAFT, TARGET, Sampler
 from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.token_source import lane
 
 BY = "draft-model"
 MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
@@ -70,11 +70,6 @@ class RolledRow:
     def draft(self, by: str = BY) -> Draft:
         sources = None if self.roll.sampler.shares_dice else tuple(self.sources)
         return Draft(tokens_of(self.tokens), by, sources, tuple(self.confidences))
-
-
-def lane(sampler: Sampler) -> int:
-    """Choose the random numbers of a draft: its own, or the target's."""
-    return TARGET if sampler.shares_dice else DRAFT
 
 
 def confidence(logits: Logits, token: int) -> float:

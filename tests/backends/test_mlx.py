@@ -22,9 +22,10 @@ from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.sampler import TARGET, Sampler
+from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.dice import TARGET
 from localspec.interfaces.roll import roll_by_forward
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from localspec.base.tokens import Tokens
-from localspec.core.sampling.sampler import TARGET
 from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.dice import TARGET
 from localspec_mlx.chain import Chain
 from localspec_mlx.predict import Choice, predict
 

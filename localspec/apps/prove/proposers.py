@@ -16,9 +16,9 @@ from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.suffix import SuffixProposer
 from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.sampler import DRAFT, Dice
 from localspec.interfaces.backend import Model
 from localspec.interfaces.costs import Costs
+from localspec.interfaces.dice import DRAFT, Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import Ask, Proposer, Quiet, quiet_of

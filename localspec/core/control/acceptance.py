@@ -15,7 +15,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.token_source import TokenSource
 
 # Bounds and middles of the classes of confidence, which tell a match of 40 tokens from one of 400.
 EDGES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98, 0.99, 0.995, 0.998, 0.999)
@@ -179,7 +179,7 @@ class Acceptances:
         self._records: dict[tuple[str, int, bool], ProposerRecord] = {}
         self._texts: dict[tuple[str, int], Acceptance] = {}
 
-    def of_text(self, by: str, slot: int, sampler: Sampler, *, bound: bool) -> Acceptance:
+    def of_text(self, by: str, slot: int, sampler: TokenSource, *, bound: bool) -> Acceptance:
         """Return the acceptance for the text in a slot; `bound` by a grammar or not."""
         text = self._texts.get((by, slot))
         if text is None:

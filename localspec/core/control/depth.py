@@ -113,7 +113,7 @@ class Depth:
 
     def acceptance(self, by: str, ask: Ask) -> Acceptance:
         """Return what is known of a proposer's drafts for one text."""
-        bound = ask.sampler.constraint is not None
+        bound = ask.sampler.is_constrained
         return self.acceptances.of_text(by, ask.slot, ask.sampler, bound=bound)
 
     def prices(self, batch: Batch) -> Prices:

@@ -109,7 +109,7 @@ class Looks:
         slot = ask.slot
         idle = self.rounds - self._busy.setdefault(slot, self.rounds)
         share = max(rows // FEW, 1) if self._apart(rows) else 1
-        if idle <= BUSY_ROUNDS // share or ask.sampler.constraint is not None or ask.is_forced:
+        if idle <= BUSY_ROUNDS // share or ask.sampler.is_constrained or ask.is_forced:
             return self.rounds
         wait = WAIT if idle <= IDLE_ROUNDS else LONG_WAIT
         if self._apart(rows):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from localspec.base.tokens import Logits
+from localspec.base.tokens import Logits, best
 from localspec.core.decoding.generation import Generation
 from localspec.core.decoding.turn import Outcome, Turn
 from localspec.core.decoding.verify import settle
-from localspec.core.sampling.filters import best
 from localspec.interfaces.backend import Model, MultiStep, Next, Row
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import ALWAYS_QUIET, Proposer, Quiet, quiet_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from localspec.core.sampling.sampler import ACCEPT, TARGET, Dice
+from localspec.interfaces.dice import ACCEPT, TARGET, Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 

@@ -24,7 +24,7 @@ class ForcedProposer:
         forced = ask.hints.forced
         if forced is None:
             return ALWAYS_QUIET
-        if ask.sampler.constraint:
+        if ask.sampler.is_constrained:
             return NOT_QUIET
         return Quiet(0, lambda text: len(forced(text[ask.prompt :])) > 0)
 

@@ -7,10 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from localspec.base.tokens import Logits, Tokens
+from localspec.base.tokens import Logits, Tokens, best
 from localspec.core.sampling.cuts import CUTS, Candidates
 from localspec.core.sampling.dry import Dry, Spell
-from localspec.core.sampling.filters import best
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.penalties import Penalties
 from localspec.core.sampling.steering import Course, steering_of

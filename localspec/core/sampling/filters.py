@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.base.errors import BackendError
-from localspec.base.tokens import LogitRows, Logits, RankedLogits
+from localspec.base.tokens import LogitRows, Logits, RankedLogits, best
 from localspec.core.sampling.cuts import CUTS, Candidates
 from localspec.core.sampling.highest import Ids, all_ids, reaching_top, top
 from localspec.core.sampling.order import OF_TEXT
@@ -23,14 +22,6 @@ FIRST_CANDIDATES = (
 
 Floats = NDArray[np.float64]
 F = TypeVar("F", np.float32, np.float64)
-
-
-def best(logits: Logits) -> int:
-    """Return the most likely token."""
-    token = int(logits.argmax())
-    if not math.isfinite(logits.item(token)):
-        raise BackendError(f"the model returned {logits[token]} for token {token}")
-    return token
 
 
 def best_of_rows(logits: LogitRows) -> Callable[[int], int]:

@@ -14,41 +14,11 @@ from localspec.core.sampling.dry import Spell
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.constraint import Constraint
 from localspec.formats.thought.budget import ThoughtBudget
+from localspec.interfaces.backend import MAX_TENTATIVE
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 
-# The uses of a random number. Every use at every position has its own, so that no choice disturbs
-# another: a text does not depend on the draft length or the proposer.
-TARGET, ACCEPT, DRAFT = range(3)
-LANES = 3
 NO_LIMIT = 1 << 20
-LONGEST_DRAFT = 512  # tokens
-
-_MASK = (1 << 64) - 1
-_GAMMA = 0x9E3779B97F4A7C15
-_COINS = 0xD1B54A32D192ED03  # sets the stream of coins apart from that of the lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Dice:
-    """Uniform random numbers without a state: splitmix64 of seed, position and lane."""
-
-    seed: int
-
-    def uniform(self, position: int, lane: int) -> float:
-        counter = _mix(self.seed + _GAMMA) + (position * LANES + lane + 1) * _GAMMA
-        return (_mix(counter) >> 11) * 2.0**-53
-
-    def coin(self, position: int) -> float:
-        """Return one more random number of a position: a fourth lane would change every text."""
-        counter = _mix(self.seed ^ _COINS) + (position + 1) * _GAMMA
-        return (_mix(counter) >> 11) * 2.0**-53
-
-
-def _mix(value: int) -> int:
-    value &= _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
 
 
 def unspelled(_: int) -> bytes:
@@ -127,7 +97,12 @@ class Sampler:
     @property
     def is_foreseen(self) -> bool:
         """Whether an engine can foresee the next distributions, for as long as a draft may be."""
-        return self.untouched > LONGEST_DRAFT and self.sampling.steps.simple
+        return self.untouched > MAX_TENTATIVE and self.sampling.steps.simple
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether a grammar chooses which tokens may follow."""
+        return self.constraint is not None
 
     @property
     def forces(self) -> bool:

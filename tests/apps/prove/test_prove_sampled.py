@@ -28,7 +28,8 @@ from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.sampler import DRAFT, Sampler
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.dice import DRAFT
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.proposer import Ask

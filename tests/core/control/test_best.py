@@ -24,9 +24,10 @@ from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.sampler import Dice, Sampler
+from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Row
 from localspec.interfaces.costs import NO_ATTENTION, Attention, Batch, Costs
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints, Quiet, RoundCost

@@ -12,7 +12,7 @@ from localspec.core.decoding.verify import settle, verify
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.sampler import ACCEPT, TARGET, Dice
+from localspec.interfaces.dice import ACCEPT, TARGET, Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.testing import hashed_logits

@@ -14,7 +14,8 @@ from localspec.base.tokens import tokens_of
 from localspec.core.sampling.dry import repeats
 from localspec.core.sampling.order import LETTERS, ORDER, sampler_name, split_samplers
 from localspec.core.sampling.parameters import MAX_BREAKERS, Sampling
-from localspec.core.sampling.sampler import Dice, Sampler, SamplerParts
+from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.testing import hashed_logits
 from tests.core.sampling.definitions import after, reference, start
 
