@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from localspec.base.device import Device as Device
 from localspec.base.errors import BackendError, UsageError
 from localspec.interfaces.adapter import Adapter as Adapter
 from localspec.interfaces.footprint import DeviceNeeds as DeviceNeeds
@@ -75,15 +76,6 @@ class Saved:
 
     data: NDArray[np.uint8]
     whole: bool  # it serves only texts that begin with all of it
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    name: str
-    kind: str  # "cpu", "gpu", "integrated gpu" (which shares the host's memory) or "accelerator"
-    total_bytes: int
-    free_bytes: int
-    worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
 
 
 @dataclass(frozen=True, slots=True)

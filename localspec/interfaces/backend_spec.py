@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from localspec.base.model_files import files_of as files_of
 from localspec.interfaces.media import Kind
 from localspec.interfaces.observed_model import Observe
 from localspec.interfaces.trained_head import TrainedHead
@@ -111,14 +112,6 @@ class Finding:
     subject: str
     state: str
     step: str = ""
-
-
-def files_of(path: Path) -> Sequence[Path]:
-    """List a file, or the files of a folder: of a model's, those in folders below it, too."""
-    if not path.is_dir():
-        return [path]
-    files = path.rglob("*") if (path / "config.json").exists() else path.glob("*")
-    return sorted(file for file in files if file.is_file())
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:

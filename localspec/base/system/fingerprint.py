@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from localspec.interfaces.backend_spec import files_of
+from localspec.base.model_files import files_of
 
 END_BYTES = 1 << 20  # bytes from either end of a file by which it is recognised
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from localspec.interfaces.backend import Device
+from localspec.base.device import Device
 
 MAX_STALLED = 0.1  # share of the time spent waiting for memory that is too much
 FULL = re.compile(r"full avg10=([\d.]+)")
