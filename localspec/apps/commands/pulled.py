@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-
 import click
 
 from localspec.base.errors import PullError, UsageError
@@ -14,7 +9,7 @@ from localspec.base.system.fingerprint import digest
 from localspec.console.options import model_names
 from localspec.running.memory.machine import size
 from localspec.running.models import catalogue, catalogue_file, store
-from localspec.running.models.catalogue_file import NAME
+from localspec.running.models.pulled_files import copy, forget
 from localspec.running.models.sources import Package, expand_home, is_there
 
 PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
@@ -87,42 +82,3 @@ def package_of(name: str) -> str:
             if isinstance(weights.source, Package) and weights.source.find():
                 return weights.source.module
     return ""
-
-
-def copy(pairs: Sequence[store.PulledPair], new_name: str) -> None:
-    """Register models under another name, with the files that they have."""
-    if not NAME.fullmatch(new_name):
-        raise UsageError(f"{new_name[:80]!r} is no name: it must match {NAME.pattern}")
-    if new_name in catalogue.entries() or store.find(new_name):
-        raise UsageError(f"there is a model {new_name} already: choose another name")
-    for pair in pairs:
-        store.keep(replace(pair, name=new_name))
-
-
-def forget(pairs: Sequence[store.PulledPair]) -> int:
-    """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
-    for pulled in pairs:
-        store.forget(pulled)
-    used = {
-        file.path for pair in store.everything() for model in pair.models for file in model.files
-    }
-    freed = 0
-    for pulled in pairs:
-        for model in pulled.models:
-            if model.source.startswith(("hf:", "http")):
-                freed += sum(
-                    remove_file(file.path) for file in model.files if file.path not in used
-                )
-    return freed
-
-
-def remove_file(path: Path) -> int:
-    """Remove a file, and its blob in the hub's cache; return the bytes freed."""
-    if not os.path.lexists(path):
-        return 0
-    blob = path.resolve()
-    count = blob.stat().st_size if blob.exists() else 0
-    path.unlink()
-    if blob != path and blob.exists():
-        blob.unlink()
-    return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +9,9 @@ from pathlib import Path
 import click
 
 from localspec.base.errors import UsageError
+from localspec.base.system.addresses import is_loopback
 from localspec.base.system.supervisor import supervise
+from localspec.console.notices import tell
 from localspec.console.options.declare import FOLDER, TEXT, flag, option, options, read
 from localspec.console.options.size import SIZE
 from localspec.interfaces.backend_spec import Worker, Workers
@@ -67,16 +68,3 @@ def worker(context: click.Context) -> None:
         child.report_ready()
 
     serving.serve(settings, ready)
-
-
-def tell(line: str) -> None:
-    """Tell who started a server what happens to it."""
-    click.echo(f"localspec: {line}", err=True)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

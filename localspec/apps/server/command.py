@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 import uvicorn
 
-from localspec.apps.commands.worker import is_loopback, tell
 from localspec.apps.server.app import Terms, application
 from localspec.apps.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.apps.server.listening import address, listening, page_address
@@ -30,7 +29,9 @@ from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.system.addresses import is_loopback
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
+from localspec.console.notices import tell
 from localspec.console.questions.interactive_load import (
     load_and_report,
     load_vectors_and_report,

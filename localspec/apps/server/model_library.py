@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from localspec.apps.commands.models import MISSING, TOO_LARGE, available_row, pulled_row
-from localspec.apps.commands.pulled import copy, forget
 from localspec.apps.server.offers import ServedOffer
 from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import catalogue, store
+from localspec.running.models.pulled_files import copy, forget
+from localspec.running.pulling.listed_model import MISSING, TOO_LARGE, available_row, pulled_row
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
 PULLABLE = re.compile(r"hf:[\w./@:*-]+|[a-z0-9][a-z0-9._-]{0,63}(:[\w.-]{1,32})?", re.ASCII)

@@ -12,14 +12,13 @@ import pytest
 from filelock import FileLock
 
 from localspec.apps.cli import run
-from localspec.apps.commands import models
 from localspec.base.errors import HubUnreachable
 from localspec.console.options.model_names import name_or_path
 from localspec.running.models import catalogue, catalogue_file, store
 from localspec.running.models import engines as engines_by_name
 from localspec.running.models.locate import locate
 from localspec.running.models.store import File, PulledPair, StoredModel
-from localspec.running.pulling import hub
+from localspec.running.pulling import hub, listed_model
 from tests import engines
 from tests.machines import MACHINES
 
@@ -62,9 +61,9 @@ def _a_shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "own", lambda: own)
     monkeypatch.setattr(catalogue, "_builtin", dict)
     monkeypatch.setattr(store, "folder", lambda: tmp_path / "pulled")
-    monkeypatch.setattr(models, "machine", lambda engine: MACHINES["16 GB laptop"])
+    monkeypatch.setattr(listed_model, "machine", lambda engine: MACHINES["16 GB laptop"])
     both = {name: engines_by_name.specs()[name] for name in ("llamacpp", "mlx")}
-    monkeypatch.setattr(models, "specs", lambda: both)
+    monkeypatch.setattr(listed_model, "specs", lambda: both)
 
 
 def kept(name: str, *, draft: Path | None = None) -> PulledPair:

@@ -13,7 +13,6 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from localspec.apps.cli import run
-from localspec.apps.commands.worker import is_loopback
 from localspec.apps.server.app import Terms
 from localspec.apps.server.safety import (
     UNPACKED_BYTES,
@@ -23,6 +22,7 @@ from localspec.apps.server.safety import (
     allowed_origin,
     host_name,
 )
+from localspec.base.system.addresses import is_loopback
 from tests.apps.server.raw import answer
 from tests.apps.server.scripted import Server
 

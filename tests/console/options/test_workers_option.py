@@ -6,7 +6,7 @@ import pytest
 
 from localspec.apps.cli import run
 from localspec.apps.commands.doctor import DoctorOptions
-from localspec.apps.commands.worker import is_loopback
+from localspec.base.system.addresses import is_loopback
 from localspec.console.options.loading import LoadingOptions, make_loading
 from localspec.interfaces.backend_spec import WORKERS, Link
 from localspec_llamacpp import remote

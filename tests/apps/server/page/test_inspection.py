@@ -8,7 +8,6 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
-from localspec.apps.commands.models import MISSING, TOO_LARGE
 from localspec.apps.server.app import Terms
 from localspec.apps.server.command import with_bench
 from localspec.apps.server.faults import Refused
@@ -22,6 +21,7 @@ from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.models import catalogue
+from localspec.running.pulling.listed_model import MISSING, TOO_LARGE
 from localspec.running.runtime.runtime import Runtime
 from tests.apps.server.library import ScriptedLibrary
 from tests.apps.server.scripted import Server
