@@ -207,7 +207,7 @@ class TrainingRun:
 
 def texts_of_others(runtime: Runtime, path: Path | None) -> Iterator[tuple[Text, str]]:
     """Yield the pieces of kept replies, then those of the user's files, each with its source."""
-    encode, begin = runtime.tokenizer.encode, tokens_of(runtime.started([]))
+    encode, begin = runtime.tokenizer.encode, tokens_of(runtime.text.started([]))
     for piece in pieces(kept_replies(), partial(encode, special=True), begin):
         yield piece, KEPT
     for piece in pieces(read_texts(path) if path else (), encode, begin):

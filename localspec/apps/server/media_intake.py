@@ -71,7 +71,7 @@ class MediaIntake:
             return media
 
         def pieces_of(group: Sequence[Medium]) -> list[Medium]:
-            return [with_pieces(served.runtime, medium) for medium in group]
+            return [with_pieces(served.runtime.text, medium) for medium in group]
 
         async def decode_groups() -> list[Medium]:
             complete: list[Medium] = []

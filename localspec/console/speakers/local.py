@@ -34,7 +34,7 @@ class LocalSpeaker:
 
     @property
     def thinks(self) -> bool:
-        return self._runtime.dialect.reasons
+        return self._runtime.text.dialect.reasons
 
     def ask(
         self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
@@ -42,7 +42,7 @@ class LocalSpeaker:
         extra = {} if think is None else {SWITCH: think}
         texts, media = with_media(messages if self.sees else texts_of(messages))
         conversation = Conversation(texts, format=settings.grammar, extra=extra, media=media)
-        return LocalAnswer(self._runtime, prompt(self._runtime, conversation, settings))
+        return LocalAnswer(self._runtime, prompt(self._runtime.text, conversation, settings))
 
     def close(self) -> None:
         self._runtime.close()

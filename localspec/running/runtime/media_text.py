@@ -6,16 +6,14 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
 from localspec.base.errors import UsageError
 from localspec.formats.templates.message import Json, Message
 from localspec.interfaces.media import Kind, Medium, Run, Sight, positions
-
-if TYPE_CHECKING:
-    from localspec.running.runtime.runtime import Runtime
+from localspec.running.runtime.model_text import ModelText
 
 # A mark has letters and digits only, which templates leave as they are. Nobody can guess it.
 SECRET = secrets.token_hex(12)
@@ -29,41 +27,41 @@ class MediaText:
     texts: Sequence[str]  # one more than media
     media: Sequence[Medium]
 
-    def read(self, runtime: Runtime) -> tuple[list[int], tuple[Run, ...]]:
+    def read(self, model: ModelText) -> tuple[list[int], tuple[Run, ...]]:
         """Tokenise the texts, and put between them what stands for the media; return the runs, too.
 
         As with llama.cpp, each text is tokenised by itself.
         """
         first, *others = self.texts
-        tokens, runs = runtime.read(first), list[Run]()
+        tokens, runs = model.read(first), list[Run]()
         for medium, text in zip(self.media, others, strict=True):
-            for piece in medium.pieces or require_sight(runtime, medium).pieces(medium):
+            for piece in medium.pieces or require_sight(model, medium).pieces(medium):
                 match piece:
                     case np.ndarray():
                         tokens += piece.tolist()
                     case run:
                         tokens += positions(run)
                         runs.append(run)
-            tokens += runtime.tokenizer.encode(text, special=True).tolist()
+            tokens += model.tokenizer.encode(text, special=True).tolist()
         return tokens, tuple(runs)
 
 
-def with_pieces(runtime: Runtime, medium: Medium) -> Medium:
+def with_pieces(model: ModelText, medium: Medium) -> Medium:
     """Ask the model what stands for a medium in a text; slow."""
-    return replace(medium, pieces=require_sight(runtime, medium).pieces(medium))
+    return replace(medium, pieces=require_sight(model, medium).pieces(medium))
 
 
-def require_sight(runtime: Runtime, medium: Medium) -> Sight:
+def require_sight(model: ModelText, medium: Medium) -> Sight:
     """Return what reads a medium; refuse it if this model does not."""
-    if runtime.sight is None:
+    if model.sight is None:
         raise UsageError(
             f"this model reads text only, so it takes no {medium.kind}: load one with a projector, "
             "which `localspec list` shows"
         )
-    if medium.kind not in runtime.sight.kinds:
-        kinds = " and ".join(sorted(runtime.sight.kinds))
+    if medium.kind not in model.sight.kinds:
+        kinds = " and ".join(sorted(model.sight.kinds))
         raise UsageError(f"this model takes no {medium.kind}; it takes {kinds}")
-    return runtime.sight
+    return model.sight
 
 
 def mark_media(messages: Sequence[Message], media: Sequence[Medium]) -> list[Message]:

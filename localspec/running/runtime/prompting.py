@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer, encode_within
@@ -20,9 +20,7 @@ from localspec.formats.templates.thinking import BUDGET, SWITCH
 from localspec.formats.thought.form import Thoughts
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.media_text import mark_media, split_at_marks
-
-if TYPE_CHECKING:
-    from localspec.running.runtime.runtime import Runtime
+from localspec.running.runtime.model_text import ModelText
 
 Choice = Literal["auto", "none", "required"]
 ANY_OBJECT = '{"type": "object"}'
@@ -85,36 +83,36 @@ class PreparedPrompt:
 
     tokens: Sequence[int]
     settings: Settings  # with the dialect's marks and grammar
-    runtime: Runtime
+    model: ModelText
     conversation: Conversation
     ending: str
 
     def reader(self) -> ReplyReader:
         tools = self.conversation.may_call
-        reader = self.runtime.dialect.reader(tools, self.ending)
+        reader = self.model.dialect.reader(tools, self.ending)
         if not tools or self.conversation.format:  # what has a form is an answer
             return reader
         return PlainCalls(reader, offered_tools(tools), self.conversation.may_repeat)
 
 
-def prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> PreparedPrompt:
+def prompt(model: ModelText, conversation: Conversation, settings: Settings) -> PreparedPrompt:
     """Render and tokenise a conversation; may take seconds for a long one, or for pictures."""
     if settings.reasoning_budget is None and conversation.extra.get(SWITCH) is False:
         settings = replace(settings, reasoning_budget=0)
-    text = split_at_marks(render_prompt(runtime, conversation, settings), conversation.media)
+    text = split_at_marks(render_prompt(model, conversation, settings), conversation.media)
     ending = text.texts[-1][-MAX_ENDING:]
-    marks = map(runtime.control_token, runtime.dialect.marks)
+    marks = map(model.control_token, model.dialect.marks)
     settings = replace(
         settings,
         marks=frozenset(mark for mark in marks if mark is not None),
-        grammar=grammar(runtime, conversation, ending),
-        thoughts=thoughts(runtime, conversation, settings, ending),
+        grammar=grammar(model, conversation, ending),
+        thoughts=thoughts(model, conversation, settings, ending),
     )
-    tokens, runs = text.read(runtime)
-    return PreparedPrompt(tokens, replace(settings, media=runs), runtime, conversation, ending)
+    tokens, runs = text.read(model)
+    return PreparedPrompt(tokens, replace(settings, media=runs), model, conversation, ending)
 
 
-def render_prompt(runtime: Runtime, conversation: Conversation, settings: Settings) -> str:
+def render_prompt(model: ModelText, conversation: Conversation, settings: Settings) -> str:
     """Render a conversation, with a mark for each of its media.
 
     A template that reads them hears of budgets for thought.
@@ -127,23 +125,23 @@ def render_prompt(runtime: Runtime, conversation: Conversation, settings: Settin
     messages = conversation.messages
     if conversation.media:
         messages = mark_media(messages, conversation.media)
-    return runtime.render(messages, conversation.offered, extra, continued=conversation.begun)
+    return model.render(messages, conversation.offered, extra, continued=conversation.begun)
 
 
 def thoughts(
-    runtime: Runtime, conversation: Conversation, settings: Settings, ending: str
+    model: ModelText, conversation: Conversation, settings: Settings, ending: str
 ) -> Thoughts | None:
     """Return how the reply shows its thoughts, and the tokens that end one.
 
     A grammar of the client's own leaves no room for a thought, so none is ended there.
     """
-    marks, form = runtime.dialect.thoughts(conversation.may_call, ending), conversation.format
+    marks, form = model.dialect.thoughts(conversation.may_call, ending), conversation.format
     own_grammar = form and not conversation.must_call and form.kind in ("lark", "regex")
     if marks is None:
         return None
     if own_grammar or not has_budget(settings):
         return Thoughts(marks.form)
-    tokenizer, message = runtime.tokenizer, ""
+    tokenizer, message = model.tokenizer, ""
     if settings.reasoning_budget:  # a thought that has not begun needs no last words
         message = sendable(settings.reasoning_budget_message or "")
     closing = (
@@ -169,7 +167,7 @@ def first_tokens(tokenizer: Tokenizer, word: str) -> set[int]:
     return {tokens[0] for tokens in spellings if tokens is not None and len(tokens) == 1}
 
 
-def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Grammar | None:
+def grammar(model: ModelText, conversation: Conversation, ending: str) -> Grammar | None:
     """Constrain calls to their tools, and the text after any reasoning to the format.
 
     A reply that has to be a call has no text, so its format says nothing.
@@ -179,13 +177,13 @@ def grammar(runtime: Runtime, conversation: Conversation, ending: str) -> Gramma
         return form  # there is no telling what in it would be a call
     bounds = Bounds(
         conversation.may_call,
-        runtime.control_token,
+        model.control_token,
         conversation.must_call,
         conversation.may_repeat,
         json.loads(form.text or ANY_OBJECT) if form else None,
         ending,
     )
-    text = runtime.dialect.grammar(bounds)
+    text = model.dialect.grammar(bounds)
     if text and len(text) > MAX_CHARACTERS:
         raise UsageError(
             f"{len(conversation.may_call):,} tools make a grammar of {len(text):,} characters; it "

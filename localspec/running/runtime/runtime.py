@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
 from queue import SimpleQueue
 from typing import TypeVar, Unpack
 
-from localspec.base.errors import PromptTooLong, UsageError
+from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.corpus.corpus import Corpus
 from localspec.core.corpus.replies import LEAD
@@ -20,11 +19,6 @@ from localspec.core.engine.settings import DEFAULT, Settings
 from localspec.core.engine.worker import Reads, Stream, Worker, as_it_is
 from localspec.core.pairing.vocabulary import Match
 from localspec.core.prefix_cache.slots import Slots
-from localspec.formats.dialects import Dialect, dialect_of
-from localspec.formats.templates.chat_template import ChatTemplate
-from localspec.formats.templates.message import Json, Message, Tool, text_of
-from localspec.formats.templates.thinking import EFFORT
-from localspec.formats.templates.tools_in_words import add_instructions
 from localspec.running.memory.machine import Pool
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits, current_machine, in_use
@@ -33,6 +27,7 @@ from localspec.running.runtime import prompting
 from localspec.running.runtime.media_text import mark_media, split_at_marks
 from localspec.running.runtime.message_media import with_media
 from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages
+from localspec.running.runtime.model_text import ModelText
 from localspec.running.runtime.reply_options import (
     ReplyOptions,
     conversation_with,
@@ -43,7 +38,6 @@ from localspec.running.runtime.reply_reading import ReplyReading
 
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
-ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look at the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +69,7 @@ class Runtime:
     tokenizer: encodes texts, and knows the chat template
     sight: takes in pictures and sounds; None: the model reads text only
     context: tokens that one text can have, prompt and reply together
+    text: how a conversation becomes tokens, and these are read
     slots: texts that are worked on at once
     known: what loading found out: `known.plan` with its concessions, `known.pairing`
     """
@@ -85,19 +80,13 @@ class Runtime:
         self.tokenizer = engine.target.tokenizer
         self.sight = engine.target.sight
         self.context = engine.target.context
+        self.text = ModelText(self.tokenizer, self.sight, self.context)
         self.slots = engine.target.slots
         self.known = facts
         self._tiers = engine.tiers
         self._worker = Worker(engine)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
-        self._template: ChatTemplate | None = None
-        self._control_tokens: dict[str, int | None] = {}  # a few texts, which dialects name
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect of the model, found out from its chat template once."""
-        return dialect_of(self.tokenizer.chat_template)
 
     @property
     def kept_bytes(self) -> int:
@@ -148,7 +137,7 @@ class Runtime:
             raise UsageError("raw is for a text; messages go through the chat template")
         messages, media = with_media(as_messages(prompt))
         conversation = replace(conversation_with(messages, settings, options), media=media)
-        prepared = prompting.prompt(self, conversation, settings)
+        prepared = prompting.prompt(self.text, conversation, settings)
         return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
 
     def generate(
@@ -196,81 +185,12 @@ class Runtime:
 
     def encode(self, text: str) -> list[int]:
         """Tokenise a plain prompt, with the start token if the model wants one."""
-        return self._tokenise(text, special=False)
+        return self.text.encode(text)
 
     def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
         texts, media = with_media(as_messages(messages))
-        return split_at_marks(self.render(mark_media(texts, media)), media).read(self)[0]
-
-    def render(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Tool] = (),
-        extra: Mapping[str, Json] | None = None,
-        *,
-        continued: bool = False,
-    ) -> str:
-        """Render the prompt for the next reply, or for the rest of the last one if `continued`.
-
-        A template that knows no tools is told of them in words.
-        """
-        if self._template is None:
-            self._template = ChatTemplate(self.tokenizer)
-        self._check_length("".join(map(text_of, messages)))
-        messages, tools = add_instructions(messages, tools, self._template.takes)
-        return self._template.render(messages, tools, extra or {}, continued=continued)
-
-    def read(self, text: str) -> list[int]:
-        """Tokenise a rendered text, in which the texts of control tokens stand for them."""
-        return self._tokenise(text, special=True)
-
-    def control_token(self, text: str) -> int | None:
-        """Find the control token that has this text, if one has."""
-        if text not in self._control_tokens:
-            tokens = self.tokenizer.encode(text, special=True).tolist()
-            is_control = len(tokens) == 1 and not self.tokenizer.token_bytes(tokens[0])
-            self._control_tokens[text] = tokens[0] if is_control else None
-        return self._control_tokens[text]
-
-    @cached_property
-    def knows_efforts(self) -> bool:
-        """Whether the chat template writes another prompt for another effort of reasoning."""
-        question: Message = {"role": "user", "content": "?"}
-        prompts = {self.render([question], extra={EFFORT: level}) for level in ("low", "high")}
-        return len(prompts) > 1
-
-    @cached_property
-    def longest_token(self) -> int:
-        """The bytes of the longest text that stands for one token."""
-        tokenizer = self.tokenizer
-        texts = (
-            tokenizer.token_bytes(token) or tokenizer.token_text(token).encode("utf-8", "replace")
-            for token in range(tokenizer.size)
-        )
-        return max(map(len, texts))
-
-    def _tokenise(self, text: str, *, special: bool) -> list[int]:
-        self._check_length(text)
-        return self.started(self.tokenizer.encode(text, special=special).tolist())
-
-    def _check_length(self, text: str) -> None:
-        """Refuse a text that cannot fit, before rendering and tokenising it takes long."""
-        if len(text) <= self.context * ORDINARY_TOKEN_BYTES:
-            return
-        size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token
-        if size > most:
-            raise PromptTooLong(
-                f"the prompt has {size:,} bytes; this model was loaded for {self.context:,} "
-                f"tokens, which hold {most:,} at most: load it with a larger context"
-            )
-
-    def started(self, tokens: list[int]) -> list[int]:
-        """Put the start token first, if the model wants one."""
-        bos = self.tokenizer.bos
-        if bos is None or not self.tokenizer.starts or tokens[:1] == [bos]:
-            return tokens
-        return [bos, *tokens]
+        return split_at_marks(self.text.render(mark_media(texts, media)), media).read(self.text)[0]
 
     def close(self) -> None:
         """End every request and free the models; safe to call twice."""

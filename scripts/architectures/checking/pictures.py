@@ -41,7 +41,7 @@ class PicturePrompt:
     def read(self, model: Runtime) -> tuple[list[int], Settings]:
         """Read it as LocalSpec does."""
         media = [Medium("image", file) for file in self.files]
-        tokens, runs = MediaText(self.text.split(PLACE), media).read(model)
+        tokens, runs = MediaText(self.text.split(PLACE), media).read(model.text)
         return tokens, Settings(max_tokens=TOKENS, media=runs)
 
 

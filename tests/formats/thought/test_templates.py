@@ -64,9 +64,9 @@ class Thinker:
         """Ask a question; return the chunks of the answer, and all of it."""
         with Runtime(Engine(self.model, proposer or Silent(), 16 if proposer else 0)) as runtime:
             extra = {"enable_thinking": True, "thinking_budget": budget}
-            asked = runtime.render([{"role": "user", "content": "Why?"}], tools, extra)
+            asked = runtime.text.render([{"role": "user", "content": "Why?"}], tools, extra)
             self._make_plan(asked, budget, tools)
-            self.start = len(runtime.read(asked))
+            self.start = len(runtime.text.read(asked))
             options |= {"reasoning_budget": budget, "tools": tools}
             stream = runtime.stream("Why?", thinking=True, **options)
             return list(stream), stream.result
@@ -165,7 +165,7 @@ def test_no_thought_is_asked_of_a_template_that_has_a_switch():
     tokenizer = Bytes(source)
     model = ScriptedModel(lambda context: np.eye(tokenizer.size)[END], tokenizer)
     with Runtime(Engine(model, Silent())) as runtime:
-        asked = runtime.read(runtime.render([{"role": "user", "content": "hi"}], (), {}))
+        asked = runtime.text.read(runtime.text.render([{"role": "user", "content": "hi"}], (), {}))
         off = len("<think>\n\n</think>\n\n")
         for options, more in (({"reasoning_budget": 0}, off), ({"thinking": False}, off), ({}, 0)):
             result = runtime.chat("hi", max_tokens=1, **options)

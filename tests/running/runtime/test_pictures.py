@@ -170,7 +170,7 @@ def test_a_file_is_bounded(model, tmp_path):
 
 
 def test_texts_around_pictures_are_tokenised_each_by_itself(model):
-    tokens, runs = MediaText(["ab", "", "c"], [CAT, CAT]).read(model)
+    tokens, runs = MediaText(["ab", "", "c"], [CAT, CAT]).read(model.text)
     assert [run.name.digest for run in runs] == [CAT.digest] * 2
     assert runs[0] is runs[1]
     first = NUMBERS.first(runs[0].name)

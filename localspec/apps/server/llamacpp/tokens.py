@@ -67,7 +67,7 @@ class TokenizeRequest(RequestPart):
                 tokens.append(part)
             else:
                 piece = runtime.tokenizer.encode(part, special=self.parse_special).tolist()
-                tokens += runtime.started(piece) if self.add_special and not at else piece
+                tokens += runtime.text.started(piece) if self.add_special and not at else piece
         return checked(runtime, tokens)
 
 

@@ -314,7 +314,7 @@ class GenerateRequest(OllamaRequest):
             raise refused("a raw prompt has no system message: write it into the prompt", "system")
         settings = self.settings(served, self.grammar)
         texts = [*("" for _ in media), self.prompt]
-        tokens, runs = MediaText(texts, media).read(served.runtime)
+        tokens, runs = MediaText(texts, media).read(served.runtime.text)
         return prepare_text(served, tokens, replace(settings, media=runs))
 
     def _filling(self, served: Served) -> Prepared:

@@ -137,7 +137,7 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
         """Render the conversation by the model's template, with a marker for each medium."""
         asked = self.conversation(media)
         settings = with_budget(served, asked.extra, self.engine_settings(served))
-        text = render_prompt(served.runtime, asked, settings)
+        text = render_prompt(served.runtime.text, asked, settings)
         return MARKER.join(split_at_marks(text, media).texts)
 
     @property

@@ -110,5 +110,5 @@ def read(
 ) -> tuple[Sequence[int], tuple[Run, ...]]:
     """Tokenise a prompt; return the runs of its pictures and sounds, too."""
     if isinstance(prompt, MediaPrompt):
-        return prompt.text(media).read(served.runtime)
+        return prompt.text(media).read(served.runtime.text)
     return tokens(served, prompt), ()

@@ -40,7 +40,7 @@ def prepare_conversation(
     """Render and tokenise a conversation, with its grammar; slow, so not on the event loop."""
     check_choice(conversation)
     settings = with_budget(served, conversation.extra, settings)
-    prepared = prompt(served.runtime, conversation, settings)
+    prepared = prompt(served.runtime.text, conversation, settings)
     return Prepared(prepared.tokens, prepared.settings, served, prepared.reader)
 
 

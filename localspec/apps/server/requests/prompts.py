@@ -46,7 +46,7 @@ def tokens(served: Served, prompt: One) -> list[int]:
     """Tokenise a prompt; the texts of control tokens become those tokens, as in llama.cpp."""
     runtime = served.runtime
     first, *others = [prompt] if isinstance(prompt, str) else prompt or [""]
-    ids = runtime.read(first) if isinstance(first, str) else [first]
+    ids = runtime.text.read(first) if isinstance(first, str) else [first]
     for piece in others:
         if isinstance(piece, str):
             ids += runtime.tokenizer.encode(piece, special=True).tolist()

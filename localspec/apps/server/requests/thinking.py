@@ -131,7 +131,7 @@ def budget_by_effort(served: Served, extra: Mapping[str, Json]) -> int:
     A switch that is off is a budget of 0, and one that is on lifts a default of 0.
     """
     effort, switch, default = extra.get(EFFORT), extra.get(SWITCH), served.offer.reasoning_budget
-    templates_own = isinstance(effort, str) and served.runtime.knows_efforts
+    templates_own = isinstance(effort, str) and served.runtime.text.knows_efforts
     if switch is False and not (templates_own and effort == "minimal"):
         return 0
     if isinstance(effort, str) and effort in EFFORT_BUDGETS and not templates_own:
