@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from localspec.interfaces.backend import BATCH_MARGIN, MAX_TENTATIVE, Options
 from localspec.running.memory.planner import machine_within
-
-if TYPE_CHECKING:
-    from localspec.running.models.trial import Examined
-    from localspec.running.runtime.loading import Loading
+from localspec.running.models.trial import Examined
+from localspec.running.runtime.loading_options import Loading
 
 # Tokens of the longest draft: the first that fits, else the last. A processor takes as long for
 # a token of 128 at once as for one of 512.
