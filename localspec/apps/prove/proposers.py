@@ -15,6 +15,7 @@ from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Model
 from localspec.interfaces.costs import Costs
@@ -116,4 +117,6 @@ class DrawnDrafts:
 def drawn_drafts(model: Model, spots: Sequence[Spot], sampling: Sampling) -> DrawnDrafts:
     warm = replace(sampling, temperature=WARMER * sampling.temperature)
     states = [(spot, reference_logits(model, Case(spot, width=1))) for spot in spots]
-    return DrawnDrafts({spot.text.tobytes(): warm.distribution(logits) for spot, logits in states})
+    return DrawnDrafts(
+        {spot.text.tobytes(): filters.distribution(warm, logits) for spot, logits in states}
+    )

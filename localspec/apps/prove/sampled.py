@@ -24,6 +24,7 @@ from localspec.base.tokens import History
 from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.round import conclude, propose, run
 from localspec.core.decoding.turn import Turn
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Model
@@ -136,7 +137,9 @@ def fit_tests(
         for case, counts in tally.cases.items():
             if len(case.accepted) == at and counts.total() >= MIN_CASE_SAMPLES:
                 if case not in distributions:
-                    distributions[case] = sampling.distribution(reference_logits(model, case))
+                    distributions[case] = filters.distribution(
+                        sampling, reference_logits(model, case)
+                    )
                 samples.append(Observed(distributions[case], counts))
         fits.append(FitTest(name, at + 1, sum(s.counts.total() for s in samples), fit(samples)))
     return [test for test in fits if test.fit.freedom]

@@ -10,6 +10,7 @@ from localspec.core.decoding.generation import Generation
 from localspec.core.decoding.plain_rounds import plain_step, token_sampler
 from localspec.core.decoding.turn import Outcome, Turn
 from localspec.core.decoding.verify import verify
+from localspec.core.sampling import filters
 from localspec.core.sampling.filters import best_of_rows
 from localspec.interfaces.backend import Model
 from localspec.interfaces.distribution import Distribution
@@ -92,7 +93,7 @@ def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Distributio
         if sampling.greedy:
             best = best_of_rows(logits)
             return lambda at: Distribution.certain(best(at))
-        return lambda at: sampling.distribution(logits[at])
+        return lambda at: filters.distribution(sampling, logits[at])
     drafted = draft.tokens.tolist()
     return lambda at: g.sampler.distribution(logits[at], drafted[:at])
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from localspec.base.tokens import Logits, Tokens, best
+from localspec.core.sampling import filters
 from localspec.core.sampling.cuts import CUTS, Candidates
 from localspec.core.sampling.dry import Dry, Spell
 from localspec.core.sampling.parameters import Sampling
@@ -60,7 +61,7 @@ class Chain:
         for shift in self._leading:
             shift.apply(row, drafted)
         if self._steps.simple:
-            return self._sampling.distribution(row)
+            return filters.distribution(self._sampling, row)
         best(row)  # which refuses what is no number
         candidates = self._cut(row, drafted)
         if self.course is None:

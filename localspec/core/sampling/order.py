@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from localspec.core.sampling.parameters import Sampling
+from typing import NamedTuple
 
 MIN_TEMPERATURE = 1e-4  # below it, sampling is greedy: quotients of logits would leave 32 bits
 MAX_XTC_THRESHOLD = 0.5  # above it, no two tokens can reach it
@@ -62,48 +57,3 @@ def split_samplers(text: str) -> list[str]:
     if ";" in text or "_" in text or text in NAMES.values():
         return [name for name in text.split(";") if name.strip()]
     return [LETTERS.get(letter, letter) for letter in text]
-
-
-def steps_of(sampling: Sampling) -> Steps:
-    """Return the steps from logits to a distribution."""
-    names = _active(sampling)
-    shifts = tuple(takewhile(SHIFTS.__contains__, names))
-    cuts = tuple(names[len(shifts) :])
-    greedy = _are_greedy(sampling, cuts)
-    usual = tuple(name for name in FILTERS if name in cuts)
-    simple = greedy or (cuts == usual and not sampling.dynatemp_range)
-    return Steps(shifts, cuts, greedy, simple, greedy or not {*cuts}.intersection(OF_TEXT))
-
-
-def _active(sampling: Sampling) -> Sequence[str]:
-    """List the samplers that change something; mirostat allows none but the temperature."""
-    scales = sampling.temperature != 1
-    if sampling.mirostat:
-        return ["temperature", "mirostat"] if scales else ["mirostat"]
-    active = {
-        "penalties": sampling.penalises,
-        "dry": sampling.dry_multiplier > 0 and sampling.dry_window != 0,
-        "top_n_sigma": sampling.top_n_sigma > 0,
-        "temperature": scales or sampling.dynatemp_range > 0,
-        "top_k": sampling.top_k > 0,
-        "typ_p": sampling.typical < 1,
-        "top_p": sampling.top_p < 1,
-        "min_p": sampling.min_p > 0,
-        "xtc": sampling.xtc_probability > 0 and sampling.xtc_threshold <= MAX_XTC_THRESHOLD,
-        "infill": True,
-    }
-    last = ["adaptive_p"] * ("adaptive_p" in sampling.samplers and sampling.adaptive_target >= 0)
-    return [name for name in sampling.samplers if active.get(name)] + last
-
-
-def _are_greedy(sampling: Sampling, cuts: Sequence[str]) -> bool:
-    """Whether one of the cuts leaves the likeliest token alone, and none before it drops that."""
-    for name in cuts:
-        if name in MAY_DROP_BEST:
-            return False
-        if name == "infill" or (name == "top_k" and sampling.top_k == 1):
-            return True
-        cold = sampling.temperature < MIN_TEMPERATURE
-        if name == "temperature" and cold and (sampling.mirostat or not sampling.dynatemp_range):
-            return True
-    return False

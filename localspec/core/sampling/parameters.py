@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from localspec.base.errors import UsageError
-from localspec.core.sampling.order import LETTERS, ORDER, Steps, steps_of
+from localspec.core.sampling.order import (
+    FILTERS,
+    LETTERS,
+    MAX_XTC_THRESHOLD,
+    MAY_DROP_BEST,
+    MIN_TEMPERATURE,
+    OF_TEXT,
+    ORDER,
+    SHIFTS,
+    Steps,
+)
 from localspec.core.sampling.table import PARAMETERS, Parameter, check
-
-if TYPE_CHECKING:
-    from localspec.base.tokens import Logits
-    from localspec.interfaces.distribution import Distribution
 
 BREAKERS = ("\n", ":", '"', "*")  # where a repetition ends for DRY, as for others
 MAX_BREAKERS = 128  # each is looked for in every token
@@ -114,15 +120,6 @@ class Sampling:
     def greedy(self) -> bool:
         return self.steps.greedy
 
-    def distribution(self, logits: Logits) -> Distribution:
-        """Return the distribution of the next token, by logits with bias and penalties in them.
-
-        What looks at the text before is left out: see `Sampler`.
-        """
-        from localspec.core.sampling import filters  # numpy: commands read parameters without it
-
-        return filters.distribution(self, logits)
-
 
 def check_texts(name: str, texts: object) -> None:
     """Refuse what is no tuple of a few short texts."""
@@ -139,6 +136,51 @@ def bias_items(bias: object) -> Iterable[tuple[object, float]]:
     if not isinstance(bias, Mapping):
         raise UsageError(f"bias is {bias!r}; it must map tokens to numbers")
     return bias.items()
+
+
+def steps_of(sampling: Sampling) -> Steps:
+    """Return the steps from logits to a distribution."""
+    names = _active(sampling)
+    shifts = tuple(takewhile(SHIFTS.__contains__, names))
+    cuts = tuple(names[len(shifts) :])
+    greedy = _are_greedy(sampling, cuts)
+    usual = tuple(name for name in FILTERS if name in cuts)
+    simple = greedy or (cuts == usual and not sampling.dynatemp_range)
+    return Steps(shifts, cuts, greedy, simple, greedy or not {*cuts}.intersection(OF_TEXT))
+
+
+def _active(sampling: Sampling) -> Sequence[str]:
+    """List the samplers that change something; mirostat allows none but the temperature."""
+    scales = sampling.temperature != 1
+    if sampling.mirostat:
+        return ["temperature", "mirostat"] if scales else ["mirostat"]
+    active = {
+        "penalties": sampling.penalises,
+        "dry": sampling.dry_multiplier > 0 and sampling.dry_window != 0,
+        "top_n_sigma": sampling.top_n_sigma > 0,
+        "temperature": scales or sampling.dynatemp_range > 0,
+        "top_k": sampling.top_k > 0,
+        "typ_p": sampling.typical < 1,
+        "top_p": sampling.top_p < 1,
+        "min_p": sampling.min_p > 0,
+        "xtc": sampling.xtc_probability > 0 and sampling.xtc_threshold <= MAX_XTC_THRESHOLD,
+        "infill": True,
+    }
+    last = ["adaptive_p"] * ("adaptive_p" in sampling.samplers and sampling.adaptive_target >= 0)
+    return [name for name in sampling.samplers if active.get(name)] + last
+
+
+def _are_greedy(sampling: Sampling, cuts: Sequence[str]) -> bool:
+    """Whether one of the cuts leaves the likeliest token alone, and none before it drops that."""
+    for name in cuts:
+        if name in MAY_DROP_BEST:
+            return False
+        if name == "infill" or (name == "top_k" and sampling.top_k == 1):
+            return True
+        cold = sampling.temperature < MIN_TEMPERATURE
+        if name == "temperature" and cold and (sampling.mirostat or not sampling.dynatemp_range):
+            return True
+    return False
 
 
 GREEDY = Sampling()

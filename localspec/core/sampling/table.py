@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from localspec.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from localspec.core.sampling.parameters import Sampling
+    from _typeshed import DataclassInstance
 
 MAX_COUNT = 1 << 31
+S = TypeVar("S", bound="DataclassInstance")  # `Sampling`, which is checked by this table
 
 
 def check(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
@@ -60,18 +61,18 @@ class Parameter:
     def option(self) -> str:
         return self.names[0].replace("_", "-")
 
-    def get(self, sampling: Sampling) -> float:
+    def get(self, sampling: DataclassInstance) -> float:
         value: float = getattr(sampling, self.field)
         return value
 
-    def put(self, sampling: Sampling, value: float) -> Sampling:
+    def put(self, sampling: S, value: float) -> S:
         change: dict[str, Any] = {self.field: int(value) if self.whole else value}
         return replace(sampling, **change)
 
     def check(self, value: float) -> None:
         check(self.field, value, *self.bounds, whole=self.whole)
 
-    def choose(self, sampling: Sampling, value: float) -> Sampling:
+    def choose(self, sampling: S, value: float) -> S:
         """Set a value that a person typed."""
         check(self.option, value, *(self.sensible or self.bounds))
         return self.put(sampling, value)

@@ -27,6 +27,7 @@ from localspec.base.tokens import tokens_of
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.dice import DRAFT
@@ -236,7 +237,7 @@ def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
     ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, 0, SPOTS[0].text))
     [draft] = proposer.propose([ask])
     logits = hashed_logits(1)(SPOTS[0].text.tolist())
-    flatter = Sampling(temperature=1.5).distribution(logits)
+    flatter = filters.distribution(Sampling(temperature=1.5), logits)
     assert [each.probs.tolist() for each in draft.sources] == [flatter.probs.tolist()] * 2
 
 

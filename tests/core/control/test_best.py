@@ -23,6 +23,7 @@ from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Row
@@ -700,7 +701,7 @@ def after(model, texts, sampling, at):
 def distribution(model, text, sampling):
     model.truncate(0, 0)
     [logits] = model.forward([Row(0, tokens_of(text))])
-    return sampling.distribution(logits[0])
+    return filters.distribution(sampling, logits[0])
 
 
 def test_reading_a_prompt_does_not_make_a_free_proposer_dear():

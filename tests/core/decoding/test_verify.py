@@ -11,6 +11,7 @@ from localspec.base.tokens import tokens_of
 from localspec.core.decoding.verify import settle, verify
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.dice import ACCEPT, TARGET, Dice
 from localspec.interfaces.distribution import Distribution
@@ -66,14 +67,14 @@ def distribution(source, target, looked_up):
 def test_the_emitted_token_follows_the_targets_distribution(
     target_seed, source_seed, sampling, looked_up
 ):
-    target = sampling.distribution(hashed_logits(target_seed)([0]))
-    source = sampling.distribution(hashed_logits(source_seed)([1]))
+    target = filters.distribution(sampling, hashed_logits(target_seed)([0]))
+    source = filters.distribution(sampling, hashed_logits(source_seed)([1]))
     expected = {token: target.prob(token) for token in range(7)}
     assert distribution(source, target, looked_up) == pytest.approx(expected)
 
 
 def test_a_draft_that_follows_the_targets_distribution_is_always_accepted():
-    target = Sampling(temperature=0.8).distribution(hashed_logits(0)([0]))
+    target = filters.distribution(Sampling(temperature=0.8), hashed_logits(0)([0]))
     for token in target.ids.tolist():
         assert settle(token, target, target, Loaded(1 - 2**-53, 0.0), 0) == token
 
@@ -108,7 +109,7 @@ def text_probabilities(logits, sampling, prompt):
             for said, p in texts.items()
             for token, q in zip(
                 *(
-                    getattr(sampling.distribution(logits([*prompt, *said])), name).tolist()
+                    getattr(filters.distribution(sampling, logits([*prompt, *said])), name).tolist()
                     for name in ("ids", "probs")
                 ),
                 strict=True,

@@ -20,6 +20,7 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from localspec.interfaces.costs import Costs
@@ -103,7 +104,7 @@ def text_probabilities(model, want, length):
         texts = {
             (*reply, token): p * q
             for reply, p in texts.items()
-            for drawn in [sampling.distribution(logits([*prompt, *reply]))]
+            for drawn in [filters.distribution(sampling, logits([*prompt, *reply]))]
             for token, q in zip(drawn.ids.tolist(), drawn.probs.tolist(), strict=True)
         }
     return texts

@@ -11,6 +11,7 @@ import pytest
 from localspec.base.tokens import tokens_of
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.prediction import PredictionProposer
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from localspec.interfaces.proposer import Hints
@@ -34,7 +35,7 @@ def text_probabilities(model, want):
         for reply, p in texts.items():
             model.truncate(0, 0)
             [rows] = model.forward([Row(0, tokens_of([*want.prompt, *reply]))])
-            drawn = SAMPLING.distribution(rows[0])
+            drawn = filters.distribution(SAMPLING, rows[0])
             for token, q in zip(drawn.ids.tolist(), drawn.probs.tolist(), strict=True):
                 longer[(*reply, token)] = p * q
         texts = {reply: p for reply, p in longer.items() if p > RARE}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
+from localspec.core.sampling import filters
 from localspec.core.sampling.dry import repeats
 from localspec.core.sampling.order import LETTERS, ORDER, sampler_name, split_samplers
 from localspec.core.sampling.parameters import MAX_BREAKERS, Sampling
@@ -239,7 +240,7 @@ def test_xtc_leaves_out_all_but_the_last_of_those_above_the_threshold_as_often_a
 def test_sampling_is_greedy_where_nothing_before_drops_the_highest_logit(s, greedy):
     assert s.greedy == greedy
     if greedy:
-        assert s.distribution(drawn_logits(3)).is_certain
+        assert filters.distribution(s, drawn_logits(3)).is_certain
 
 
 def test_the_usual_order_is_as_it_was_and_takes_the_short_way():
@@ -258,7 +259,7 @@ def test_the_usual_order_is_as_it_was_and_takes_the_short_way():
         sampler, logits = Sampler(s, 0, tokens_of([1])), drawn_logits(1)
         assert not sampler.adjusts, "several rounds may be run at once"
         assert not sampler.is_foreseen
-        assert as_dict(s.distribution(logits)) == as_dict(sampler.distribution(logits))
+        assert as_dict(filters.distribution(s, logits)) == as_dict(sampler.distribution(logits))
     for s in (
         Sampling(0.7, repetition=1.2, samplers=("temperature", "penalties")),
         Sampling(0.7, xtc_probability=0.5),
@@ -309,7 +310,7 @@ def test_few_tokens_that_a_grammar_allows_are_found_without_sorting_the_others()
     row[[3, 70_000]] = (1.0, 2.0)
     begun = time.thread_time()
     for _ in range(20):
-        assert Sampling(1.0, top_k=40).distribution(row).ids.tolist() == [3, 70_000]
+        assert filters.distribution(Sampling(1.0, top_k=40), row).ids.tolist() == [3, 70_000]
     assert time.thread_time() - begun < 0.2
 
 

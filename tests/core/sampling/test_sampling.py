@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
+from localspec.core.sampling import filters
 from localspec.core.sampling.highest import top
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
@@ -46,7 +47,7 @@ CASES = st.builds(
 def test_every_filter_keeps_what_the_simple_way_keeps(sampling, seed, size):
     logits = (3 * np.random.default_rng(seed).normal(size=size)).astype(np.float32)
     expected = {t: p for t, p in simple(logits, sampling).items() if p > 1e-12}
-    assert as_dict(sampling.distribution(logits)) == pytest.approx(expected, rel=1e-4)
+    assert as_dict(filters.distribution(sampling, logits)) == pytest.approx(expected, rel=1e-4)
 
 
 @given(st.integers(0, 1000), st.sampled_from([5, 127, 128, 1000, 5000]), st.integers(1, 300))
@@ -58,7 +59,7 @@ def test_the_highest_logits_are_found_exactly_also_among_equals(seed, size, coun
 
 def test_temperature_zero_is_the_highest_logit_and_of_equals_the_first():
     logits = np.array([1, 5, 5, 2], np.float32)
-    assert as_dict(Sampling().distribution(logits)) == {1: 1.0}
+    assert as_dict(filters.distribution(Sampling(), logits)) == {1: 1.0}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -66,7 +67,7 @@ def test_temperature_zero_is_the_highest_logit_and_of_equals_the_first():
 def test_logits_that_are_no_numbers_are_an_error_not_a_text(value, temperature):
     logits = np.array([1, value, 2], np.float32)
     with pytest.raises(BackendError, match="token 1"):
-        Sampling(temperature=temperature).distribution(logits)
+        filters.distribution(Sampling(temperature=temperature), logits)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_what_lies_beyond_another_distribution_is_normalised():
 @pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}])
 def test_a_distribution_is_one_at_any_temperature(temperature, options):
     logits = np.array([40.0, -30.0, 39.5, 1e4, 1e4 - 0.5, -1e30], np.float32)
-    distribution = Sampling(temperature=temperature, **options).distribution(logits)
+    distribution = filters.distribution(Sampling(temperature=temperature, **options), logits)
     assert distribution.probs.sum() == pytest.approx(1)
     assert distribution.prob(3) >= distribution.probs.max() - 1e-12
 
@@ -185,14 +186,14 @@ def test_few_tokens_are_drawn_like_many(count, seed, uniform):
 def test_few_candidates_are_cut_like_many(sampling, monkeypatch):
     for seed in range(50):
         logits = np.random.default_rng(seed).normal(size=2000).astype(np.float32).round(1)
-        found = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
+        found = filters.distribution(Sampling(temperature=0.8, top_k=30, **sampling), logits)
         with monkeypatch.context() as patched:
             patched.setattr("localspec.core.sampling.filters.MAX_LISTED", 0)
-            expected = Sampling(temperature=0.8, top_k=30, **sampling).distribution(logits)
+            expected = filters.distribution(Sampling(temperature=0.8, top_k=30, **sampling), logits)
         assert found.ids.tolist() == expected.ids.tolist()
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
 
 
 def test_of_equals_as_many_are_kept_as_reach_the_share():
     sampling = Sampling(temperature=1, top_k=4, top_p=0.5)
-    assert sampling.distribution(np.zeros(9, np.float32)).ids.tolist() == [0, 1]
+    assert filters.distribution(sampling, np.zeros(9, np.float32)).ids.tolist() == [0, 1]

@@ -27,6 +27,7 @@ from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.formats.grammar.compiler import Lexicon
@@ -214,7 +215,7 @@ def distribution_of_texts(logits, prompt):
         if not np.isfinite(row[:6]).any():
             found[tokens] = p  # nothing is left but the end
             continue
-        distribution = WARM.distribution(row)
+        distribution = filters.distribution(WARM, row)
         for token, q in zip(distribution.ids.tolist(), distribution.probs.tolist(), strict=True):
             (found if token == 6 else open_)[(*tokens, token)] = p * q
     return {tokens: p for tokens, p in found.items() if p > 0}
