@@ -5,22 +5,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from localspec.adapter import Adapter
-    from localspec.backend import Options
-    from localspec.engine.job import Chunk, Result, ToolCall
-    from localspec.engine.settings import Settings
-    from localspec.engine.worker import Stream
-    from localspec.errors import LocalSpecError
-    from localspec.grammar.grammar import Grammar
-    from localspec.memory.planner import Limits
-    from localspec.models.trial import footprint as inspect
-    from localspec.runtime.loading import Loading, load
-    from localspec.runtime.phases import Phase
-    from localspec.runtime.reply_options import ReplyOptions
-    from localspec.runtime.runtime import Runtime
-    from localspec.runtime.vector_loading import load_vectors
-    from localspec.runtime.vector_runtime import VectorRuntime
-    from localspec.sampling.parameters import Sampling
+    from localspec.base.errors import LocalSpecError
+    from localspec.core.engine.job import Chunk, Result, ToolCall
+    from localspec.core.engine.settings import Settings
+    from localspec.core.engine.worker import Stream
+    from localspec.core.sampling.parameters import Sampling
+    from localspec.formats.grammar.grammar import Grammar
+    from localspec.interfaces.adapter import Adapter
+    from localspec.interfaces.backend import Options
+    from localspec.running.memory.planner import Limits
+    from localspec.running.models.trial import footprint as inspect
+    from localspec.running.runtime.loading import Loading, load
+    from localspec.running.runtime.phases import Phase
+    from localspec.running.runtime.reply_options import ReplyOptions
+    from localspec.running.runtime.runtime import Runtime
+    from localspec.running.runtime.vector_loading import load_vectors
+    from localspec.running.runtime.vector_runtime import VectorRuntime
 
 __all__ = [
     "Adapter",
@@ -47,25 +47,25 @@ __all__ = [
 # The module of each name, imported when the name is first used: all of them take a third of a
 # second, and `localspec --version` needs none.
 _MODULES = {
-    "Adapter": "localspec.adapter",
-    "Chunk": "localspec.engine.job",
-    "Grammar": "localspec.grammar.grammar",
-    "Limits": "localspec.memory.planner",
-    "Loading": "localspec.runtime.loading",
-    "LocalSpecError": "localspec.errors",
-    "Options": "localspec.backend",
-    "Phase": "localspec.runtime.phases",
-    "ReplyOptions": "localspec.runtime.reply_options",
-    "Result": "localspec.engine.job",
-    "Runtime": "localspec.runtime.runtime",
-    "Sampling": "localspec.sampling.parameters",
-    "Settings": "localspec.engine.settings",
-    "Stream": "localspec.engine.worker",
-    "ToolCall": "localspec.engine.job",
-    "VectorRuntime": "localspec.runtime.vector_runtime",
-    "inspect": "localspec.models.trial:footprint",
-    "load": "localspec.runtime.loading",
-    "load_vectors": "localspec.runtime.vector_loading",
+    "Adapter": "localspec.interfaces.adapter",
+    "Chunk": "localspec.core.engine.job",
+    "Grammar": "localspec.formats.grammar.grammar",
+    "Limits": "localspec.running.memory.planner",
+    "Loading": "localspec.running.runtime.loading",
+    "LocalSpecError": "localspec.base.errors",
+    "Options": "localspec.interfaces.backend",
+    "Phase": "localspec.running.runtime.phases",
+    "ReplyOptions": "localspec.running.runtime.reply_options",
+    "Result": "localspec.core.engine.job",
+    "Runtime": "localspec.running.runtime.runtime",
+    "Sampling": "localspec.core.sampling.parameters",
+    "Settings": "localspec.core.engine.settings",
+    "Stream": "localspec.core.engine.worker",
+    "ToolCall": "localspec.core.engine.job",
+    "VectorRuntime": "localspec.running.runtime.vector_runtime",
+    "inspect": "localspec.running.models.trial:footprint",
+    "load": "localspec.running.runtime.loading",
+    "load_vectors": "localspec.running.runtime.vector_loading",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name to be there

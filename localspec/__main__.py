@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line; Ctrl-C ends it without a traceback, also while modules are imported."""
     try:
-        from localspec import cli
+        from localspec.apps import cli
 
         cli.main()
     except KeyboardInterrupt:

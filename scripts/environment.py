@@ -39,7 +39,7 @@ VENV = ROOT / ".venv"
 LOG = VENV / "pip.log"
 LOCK = ROOT / ".cache" / "environment.lock"  # not in .venv, which is cleared under the lock
 STAMP = VENV / "ready"  # what the last successful set-up made true, a fact a line
-JAVASCRIPT = ROOT / "tests" / "server" / "js"
+JAVASCRIPT = ROOT / "tests" / "apps" / "server" / "js"
 HOME = f"home {str(ROOT)!r} {sysconfig.get_platform()} {sysconfig.get_python_version()}"
 PROBE = "from importlib.util import find_spec as f; print(f('localspec') and f('llama_cpp') or '')"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import llama_cpp.llama_cpp as lib
 
-from localspec.errors import BackendError
+from localspec.base.errors import BackendError
 from localspec_llamacpp.bindings.library import FILE_TYPES
 from localspec_llamacpp.bindings.log import LOG
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from localspec.backend import Options
-from localspec.backend_spec import WORKERS
+from localspec.interfaces.backend import Options
+from localspec.interfaces.backend_spec import WORKERS
 from tests.rpc_devices import GB, RpcDevice, workers
 
 

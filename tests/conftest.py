@@ -14,8 +14,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from localspec.models.trial_child import Trial
-from localspec.runtime.calibration import calibrate
+from localspec.running.models.trial_child import Trial
+from localspec.running.runtime.calibration import calibrate
 from tests import arrangements
 
 MEASURING_SECONDS = 0.1
@@ -93,7 +93,7 @@ class TriedHere(Trial):
 def _no_trials():
     """Files of the tests need no process of their own to be tried in, but where that is tested."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("localspec.models.trial.TrialProcess", TriedHere)
+        patch.setattr("localspec.running.models.trial.TrialProcess", TriedHere)
         yield
 
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from localspec.backend import Model, Options
-from localspec.pairing.translated import Translated
-from localspec.pairing.vocabulary import match
-from localspec.proposers.draft_model import DraftModelProposer
-from localspec.proposers.first_of import FirstOf
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.silent import Silent
+from localspec.core.pairing.translated import Translated
+from localspec.core.pairing.vocabulary import match
+from localspec.core.proposers.draft_model import DraftModelProposer
+from localspec.core.proposers.first_of import FirstOf
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.proposers.silent import Silent
+from localspec.interfaces.backend import Model, Options
 from localspec_llamacpp import backend as llamacpp
 from tests import tiny_gemma4, tiny_vision
 from tests.arrangements import Running

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localspec.backend import Device, Needs, Options
-from localspec.errors import UsageError
-from localspec.memory.machine import Machine
-from localspec.memory.plan_request import PlanRequest
+from localspec.base.errors import UsageError
+from localspec.interfaces.backend import Device, Needs, Options
+from localspec.running.memory.machine import Machine
+from localspec.running.memory.plan_request import PlanRequest
 
 GB, MB = 1 << 30, 1 << 20
 PROJECTOR = 900 * MB

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from localspec.errors import DeviceError
+from localspec.base.errors import DeviceError
 from localspec_llamacpp.remote import require_answer
 from tests.rpc_device import WIDTH
 

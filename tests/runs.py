@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import cycle
 
-from localspec.backend import Model
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.corpus.match import longest_match
-from localspec.corpus.segment import Segment, pack
-from localspec.costs import Costs
-from localspec.draft import Draft
-from localspec.engine.engine import Engine, EngineParts
-from localspec.engine.job import Result
-from localspec.engine.settings import Settings
-from localspec.pairing.masked import Masked
-from localspec.pairing.translated import Translated
-from localspec.pairing.vocabulary import match
-from localspec.proposer import Ask, Hints, Proposer
-from localspec.proposers.corpus import CorpusProposer
-from localspec.proposers.draft_model import DraftModelProposer
-from localspec.proposers.first_of import FirstOf
-from localspec.proposers.forced import ForcedProposer
-from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.prediction import PredictionProposer
-from localspec.proposers.silent import Silent
-from localspec.proposers.suffix import SuffixProposer
-from localspec.testing import Alphabet, ScriptedModel, hashed_logits
-from localspec.tokens import NONE, Tokens, tokens_of
+from localspec.base.tokens import NONE, Tokens, tokens_of
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.corpus.match import longest_match
+from localspec.core.corpus.segment import Segment, pack
+from localspec.core.engine.engine import Engine, EngineParts
+from localspec.core.engine.job import Result
+from localspec.core.engine.settings import Settings
+from localspec.core.pairing.masked import Masked
+from localspec.core.pairing.translated import Translated
+from localspec.core.pairing.vocabulary import match
+from localspec.core.proposers.corpus import CorpusProposer
+from localspec.core.proposers.draft_model import DraftModelProposer
+from localspec.core.proposers.first_of import FirstOf
+from localspec.core.proposers.forced import ForcedProposer
+from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.proposers.prediction import PredictionProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.proposers.suffix import SuffixProposer
+from localspec.interfaces.backend import Model
+from localspec.interfaces.costs import Costs
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.proposer import Ask, Hints, Proposer
+from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
 
 TEXTS = (
     "the code is the code, and the return is the return of the code",

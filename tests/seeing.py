@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from localspec.engine.settings import Settings
-from localspec.media import Medium, positions
-from localspec.testing import Script, ScriptedModel, ScriptedSight, seeing_logits, shown
+from localspec.core.engine.settings import Settings
+from localspec.interfaces.media import Medium, positions
+from localspec.interfaces.testing import Script, ScriptedModel, ScriptedSight, seeing_logits, shown
 from tests.runs import LETTERS, Want
 
 CAT, DOG = Medium("image", b"a cat"), Medium("image", b"a dog")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from localspec.backend_spec import Finding
+from localspec.interfaces.backend_spec import Finding
 from localspec_build import kernels, records
 from localspec_build.choice import general
 from localspec_build.machine import NO_FP16, Tools, has_compiler

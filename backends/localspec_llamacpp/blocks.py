@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.tokens import Logits, Tokens
+from localspec.base.tokens import Logits, Tokens
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.memory import SequenceMemory

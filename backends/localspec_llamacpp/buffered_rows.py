@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from localspec.backend import MAX_HEAD_LAG
+from localspec.interfaces.backend import MAX_HEAD_LAG
 from localspec_llamacpp.bindings.batch import Hidden
 
 

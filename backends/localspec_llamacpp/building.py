@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from localspec.errors import BackendError
+from localspec.base.errors import BackendError
 from localspec_build import records
 from localspec_build.choice import AUTO, serves
 from localspec_build.failure import SetupFailed

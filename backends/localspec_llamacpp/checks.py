@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from localspec.backend import Footprint, Options, within
-from localspec.errors import ModelFileError, UsageError
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.interfaces.backend import Footprint, Options, within
 from localspec_llamacpp import head_kinds
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.log import LOG

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from localspec.backend_spec import PublishedAdapter, PublishedHead
-from localspec.errors import BackendError, ModelFileError
+from localspec.base.errors import BackendError, ModelFileError
+from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
 from localspec_build import folders, pip, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.pip import say

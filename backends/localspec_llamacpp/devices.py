@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from localspec.backend import Device, Options
-from localspec.system import free_memory
+from localspec.base.system import free_memory
+from localspec.interfaces.backend import Device, Options
 from localspec_llamacpp import ggml, remote
 
 KINDS = ("cpu", "gpu", "integrated gpu", "accelerator")  # by ggml's numbers

@@ -17,12 +17,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Roll, Row
-from localspec.draft import Draft
-from localspec.errors import BackendError
-from localspec.roll import roll_by_forward
-from localspec.text_progress import HeadProgress, drafts_of
-from localspec.tokens import Logits
+from localspec.base.errors import BackendError
+from localspec.base.tokens import Logits
+from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.text_progress import HeadProgress, drafts_of
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.tokens import Logits, tokens_of
+from localspec.base.tokens import Logits, tokens_of
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.blocks import ENDLESS, DraftedText, HeadMemory, run

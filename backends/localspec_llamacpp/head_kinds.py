@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.backend import Footprint
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Footprint
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from localspec.backend import MAX_HEAD_LAG, Options
+from localspec.interfaces.backend import MAX_HEAD_LAG, Options
 from localspec_llamacpp.bindings.context import ENCODED, Context
 from localspec_llamacpp.bindings.placement import LayerPlacement
 from localspec_llamacpp.bindings.shape import EAGLE3, MTP, ContextShape

@@ -9,8 +9,8 @@ from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import quantize
 from numpy.typing import NDArray
 
-from localspec.errors import UsageError
-from localspec.trained_head import EPSILON, ROPE_BASE, TrainedHead
+from localspec.base.errors import UsageError
+from localspec.interfaces.trained_head import EPSILON, ROPE_BASE, TrainedHead
 
 PACKED = 32  # numbers of a row that Q8_0 packs together
 BY_PAIRS = ("attn_q", "attn_k")  # which llama.cpp rotates pair by pair

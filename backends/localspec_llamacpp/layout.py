@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from localspec.backend import DeviceNeeds, Needs
+from localspec.interfaces.backend import DeviceNeeds, Needs
 from localspec_llamacpp.bindings.log import BufferSize, CacheSize
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.devices import gpus, places

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from localspec.backend_spec import Link
-from localspec.errors import DeviceError
+from localspec.base.errors import DeviceError
+from localspec.interfaces.backend_spec import Link
 from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.devices import Place, places
 

@@ -9,9 +9,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localspec.backend import CONTEXT, Build, Device, Footprint, Options, Progress, silent
-from localspec.errors import BackendError, OutOfMemory, UsageError
-from localspec.system.free_memory import memory
+from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.system.free_memory import memory
+from localspec.interfaces.backend import (
+    CONTEXT,
+    Build,
+    Device,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+)
 from localspec_build import records
 from localspec_llamacpp import devices, head_kinds, remote
 from localspec_llamacpp.bindings import huge_pages, library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from localspec.backend import Row
+from localspec.interfaces.backend import Row
 
 
 def is_mixed(row: Row) -> bool:

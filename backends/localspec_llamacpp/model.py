@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.adapter import Scales, usual_scales
-from localspec.backend import Choose, Head, Options, Roll, Row, Saved, check
-from localspec.draft import Draft
-from localspec.errors import BackendError
-from localspec.media import Sight
-from localspec.roll import roll_by_forward
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits
+from localspec.base.errors import BackendError
+from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokens import Logits
+from localspec.interfaces.adapter import Scales, usual_scales
+from localspec.interfaces.backend import Choose, Head, Options, Roll, Row, Saved, check
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.media import Sight
+from localspec.interfaces.roll import roll_by_forward
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context

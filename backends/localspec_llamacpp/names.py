@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from localspec.backend_spec import RemoteModel, files_of
+from localspec.interfaces.backend_spec import RemoteModel, files_of
 
 SUFFIX = ".gguf"
 PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.I)

@@ -11,10 +11,10 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
-from localspec.backend import Options
-from localspec.errors import ModelFileError
-from localspec.observed_model import ReadTokens
-from localspec.tokens import States, Tokens
+from localspec.base.errors import ModelFileError
+from localspec.base.tokens import States, Tokens
+from localspec.interfaces.backend import Options
+from localspec.interfaces.observed_model import ReadTokens
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context

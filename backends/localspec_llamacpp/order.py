@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from localspec.backend import Row
+from localspec.interfaces.backend import Row
 from localspec_llamacpp.bindings.shape import ContextShape
 
 MOST_BYTES = 128 << 20  # moved at once; llama.cpp saves and restores about 1 GB/s

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from localspec.backend import Adapter, Footprint, Needs, Options, Rehearsal
-from localspec.errors import BackendError, OutOfMemory, UsageError
-from localspec.tokenizer import Tokenizer
+from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.tokenizer import Tokenizer
+from localspec.interfaces.backend import Adapter, Footprint, Needs, Options, Rehearsal
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize

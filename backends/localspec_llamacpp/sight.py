@@ -11,10 +11,10 @@ from threading import Lock
 
 import numpy as np
 
-from localspec.errors import BackendError, UsageError
-from localspec.media import NUMBERS, Kind, Medium, Run, RunName
-from localspec.pictures.decoding import Pixels, rgb_pixels
-from localspec.tokens import Tokens
+from localspec.base.errors import BackendError, UsageError
+from localspec.base.tokens import Tokens
+from localspec.formats.pictures.decoding import Pixels, rgb_pixels
+from localspec.interfaces.media import NUMBERS, Kind, Medium, Run, RunName
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import Hidden
 from localspec_llamacpp.bindings.projector import Piece, Projector

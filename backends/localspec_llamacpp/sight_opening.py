@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.backend import Options
+from localspec.interfaces.backend import Options
 from localspec_llamacpp import devices
 from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.bindings.placement import LayerPlacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Builder, Projectors, deferred
+from localspec.interfaces.backend_spec import BackendSpec, Builder, Projectors, deferred
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import choose_projector, parts, remote_models

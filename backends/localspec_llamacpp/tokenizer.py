@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from localspec.interruption import check_patience
-from localspec.templates.fill_in_middle import infill_tokens
-from localspec.tokens import Tokens
+from localspec.base.interruption import check_patience
+from localspec.base.tokens import Tokens
+from localspec.formats.templates.fill_in_middle import infill_tokens
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.deep_stack import on_deep_stack
 from localspec_llamacpp.text_pieces import PIECE_BYTES, TextPieces

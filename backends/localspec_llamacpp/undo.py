@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Row
+from localspec.interfaces.backend import Row
 from localspec_llamacpp.bindings.memory import SequenceMemory
 
 COPIED = 256  # tokens that are copied in the time that one is read in, and less

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from localspec.backend import TEXT_CONTEXT, Options, Progress, silent
-from localspec.errors import BackendError, ModelFileError, OutOfMemory
-from localspec.system.free_memory import memory
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import Tokens, Vectors, tokens_of
+from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.base.system.free_memory import memory
+from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokens import Tokens, Vectors, tokens_of
+from localspec.interfaces.backend import TEXT_CONTEXT, Options, Progress, silent
 from localspec_llamacpp import openmp, remote
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.pooled import BATCH, TEXTS, PooledContext, PooledShape, reads_on

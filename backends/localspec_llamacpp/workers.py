@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from localspec.backend_spec import Worker
-from localspec.errors import DeviceError, UsageError
-from localspec.system import free_memory
+from localspec.base.errors import DeviceError, UsageError
+from localspec.base.system import free_memory
+from localspec.interfaces.backend_spec import Worker
 from localspec_llamacpp import devices, ggml, remote
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import Place

@@ -8,9 +8,10 @@ from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
-from localspec.backend import Row
-from localspec.roll import RolledRow, lane
-from localspec.tokens import Logits
+from localspec.base.tokens import Logits
+from localspec.interfaces.backend import Row
+from localspec.interfaces.roll import RolledRow
+from localspec.interfaces.token_source import lane
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.slots import CacheSlots

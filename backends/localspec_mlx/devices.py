@@ -10,9 +10,9 @@ from importlib.metadata import version
 
 import mlx.core as mx
 
-from localspec.backend import Build, Device
-from localspec.errors import BackendError, OutOfMemory
-from localspec.system import free_memory
+from localspec.base.errors import BackendError, OutOfMemory
+from localspec.base.system import free_memory
+from localspec.interfaces.backend import Build, Device
 
 # On CUDA MLX 0.32 ends a program once 800 evaluations in its lifetime were of new kinds, to show
 # that it records graphs anew. A server that drafts comes there. This is read when a device is first

@@ -19,9 +19,9 @@ import mlx.core as mx
 import numpy as np
 from mlx.nn.layers.base import Module
 
-from localspec.backend import Options, Row
-from localspec.errors import BackendError, UsageError
-from localspec.tokens import tokens_of
+from localspec.base.errors import BackendError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Options, Row
 
 Division = Literal["heads", "layers"]
 WIDTH = 256  # numbers of a message that come at once; a longer one follows in full

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from localspec.backend import Options, Row, check
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import LogitRows
+from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokens import LogitRows
+from localspec.interfaces.backend import Options, Row, check
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.group import Call, Group, packed
 from localspec_mlx.model import MlxModel

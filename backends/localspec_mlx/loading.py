@@ -11,8 +11,8 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
-from localspec.backend import CONTEXT, Adapter, Footprint, Options
-from localspec.errors import ModelFileError, OutOfMemory, UsageError
+from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
+from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK

@@ -11,14 +11,14 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Head, Options, Roll, Row, Saved, check
-from localspec.draft import Draft
-from localspec.errors import BackendError, LocalSpecError
-from localspec.media import Sight
-from localspec.roll import RolledRow, roll_by_forward
-from localspec.sampling.sampler import TARGET
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import LogitRows
+from localspec.base.errors import BackendError, LocalSpecError
+from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokens import LogitRows
+from localspec.interfaces.backend import Head, Options, Roll, Row, Saved, check
+from localspec.interfaces.dice import TARGET
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.media import Sight
+from localspec.interfaces.roll import RolledRow, roll_by_forward
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy

@@ -10,9 +10,9 @@ import numpy as np
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from localspec.errors import ModelFileError
-from localspec.observed_model import ReadTokens
-from localspec.tokens import States, Tokens
+from localspec.base.errors import ModelFileError
+from localspec.base.tokens import States, Tokens
+from localspec.interfaces.observed_model import ReadTokens
 from localspec_mlx.devices import prepare
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.heads.tap import Tap

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from localspec.backend import Row
-from localspec.sampling.filters import best
-from localspec.tokens import LogitRows, Logits
+from localspec.base.tokens import LogitRows, Logits, best
+from localspec.interfaces.backend import Row
 from localspec_mlx.devices import failure
 from localspec_mlx.host import Host
 from localspec_mlx.runner import WIDE, joined

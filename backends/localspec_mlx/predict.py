@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from localspec.sampling.parameters import Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.interfaces.token_source import PlainSampling, TokenSource
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The way in which one row's next token will be chosen."""
 
-    sampler: Sampler
+    sampler: TokenSource
     position: int
     lane: int
     later: mx.array | None = None  # positions later, a number that only the device knows
@@ -50,7 +49,7 @@ def _choose(logits: mx.array, choice: Choice) -> mx.array:
     return mx.minimum((totals <= goal).sum(), len(logits) - 1).astype(mx.uint32)
 
 
-def _least(weights: mx.array, sampling: Sampling) -> mx.array | float:
+def _least(weights: mx.array, sampling: PlainSampling) -> mx.array | float:
     """Find the weight of the least likely token that top-k, top-p and min-p leave in."""
     if 0 < sampling.top_k < len(weights):
         best = -mx.sort(-mx.topk(weights, sampling.top_k))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from localspec.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
-from localspec.errors import UsageError
-from localspec.tokenizer import Tokenizer
+from localspec.base.errors import UsageError
+from localspec.base.tokenizer import Tokenizer
+from localspec.interfaces.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
 from localspec_mlx.blueprint import cells
 from localspec_mlx.chain import LOOK
 from localspec_mlx.folder import config as configuration

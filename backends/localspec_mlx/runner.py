@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 import numpy as np
 
-from localspec.backend import Row
-from localspec.errors import BackendError
-from localspec.tokens import Tokens
+from localspec.base.errors import BackendError
+from localspec.base.tokens import Tokens
+from localspec.interfaces.backend import Row
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.slots import CacheSlots

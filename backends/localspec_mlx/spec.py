@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec, Launch, RemoteModel, deferred
+from localspec.interfaces.backend_spec import BackendSpec, Launch, RemoteModel, deferred
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.

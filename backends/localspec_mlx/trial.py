@@ -13,9 +13,9 @@ import numpy as np
 from mlx.nn.layers.base import Module
 from numpy.typing import NDArray
 
-from localspec.backend import Row
-from localspec.errors import ModelFileError, UsageError
-from localspec.tokens import Tokens, tokens_of
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.tokens import Tokens, tokens_of
+from localspec.interfaces.backend import Row
 from localspec_mlx.blueprint import Blueprint, Sharing, native, own
 from localspec_mlx.layers import Packing
 from localspec_mlx.runner import Runner

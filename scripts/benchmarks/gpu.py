@@ -24,10 +24,10 @@ from benchmarks.beside.dictated_copy import MAX_COPY_TOKENS, OPEN, PLAIN, READIN
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
 from localspec import Limits, Loading, Options, Settings, load
-from localspec.backend import MAX_TENTATIVE, Model, Row
-from localspec.costs import Curve
-from localspec.models.locate import locate
-from localspec.runtime.calibration import SIZES, TEXT
+from localspec.interfaces.backend import MAX_TENTATIVE, Model, Row
+from localspec.interfaces.costs import Curve
+from localspec.running.models.locate import locate
+from localspec.running.runtime.calibration import SIZES, TEXT
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.devices import gpus, places
 

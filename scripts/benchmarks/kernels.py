@@ -24,10 +24,10 @@ from benchmarks.beside.reading import Multiplied, multiplied, read_speed
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
-from localspec.backend import BATCH_MARGIN, OWN_PRODUCTS, PRODUCTS, Options, Row
-from localspec.errors import LocalSpecError
-from localspec.models.locate import locate
-from localspec.tokens import Tokens
+from localspec.base.errors import LocalSpecError
+from localspec.base.tokens import Tokens
+from localspec.interfaces.backend import BATCH_MARGIN, OWN_PRODUCTS, PRODUCTS, Options, Row
+from localspec.running.models.locate import locate
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.headers.rounding import PACKED, PLAIN

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec.bench.machine import facts
+from localspec.apps.bench.machine import facts
 
 
 def heading(script: str = "scripts/bench", **more: object) -> str:

@@ -20,12 +20,12 @@ import psutil
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
-from localspec.backend import Needs, Options, Roll, Row
-from localspec.media import Medium, positions
-from localspec.models.engines import backend
-from localspec.models.locate import locate
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import Needs, Options, Roll, Row
+from localspec.interfaces.media import Medium, positions
+from localspec.running.models.engines import backend
+from localspec.running.models.locate import locate
 from tests.gguf_to_mlx import convert
 from tests.tiny_vision import picture
 

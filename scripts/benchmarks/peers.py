@@ -27,9 +27,9 @@ from benchmarks.comparison.sides import IK, IK_REPACKED, SIDES, USUAL, Side, Sta
 from benchmarks.comparison.task_sets import EVERYDAY, PeerPrompt, read
 from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
 from benchmarks.machine import heading
-from localspec.bench.machine import facts
-from localspec.errors import LocalSpecError
-from localspec.models.engines import engine_here
+from localspec.apps.bench.machine import facts
+from localspec.base.errors import LocalSpecError
+from localspec.running.models.engines import engine_here
 from localspec_llamacpp.cores import physical_cores
 
 ROOM = 2  # times its file that a server takes, at most as a rule

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 from catalogue.look import Looks
 from catalogue.offer import Claim, OfferFinding, check
-from localspec.errors import LocalSpecError
-from localspec.models.catalogue import builtin, offer_for
-from localspec.models.catalogue_file import read
-from localspec.models.engines import specs
-from localspec.models.entry import Entry, Weights
-from localspec.models.sources import Hub
-from localspec.pulling.resolve import PullPart
+from localspec.base.errors import LocalSpecError
+from localspec.running.models.catalogue import builtin, offer_for
+from localspec.running.models.catalogue_file import read
+from localspec.running.models.engines import specs
+from localspec.running.models.entry import Entry, Weights
+from localspec.running.models.sources import Hub
+from localspec.running.pulling.resolve import PullPart
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,14 +11,14 @@ from typing import TypeVar
 from huggingface_hub import hf_hub_url
 from huggingface_hub.utils._headers import build_hf_headers
 
-from localspec.backend import Footprint
-from localspec.errors import ModelFileError, PullError
-from localspec.models.engines import backend
-from localspec.models.sources import LocalFiles, Package
-from localspec.pulling import hub
-from localspec.pulling.listing import Listing, Remote
-from localspec.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outline_files
-from localspec.pulling.resolve import PullPart
+from localspec.base.errors import ModelFileError, PullError
+from localspec.interfaces.backend import Footprint
+from localspec.running.models.engines import backend
+from localspec.running.models.sources import LocalFiles, Package
+from localspec.running.pulling import hub
+from localspec.running.pulling.listing import Listing, Remote
+from localspec.running.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outline_files
+from localspec.running.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
 T = TypeVar("T")

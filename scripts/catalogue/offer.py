@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalogue.look import Look, Looks
-from localspec.errors import LocalSpecError
-from localspec.models.catalogue import offer_for
-from localspec.models.entry import Entry, Offer, Weights
-from localspec.models.sources import source
-from localspec.pulling.estimate import find_draft
-from localspec.pulling.resolve import PullPart, listed_part, part
-from localspec.templates.renderer import SHARED
+from localspec.base.errors import LocalSpecError
+from localspec.formats.templates.renderer import SHARED
+from localspec.running.models.catalogue import offer_for
+from localspec.running.models.entry import Entry, Offer, Weights
+from localspec.running.models.sources import source
+from localspec.running.pulling.estimate import find_draft
+from localspec.running.pulling.resolve import PullPart, listed_part, part
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
 LEAST = 60_000_000  # bytes that a size of one digit may be off

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from localspec.models.catalogue import entries
-from localspec.models.entry import Entry, Offer
+from localspec.running.models.catalogue import entries
+from localspec.running.models.entry import Entry, Offer
 
 SMALL = 50_000_000  # bytes, below which tenths of a GB say nothing
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"

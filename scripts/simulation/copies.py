@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from localspec.proposers.alignment import confidence
+from localspec.core.proposers.alignment import confidence
 from simulation.texts import TAKES, PlaceDraft, SimulatedText
 
 BY = "prediction"

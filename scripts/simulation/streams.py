@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.draft import EMPTY, Draft
-from localspec.proposer import Ask, RoundCost
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler, SamplerParts
-from localspec.tokens import Tokens
+from localspec.base.tokens import Tokens
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.interfaces.draft import EMPTY, Draft
+from localspec.interfaces.proposer import Ask, RoundCost
 from simulation.hardware import CURVES, WIDE_CURVES
 from simulation.texts import FURTHEST, PlaceDraft, SimulatedText, drafts
 from simulation.world import Clock, KnownDrafts, SimulatedMachine, noise, right

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.backend import MAX_HEAD_LAG
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.costs import Costs
-from localspec.draft import EMPTY, Draft
-from localspec.proposer import Ask, RoundCost
-from localspec.proposers.draft_while_likely import draft_of
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler, SamplerParts
-from localspec.tokens import NONE, Tokens, tokens_of
+from localspec.base.tokens import NONE, Tokens, tokens_of
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.proposers.draft_while_likely import draft_of
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.interfaces.backend import MAX_HEAD_LAG
+from localspec.interfaces.costs import Costs
+from localspec.interfaces.draft import EMPTY, Draft
+from localspec.interfaces.proposer import Ask, RoundCost
 from simulation.hardware import DRAFTING, PLAIN, READING, seconds
 from simulation.texts import PlaceDraft, SimulatedText
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from localspec.bench.prompts import built_in
+from localspec.apps.bench.prompts import built_in
 from soaking.reply import CHAT, Body, SoakReply, Wrong
 
 BOUNDS = (4, 96)  # tokens of a reply at most

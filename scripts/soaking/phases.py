@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import psutil
 
-from localspec.commands.columns import columns
+from localspec.console.columns import columns
 from soaking import polite, rude
 from soaking.caller import Busy, Caller
 from soaking.load import RequestTally, load

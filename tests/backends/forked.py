@@ -31,7 +31,7 @@ def outcomes(paths: Sequence[Path]) -> list[str]:
 
 
 def main() -> None:
-    from localspec.models.trial_child import Trial
+    from localspec.running.models.trial_child import Trial
 
     for line in sys.stdin.read().splitlines():
         reading, writing = os.pipe()
@@ -45,8 +45,8 @@ def main() -> None:
 
 
 def attempt(kind: type, path: Path, writing: int) -> int:
-    from localspec.backend import Options
-    from localspec.errors import LocalSpecError
+    from localspec.base.errors import LocalSpecError
+    from localspec.interfaces.backend import Options
 
     os.dup2(writing, 2)
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Footprint
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Footprint
 from localspec_llamacpp.backend import inspect
 
 LETTERS = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "bool": "?", "u64": "Q"}

@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes as get_classes
 from mlx_lm.utils import load_model
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_mlx.folder.footprint import inspect
 from tests import tiny_mlx
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_mlx.folder import shards
 
 Entry = dict[str, object]

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from localspec.errors import BackendError
+from localspec.base.errors import BackendError
 from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.weights import ModelWeights
 from tests import engines
@@ -52,7 +52,7 @@ def test_a_call_of_closed_weights_is_an_error(weights, call):
 CROWD = """
 import sys, threading
 from pathlib import Path
-from localspec.errors import BackendError
+from localspec.base.errors import BackendError
 from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.weights import ModelWeights
 

@@ -10,14 +10,15 @@ from itertools import product
 
 import pytest
 
-from localspec.backend import Row
-from localspec.engine.engine import Engine
-from localspec.engine.settings import Settings
-from localspec.pairing.masked import Masked
-from localspec.proposers.draft_model import DraftModelProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import Sampling
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.settings import Settings
+from localspec.core.pairing.masked import Masked
+from localspec.core.proposers.draft_model import DraftModelProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling import filters
+from localspec.core.sampling.parameters import Sampling
+from localspec.interfaces.backend import Row
 from tests import engines
 from tests.arrangements import Running
 from tests.chi_square import chi_square, limit
@@ -242,7 +243,7 @@ def texts_distribution(model, prompt, length):
         for text, p in texts.items():
             model.truncate(0, 0)
             [logits] = model.forward([Row(0, tokens_of([*prompt, *text]))])
-            found = NARROW.distribution(logits[0])
+            found = filters.distribution(NARROW, logits[0])
             longer |= {
                 (*text, t): p * q
                 for t, q in zip(found.ids.tolist(), found.probs.tolist(), strict=True)

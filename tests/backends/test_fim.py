@@ -10,8 +10,8 @@ pytest.importorskip("mlx_lm")
 
 import json
 
-from localspec.backend import Options
-from localspec.templates.fill_in_middle import FAMILIES, middle
+from localspec.formats.templates.fill_in_middle import FAMILIES, middle
+from localspec.interfaces.backend import Options
 from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests import engines

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Footprint, Options
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Footprint, Options
 from localspec_llamacpp.backend import inspect, rehearse
 from localspec_llamacpp.bindings import products
 from tests import engines

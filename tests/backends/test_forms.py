@@ -8,14 +8,14 @@ from contextlib import ExitStack, closing
 import jsonschema
 import pytest
 
-from localspec.dialects import Arguments, Bounds, Call, dialect_of
-from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
-from localspec.proposers.draft_model import DraftModelProposer
-from localspec.proposers.first_of import FirstOf
-from localspec.proposers.forced import ForcedProposer
-from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.silent import Silent
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.draft_model import DraftModelProposer
+from localspec.core.proposers.first_of import FirstOf
+from localspec.core.proposers.forced import ForcedProposer
+from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.proposers.silent import Silent
+from localspec.formats.dialects import Arguments, Bounds, Call, dialect_of
+from localspec.formats.grammar.grammar import Grammar
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 

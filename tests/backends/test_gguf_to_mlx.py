@@ -20,9 +20,9 @@ from gguf import GGUFReader
 from mlx_lm import load as load_folder
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-from localspec.backend import Options
-from localspec.models.locate import locate
-from localspec.templates.chat_template import ChatTemplate
+from localspec.formats.templates.chat_template import ChatTemplate
+from localspec.interfaces.backend import Options
+from localspec.running.models.locate import locate
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.weights import ModelWeights

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_llamacpp.backend import inspect
 from tests.backends.gguf_files import (
     encoded,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import Sampling
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import Sampling
+from localspec.formats.grammar.grammar import Grammar
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Options
-from localspec.errors import LocalSpecError
-from localspec.models import trial
-from localspec.models.locate import ModelFiles
-from localspec.models.trial_process import TrialProcess
+from localspec.base.errors import LocalSpecError
+from localspec.interfaces.backend import Options
+from localspec.running.models import trial
+from localspec.running.models.locate import ModelFiles
+from localspec.running.models.trial_process import TrialProcess
 from tests import engines
 from tests.backends.forked import outcomes
 from tests.backends.gguf_copies import copied

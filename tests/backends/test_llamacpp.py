@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.errors import ModelFileError, UsageError
-from localspec.tokens import tokens_of
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Options, Row
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp import loading, openmp
 from localspec_llamacpp.bindings.log import Log

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.adapter import Adapter
-from localspec.backend import Options, Row
-from localspec.engine.engine import Engine
-from localspec.engine.settings import Settings
-from localspec.errors import LocalSpecError, ModelFileError, UsageError
-from localspec.models import trial
-from localspec.models.locate import ModelFiles
-from localspec.models.trial_process import TrialProcess
-from localspec.proposers.silent import Silent
-from localspec.tokens import tokens_of
+from localspec.base.errors import LocalSpecError, ModelFileError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.silent import Silent
+from localspec.interfaces.adapter import Adapter
+from localspec.interfaces.backend import Options, Row
+from localspec.running.models import trial
+from localspec.running.models.locate import ModelFiles
+from localspec.running.models.trial_process import TrialProcess
 from localspec_llamacpp import backend as llamacpp
 from tests import engines
 from tests.arrangements import Running

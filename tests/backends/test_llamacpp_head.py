@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from gguf import GGUFReader
 
-from localspec.backend import MAX_HEAD_LAG, Roll, Row
-from localspec.errors import ContextFull, ModelFileError
-from localspec.runtime.calibration import calibrate
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.base.errors import ContextFull, ModelFileError
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import MAX_HEAD_LAG, Roll, Row
+from localspec.running.runtime.calibration import calibrate
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.blocks import OneBlock
 from localspec_llamacpp.head import LlamaHead

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from localspec.backend import Roll, Row
-from localspec.engine.settings import Settings
-from localspec.errors import ModelFileError
-from localspec.grammar.grammar import Grammar
-from localspec.memory.planner import Limits
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.silent import Silent
-from localspec.runtime.loading import Loading, load
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.base.errors import ModelFileError
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.core.sampling.sampler import Sampler
+from localspec.formats.grammar.grammar import Grammar
+from localspec.interfaces.backend import Roll, Row
+from localspec.running.memory.planner import Limits
+from localspec.running.runtime.loading import Loading, load
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.placement import HOST, LayerPlacement
 from localspec_llamacpp.head_opening import beside

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from localspec.backend import Model, Roll, Row
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from localspec.tokens import common_prefix
+from localspec.base.tokens import common_prefix
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import Model, Roll, Row
 from tests import engines
 
 SLOTS, DEPTH = 3, 3

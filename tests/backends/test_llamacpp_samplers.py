@@ -9,9 +9,9 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 import pytest
 
-from localspec.sampling.parameters import Sampling
-from localspec.sampling.sampler import Sampler, SamplerParts
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.sampling.parameters import Sampling
+from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec_llamacpp import backend as llamacpp
 from tests.tiny import write_vocabulary
 

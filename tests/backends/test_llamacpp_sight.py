@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Options, Roll, Row
-from localspec.errors import BackendError, ContextFull, LocalSpecError, UsageError
-from localspec.media import Medium
-from localspec.pictures.decoding import rgb_pixels
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from localspec.tokens import tokens_of
+from localspec.base.errors import BackendError, ContextFull, LocalSpecError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.formats.pictures.decoding import rgb_pixels
+from localspec.interfaces.backend import Options, Roll, Row
+from localspec.interfaces.media import Medium
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.projector import MARKER
 from tests import engines

@@ -11,11 +11,11 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from localspec.backend import Options, Roll, Row
-from localspec.engine.settings import Settings
-from localspec.proposers.head import HeadProposer
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Sampler
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import Options, Roll, Row
 from localspec_llamacpp import backend
 from localspec_llamacpp.gathering import PATIENCE
 from tests.backends.trained.packed import unpacked

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from localspec.backend import Options
+from localspec.interfaces.backend import Options
 from localspec_llamacpp import backend
 from tests.backends.test_llamacpp_trained import WAYS, feed, rightness
 from tests.backends.trained.packed import unpacked

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Options
-from localspec.errors import ModelFileError
-from localspec.vectors.rows import normalise, scores
+from localspec.base.errors import ModelFileError
+from localspec.core.vectors.rows import normalise, scores
+from localspec.interfaces.backend import Options
 from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
 from localspec_llamacpp.bindings.weights import ModelWeights

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Options, Row
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings.batch import Part
 from localspec_llamacpp.bindings.context import Context

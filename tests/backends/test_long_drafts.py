@@ -9,15 +9,15 @@ from functools import cache
 
 import pytest
 
-from localspec.ask import Ask
-from localspec.draft import EMPTY, Draft
-from localspec.engine.settings import Settings
-from localspec.grammar.grammar import Grammar
-from localspec.proposers.first_of import FirstOf
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import Sampling
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.first_of import FirstOf
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import Sampling
+from localspec.formats.grammar.grammar import Grammar
+from localspec.interfaces.ask import Ask
+from localspec.interfaces.draft import EMPTY, Draft
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 

@@ -14,18 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localspec.adapter import Adapter
-from localspec.backend import Roll, Row
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.engine.engine import Engine, EngineParts
-from localspec.engine.settings import Settings
-from localspec.errors import BackendError, ModelFileError, UsageError
-from localspec.proposers.silent import Silent
-from localspec.roll import roll_by_forward
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import TARGET, Sampler
-from localspec.tokens import tokens_of
+from localspec.base.errors import BackendError, ModelFileError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.engine.engine import Engine, EngineParts
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.adapter import Adapter
+from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.dice import TARGET
+from localspec.interfaces.roll import roll_by_forward
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said
 

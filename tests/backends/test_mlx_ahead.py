@@ -14,12 +14,12 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.backend import Roll, Row
-from localspec.decoding.verify import verify
-from localspec.draft import Draft
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Sampler, SamplerParts
-from localspec.tokens import NONE
+from localspec.base.tokens import NONE
+from localspec.core.decoding.verify import verify
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.draft import Draft
 from localspec_mlx import backend as mlx
 from tests import engines, tiny_mlx
 

@@ -17,8 +17,8 @@ pytest.importorskip("mlx_lm")
 import mlx.core as mx
 import mlx.nn as nn
 
-from localspec.backend import Footprint
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Footprint
 from localspec_mlx.folder import config
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.skeleton import lay_out

@@ -11,9 +11,9 @@ import httpx
 import psutil
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.cli import run
-from localspec.tokens import tokens_of
+from localspec.apps.cli import run
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Options, Row
 from tests import engines
 
 if not engines.MLX:

@@ -18,11 +18,11 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import load_model
 
-from localspec.backend import MAX_HEAD_LAG, Next, Roll, Row
-from localspec.errors import ModelFileError, UsageError
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from localspec.tokens import tokens_of
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import MAX_HEAD_LAG, Next, Roll, Row
 from localspec_mlx import backend as mlx
 from localspec_mlx.heads.assistant import Assistant, Looked
 from localspec_mlx.heads.dflash import DFlash

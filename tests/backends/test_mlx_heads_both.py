@@ -12,7 +12,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there is no MLX for Windows", allow_module_level=True)
 
-from localspec.backend import Row
+from localspec.interfaces.backend import Row
 from localspec_llamacpp import backend as llamacpp
 from tests import engines, tiny
 from tests.backends import converted_heads as converted

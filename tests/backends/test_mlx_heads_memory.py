@@ -16,9 +16,9 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.backend import MAX_HEAD_LAG, Options, Roll, Row
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import MAX_HEAD_LAG, Options, Roll, Row
 from localspec_mlx import backend as mlx
 from tests import tiny_mlx
 

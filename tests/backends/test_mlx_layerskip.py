@@ -15,16 +15,16 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.backend import Next, Options, Roll, Row
-from localspec.cli import run
-from localspec.engine.settings import Settings
-from localspec.errors import ModelFileError
-from localspec.memory.planner import Limits, plan_pair
-from localspec.runtime.loading import Loading, load
-from localspec.runtime.pair_files import PairFiles
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from localspec.tokens import tokens_of
+from localspec.apps.cli import run
+from localspec.base.errors import ModelFileError
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.settings import Settings
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import Next, Options, Roll, Row
+from localspec.running.memory.planner import Limits, plan_pair
+from localspec.running.runtime.loading import Loading, load
+from localspec.running.runtime.pair_files import PairFiles
 from localspec_mlx import backend as mlx
 from localspec_mlx.layers import STEP
 from localspec_mlx.spec import SPEC

@@ -14,14 +14,14 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.backend import Options, Row
-from localspec.draft import Draft
-from localspec.engine.settings import Settings
-from localspec.errors import BackendError
-from localspec.proposers.head import HeadProposer
-from localspec.proposers.silent import Silent
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.tokens import tokens_of
+from localspec.base.errors import BackendError
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.head import HeadProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.interfaces.backend import Options, Row
+from localspec.interfaces.draft import Draft
 from localspec_mlx import backend as mlx
 from localspec_mlx.host import Host
 from localspec_mlx.outputs import BLOCK, DeviceLogits

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("mlx_lm")
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_mlx.folder import shards
 from tests.backends.safetensors_files import GOOD, packed, put, refusal, tensor
 

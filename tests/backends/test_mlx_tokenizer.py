@@ -8,8 +8,8 @@ import threading
 import pytest
 from transformers import AutoTokenizer
 
-from localspec.errors import BackendError
-from localspec.pairing.vocabulary import match
+from localspec.base.errors import BackendError
+from localspec.core.pairing.vocabulary import match
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from tests.backends.tokenizer_files import (
     add,

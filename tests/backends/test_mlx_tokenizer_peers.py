@@ -10,8 +10,8 @@ import llama_cpp
 import pytest
 import sentencepiece
 
-from localspec.backend import Options
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
+from localspec.interfaces.backend import Options
 from localspec_llamacpp import backend as llamacpp
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.folder.vocabulary import kind

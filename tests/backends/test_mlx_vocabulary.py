@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.folder.vocabulary import chat_template, kind
 from tests.backends.tokenizer_files import add, byte_level, change, pieces, put

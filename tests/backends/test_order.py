@@ -8,9 +8,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from localspec.backend import Row
-from localspec.errors import BackendError
-from localspec.tokens import tokens_of
+from localspec.base.errors import BackendError
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Row
 from localspec_llamacpp.bindings.batch import LlamaBatch
 from localspec_llamacpp.gathering import PATIENCE
 from localspec_llamacpp.order import MOST_BYTES, exchanges

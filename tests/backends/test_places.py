@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localspec.backend import Row
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Row
 from localspec_llamacpp.bindings.places import Places, Stretch
 from localspec_llamacpp.mixed_rows import is_mixed, parts
 

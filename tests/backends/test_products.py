@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.backend import OWN_PRODUCTS, Options
-from localspec.errors import UsageError
+from localspec.base.errors import UsageError
+from localspec.interfaces.backend import OWN_PRODUCTS, Options
 from localspec_build.kernels import FEATURE
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import library, products

@@ -18,7 +18,7 @@ READ = """
 import sys
 from pathlib import Path
 import numpy as np
-from localspec.backend import Options, Row
+from localspec.interfaces.backend import Options, Row
 from localspec_llamacpp.loading import load
 
 options = Options(threads=1, context=64, gpu_layers=0, tentative=32, bit_exact=True)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.backend import Row
-from localspec.engine.settings import Settings
-from localspec.sampling.parameters import Sampling
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.settings import Settings
+from localspec.core.sampling.parameters import Sampling
+from localspec.interfaces.backend import Row
 from tests import engines
 from tests.chi_square import chi_square, limit
+from tests.core.sampling.definitions import text_probabilities
 from tests.runs import TEXTS, Want, replies
-from tests.sampling.definitions import text_probabilities
 
 LENGTH, TOTAL = 3, 800
 SAMPLINGS = {

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from localspec.errors import BackendError, OutOfMemory, UsageError
-from localspec.media import Medium, positions
+from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.interfaces.media import Medium, positions
 from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.sight import KEPT_BYTES, LlamaSight
 from localspec_llamacpp.sight_opening import working_bytes

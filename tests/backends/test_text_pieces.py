@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from localspec.interruption import Interrupted, Patience
+from localspec.base.interruption import Interrupted, Patience
 from localspec_llamacpp.bindings.placement import HOST
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.text_pieces import PIECE_BYTES, TextPieces

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from localspec.backend import MAX_HEAD_LAG, Roll, Row
-from localspec.sampling.parameters import GREEDY
-from localspec.sampling.sampler import Sampler
-from localspec.text_progress import HeadProgress, TextProgress, drafts_of
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import MAX_HEAD_LAG, Roll, Row
+from localspec.interfaces.text_progress import HeadProgress, TextProgress, drafts_of
 
 ORDERS = [(0, 1), (1, 1), (0, 0), (1, 0)]  # shift and lag of an entry
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from localspec.errors import BackendError
-from localspec.models import engines
+from localspec.base.errors import BackendError
+from localspec.running.models import engines
 from localspec_build import kernels, records
 from localspec_build.rebuild import rebuild
 from localspec_build.records import BuildRequest, Installed

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend_spec import PublishedAdapter, PublishedHead
-from localspec.cli import run
-from localspec.errors import BackendError, ModelFileError
-from localspec.models import engines as known
+from localspec.apps.cli import run
+from localspec.base.errors import BackendError, ModelFileError
+from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
+from localspec.running.models import engines as known
 from localspec_llamacpp.converting import convert, convert_adapter
 from tests import engines
 from tests.backends import lora_files
@@ -129,7 +129,7 @@ def folders(tmp_path, monkeypatch):
         out.write_bytes(bytes(2 << 20))
 
     engine = replace(known.spec("llamacpp"), convert=convert)
-    monkeypatch.setattr("localspec.commands.convert.specs", lambda: {"llamacpp": engine})
+    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
     monkeypatch.chdir(tmp_path)
     for name in ("head", "model"):
         (tmp_path / name).mkdir()
@@ -161,7 +161,7 @@ def test_the_command_converts_what_peft_saved_and_overwrites_nothing(monkeypatch
         out.write_bytes(bytes(2 << 20))
 
     engine = replace(known.spec("llamacpp"), convert_adapter=write)
-    monkeypatch.setattr("localspec.commands.convert.specs", lambda: {"llamacpp": engine})
+    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
     monkeypatch.chdir(tmp_path)
     for name, file in (("poet", "adapter_config.json"), ("model", "config.json")):
         Path(name).mkdir()

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from localspec.backend_spec import WORKERS
+from localspec.interfaces.backend_spec import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 
 LOAD = """
 import json, sys
 import localspec
-from localspec.memory.planner import Limits
+from localspec.running.memory.planner import Limits
 options = localspec.Options(context=1024, **json.loads(sys.argv[2]))
 try:
     loading = localspec.Loading(options, limits=Limits(sys.argv[3]))

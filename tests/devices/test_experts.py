@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.engine.settings import Settings
-from localspec.errors import UsageError
-from localspec.memory.planner import Limits
-from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.silent import Silent
-from localspec.runtime.loaded_pair import load_models
-from localspec.tokens import tokens_of
+from localspec.base.errors import UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.proposers.silent import Silent
+from localspec.interfaces.backend import Options, Row
+from localspec.running.memory.planner import Limits
+from localspec.running.runtime.loaded_pair import load_models
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.devices import gpus, places

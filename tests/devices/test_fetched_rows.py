@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from localspec.backend_spec import WORKERS
+from localspec.interfaces.backend_spec import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 
@@ -20,7 +20,7 @@ FORWARDS = """
 import sys
 from pathlib import Path
 import numpy as np
-from localspec.backend import Options, Row
+from localspec.interfaces.backend import Options, Row
 from localspec_llamacpp import backend
 options = Options(context=512, slots=2, batch=64, tentative=31, threads=1)
 model = backend.load(Path(sys.argv[1]), options)

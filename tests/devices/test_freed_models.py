@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Options, Row
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.links import links
 from tests import engines

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from localspec.models import trial_record
-from localspec.runtime import kept_calibrations
+from localspec.running.models import trial_record
+from localspec.running.runtime import kept_calibrations
 from tests.watched_link import WatchedLink
 from tests.worker_process import ServerProcess, WorkerProcess
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from localspec.backend import Options
-from localspec.memory.plan import Plan
-from localspec.memory.planner import Limits, plan_pair
-from localspec.models.locate import ModelFiles, locate
-from localspec.runtime.loaded_pair import load_models
-from localspec.runtime.pair_files import PairFiles
-from localspec.runtime.resolved_pair import ResolvedPair
+from localspec.interfaces.backend import Options
+from localspec.running.memory.plan import Plan
+from localspec.running.memory.planner import Limits, plan_pair
+from localspec.running.models.locate import ModelFiles, locate
+from localspec.running.runtime.loaded_pair import load_models
+from localspec.running.runtime.pair_files import PairFiles
+from localspec.running.runtime.resolved_pair import ResolvedPair
 from localspec_llamacpp.bindings.log import LOG, BufferSize
 from localspec_llamacpp.devices import gpus, places
 from tests import engines

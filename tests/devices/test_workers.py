@@ -13,10 +13,10 @@ from contextlib import closing
 import psutil
 import pytest
 
-from localspec.backend import Options, Row
-from localspec.backend_spec import WORKERS
-from localspec.models.locate import locate
-from localspec.tokens import tokens_of
+from localspec.base.tokens import tokens_of
+from localspec.interfaces.backend import Options, Row
+from localspec.interfaces.backend_spec import WORKERS
+from localspec.running.models.locate import locate
 from localspec_llamacpp import backend as llamacpp
 from tests import engines
 from tests.worker_process import QUIET, ServerProcess, worker

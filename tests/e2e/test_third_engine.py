@@ -16,14 +16,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.pulling.fake_hub import FakeHub
+from tests.running.pulling.fake_hub import FakeHub
 
 TOY = Path(__file__).parents[1] / "toy" / "localspec_toy"
 TEXT = "The parrot says what it was told, and nothing else. "
 SEVERAL = """\
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
-from localspec.cli import run
+from localspec.apps.cli import run
 found = []
 for arguments in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()

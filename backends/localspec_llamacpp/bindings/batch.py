@@ -10,7 +10,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.tokens import Tokens, tokens_of
+from localspec.base.tokens import Tokens, tokens_of
 
 ANY = tokens_of([0])  # a token in place of one to be named later
 Hidden = NDArray[np.float32]  # a row for each token

@@ -10,10 +10,10 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.adapter import Scales
-from localspec.backend import Choose
-from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
-from localspec.tokens import NONE, Logits
+from localspec.base.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
+from localspec.base.tokens import NONE, Logits
+from localspec.interfaces.adapter import Scales
+from localspec.interfaces.backend import Choose
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import ANY, Hidden, LlamaBatch, Part, StatesBatch

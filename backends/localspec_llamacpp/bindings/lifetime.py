@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Condition
 
-from localspec.errors import BackendError
+from localspec.base.errors import BackendError
 
 
 class Lifetime:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import llama_cpp.llama_cpp as lib
 
-from localspec.errors import BackendError, OutOfMemory
+from localspec.base.errors import BackendError, OutOfMemory
 from localspec_llamacpp import ggml
 
 _ERROR, _CONTINUED = 4, 5  # levels of the log

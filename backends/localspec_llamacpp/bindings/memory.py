@@ -11,8 +11,8 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.errors import BackendError, ModelFileError
-from localspec.system import free_memory
+from localspec.base.errors import BackendError, ModelFileError
+from localspec.base.system import free_memory
 from localspec_llamacpp.bindings.batch import pointer
 from localspec_llamacpp.bindings.places import Places
 from localspec_llamacpp.bindings.shape import ContextShape

@@ -9,8 +9,8 @@ from typing import Any
 import llama_cpp.llama_cpp as lib
 import numpy as np
 
-from localspec.errors import BackendError, OutOfMemory
-from localspec.tokens import Tokens, Vectors
+from localspec.base.errors import BackendError, OutOfMemory
+from localspec.base.tokens import Tokens, Vectors
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings.batch import LlamaBatch, Part
 from localspec_llamacpp.bindings.context import NO_MEMORY

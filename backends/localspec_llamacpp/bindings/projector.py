@@ -15,9 +15,9 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.errors import BackendError, OutOfMemory, UsageError
-from localspec.pictures.decoding import Pixels
-from localspec.tokens import NONE, Tokens
+from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.tokens import NONE, Tokens
+from localspec.formats.pictures.decoding import Pixels
 from localspec_llamacpp.bindings.batch import Hidden, pointer
 from localspec_llamacpp.bindings.library import pictures_library
 from localspec_llamacpp.bindings.log import LOG

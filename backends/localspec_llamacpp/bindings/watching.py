@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import llama_cpp.llama_cpp as lib
 import numpy as np
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_llamacpp import ggml
 from localspec_llamacpp.bindings.batch import Hidden
 

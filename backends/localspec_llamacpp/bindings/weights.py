@@ -11,9 +11,9 @@ from typing import Any
 import llama_cpp.llama_cpp as lib
 import numpy as np
 
-from localspec.backend import Adapter, Progress, silent
-from localspec.errors import BackendError, OutOfMemory, UsageError
-from localspec.tokens import Tokens
+from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.tokens import Tokens
+from localspec.interfaces.backend import Adapter, Progress, silent
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import huge_pages, products
 from localspec_llamacpp.bindings.lifetime import Lifetime

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from localspec.backend import Footprint
-from localspec.errors import UsageError
+from localspec.base.errors import UsageError
+from localspec.interfaces.backend import Footprint
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import FLOAT32, Header
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from pathlib import Path
 
-from localspec.backend import Footprint
+from localspec.interfaces.backend import Footprint
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.library import FILE_TYPES, POOLINGS
 from localspec_llamacpp.head_kinds import DRAFTING, drafter

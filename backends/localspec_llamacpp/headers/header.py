@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_llamacpp.ggml import TensorType, tensor_type
 from localspec_llamacpp.headers.metadata import (
     ARRAY,

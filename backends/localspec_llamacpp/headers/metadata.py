@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from localspec.errors import ModelFileError, one_line
+from localspec.base.errors import ModelFileError, one_line
 
 UINT32, FLOAT32, STRING, ARRAY, UINT64 = 4, 6, 8, 9, 10
 WHOLE = (0, 1, 2, 3, 4, 5, 7, 10, 11)  # kinds of whole numbers, flags among them

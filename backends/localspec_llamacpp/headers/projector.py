@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from localspec.backend_spec import Projector
-from localspec.errors import ModelFileError, UsageError
-from localspec.media import Kind
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.interfaces.backend_spec import Projector
+from localspec.interfaces.media import Kind
 from localspec_llamacpp.headers.footprint import PROJECTOR, quantisation
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from localspec.backend import Footprint
+from localspec.interfaces.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import shards
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config

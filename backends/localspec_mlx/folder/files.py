@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from localspec.errors import ModelFileError, one_line
+from localspec.base.errors import ModelFileError, one_line
 
 TOKENIZER, INDEX = "tokenizer.json", "model.safetensors.index.json"
 AGAIN = "download it again"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localspec.backend import Footprint
+from localspec.interfaces.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.trained_head import EPSILON, ROPE_BASE, TrainedHead
+from localspec.interfaces.trained_head import EPSILON, ROPE_BASE, TrainedHead
 
 Array = NDArray[np.generic]
 

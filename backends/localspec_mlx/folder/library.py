@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer
 
-from localspec.errors import BackendError, one_line
+from localspec.base.errors import BackendError, one_line
 from localspec_mlx.folder.files import AGAIN, refuse
 from localspec_mlx.folder.vocabulary import Added
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.templates.fill_in_middle import infill_tokens
-from localspec.tokenizer import Infill
+from localspec.base.tokenizer import Infill
+from localspec.formats.templates.fill_in_middle import infill_tokens
 from localspec_mlx.folder.files import AGAIN, Object, kind_of, read, refuse
 from localspec_mlx.folder.library import TokenizerLibrary
 from localspec_mlx.folder.vocabulary import SETTINGS, Added, end_ids, token_ids, token_named

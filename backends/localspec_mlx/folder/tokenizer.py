@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from localspec.tokens import Tokens, tokens_of
+from localspec.base.tokens import Tokens, tokens_of
 from localspec_mlx.folder.definition import definition
 from localspec_mlx.folder.library import TokenizerLibrary
 from localspec_mlx.folder.marks import Marks, Naming

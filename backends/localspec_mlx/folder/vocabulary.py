@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.errors import ModelFileError
+from localspec.base.errors import ModelFileError
 from localspec_mlx.folder.files import (
     AGAIN,
     TOKENIZER,

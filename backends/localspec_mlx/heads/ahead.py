@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from localspec.backend import Roll, Row
-from localspec.sampling.sampler import TARGET
-from localspec.tokens import Tokens
+from localspec.base.tokens import Tokens
+from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.dice import TARGET
 from localspec_mlx.chain import Chain
 from localspec_mlx.predict import Choice, predict
 

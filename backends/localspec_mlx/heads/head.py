@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import mlx.core as mx
 
-from localspec.backend import Options, Roll, Row
-from localspec.draft import Draft
-from localspec.roll import RolledRow, roll_by_forward
-from localspec.text_progress import HeadProgress, drafts_of
-from localspec.tokens import Logits
+from localspec.base.tokens import Logits
+from localspec.interfaces.backend import Options, Roll, Row
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.roll import RolledRow, roll_by_forward
+from localspec.interfaces.text_progress import HeadProgress, drafts_of
 from localspec_mlx.chain import LOOK, chained, extend, follow
 from localspec_mlx.devices import tidy
 from localspec_mlx.heads.ahead import Begun, Foresight, OwnStates, Verified

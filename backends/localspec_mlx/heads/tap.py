@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from localspec.backend import CELLS, SLOTS
+from localspec.interfaces.backend import CELLS, SLOTS
 
 
 class Tap:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localspec.tokens import common_prefix, tokens_of
+from localspec.base.tokens import common_prefix, tokens_of
 
 TOKENS = 24
 # The same in an engine and in LocalSpec, as "longrope" has other factors for a longer one; early

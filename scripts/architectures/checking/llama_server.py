@@ -11,7 +11,7 @@ import httpx
 
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from benchmarks.serving.process import Unable, post, running
-from localspec.clients.started import free_port
+from localspec.apps.clients.started import free_port
 
 SECONDS = 60.0
 Answer = dict[str, object]  # as it is kept

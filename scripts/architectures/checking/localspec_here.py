@@ -14,8 +14,8 @@ import localspec
 from architectures.checking import pictures
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from localspec import Loading, LocalSpecError, Options, Result, Runtime, Settings
-from localspec.cli import run
-from localspec.memory.planner import Limits
+from localspec.apps.cli import run
+from localspec.running.memory.planner import Limits
 
 
 def loading(path: str, proposer: str, slots: int = 1, projector: Path | None = None) -> Loading:

@@ -18,8 +18,8 @@ from architectures.checking import llama_server
 from architectures.checking.answers import NEAR, TOKENS, shared
 from benchmarks.serving.process import post
 from localspec import Loading, Runtime, Settings
-from localspec.media import Medium
-from localspec.runtime.media_text import MediaText
+from localspec.interfaces.media import Medium
+from localspec.running.runtime.media_text import MediaText
 from tests.tiny_vision import picture
 
 PLACE = "<picture>"
@@ -41,7 +41,7 @@ class PicturePrompt:
     def read(self, model: Runtime) -> tuple[list[int], Settings]:
         """Read it as LocalSpec does."""
         media = [Medium("image", file) for file in self.files]
-        tokens, runs = MediaText(self.text.split(PLACE), media).read(model)
+        tokens, runs = MediaText(self.text.split(PLACE), media).read(model.text)
         return tokens, Settings(max_tokens=TOKENS, media=runs)
 
 

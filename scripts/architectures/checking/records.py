@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from localspec.bench.machine import ROOT, versions
+from localspec.apps.bench.machine import ROOT, versions
 
 
 def compute_once(folder: Path, name: str, key: str, find: Callable[[], object]) -> object:

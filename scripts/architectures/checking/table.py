@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from architectures.checking.verdict import MIB, ModelVerdict
-from localspec.commands.columns import columns
+from localspec.console.columns import columns
 
 Verdicts = Mapping[tuple[str, str], ModelVerdict]  # by model and form
 

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from localspec import Settings
-from localspec.backend import Choose, Model, Row
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.costs import Costs
-from localspec.engine.engine import Engine, EngineParts
-from localspec.engine.job import Event
-from localspec.pairing.pair import Pair
-from localspec.proposer import Proposer
-from localspec.proposers import registry
-from localspec.proposers.first_of import FirstOf
-from localspec.proposers.silent import Silent
-from localspec.runtime.calibration import calibrate
-from localspec.tokens import Logits, Tokens
+from localspec.base.tokens import Logits, Tokens
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.engine.engine import Engine, EngineParts
+from localspec.core.engine.job import Event
+from localspec.core.pairing.pair import Pair
+from localspec.core.proposers import registry
+from localspec.core.proposers.first_of import FirstOf
+from localspec.core.proposers.silent import Silent
+from localspec.interfaces.backend import Choose, Model, Row
+from localspec.interfaces.costs import Costs
+from localspec.interfaces.proposer import Proposer
+from localspec.running.runtime.calibration import calibrate
 
 EDIT_EVERY = 25  # lines, of which one is changed
 SURE = 1e6  # the logit of a dictated token

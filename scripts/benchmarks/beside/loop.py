@@ -16,11 +16,11 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from benchmarks.comparison.plan import rotated
-from localspec.backend import Options
-from localspec.engine.engine import Engine
-from localspec.engine.job import Chunk, Event
-from localspec.engine.settings import Settings
-from localspec.proposers.silent import Silent
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.job import Chunk, Event
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.silent import Silent
+from localspec.interfaces.backend import Options
 from localspec_llamacpp import backend as llamacpp
 
 CONTEXT = 2048

@@ -8,23 +8,23 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.backend import Head, Roll, Row, Saved
-from localspec.control.best import Best
-from localspec.control.depth import Depth
-from localspec.costs import Costs
-from localspec.draft import Draft
-from localspec.engine.engine import Engine
-from localspec.engine.settings import Settings
-from localspec.media import Sight
-from localspec.proposer import Ask, Proposer, RoundCost
-from localspec.proposers.ngram import NgramProposer
-from localspec.proposers.silent import Silent
-from localspec.roll import roll_by_forward
-from localspec.sampling.parameters import GREEDY, Sampling
-from localspec.sampling.sampler import Sampler
-from localspec.testing import Alphabet
-from localspec.tokenizer import Tokenizer
-from localspec.tokens import Logits, tokens_of
+from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokens import Logits, tokens_of
+from localspec.core.control.best import Best
+from localspec.core.control.depth import Depth
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.backend import Head, Roll, Row, Saved
+from localspec.interfaces.costs import Costs
+from localspec.interfaces.draft import Draft
+from localspec.interfaces.media import Sight
+from localspec.interfaces.proposer import Ask, Proposer, RoundCost
+from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.testing import Alphabet
 
 VOCABULARY = 151_936
 PERIOD = 5  # the model says these many tokens over and over

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec.bench.verdict import standard_errors
+from localspec.apps.bench.verdict import standard_errors
 
 SMALLEST = 1e-9
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from benchmarks.comparison.questions import Session, by_category, long_prompts, mixed
 from benchmarks.comparison.task_sets import PeerPrompt
-from localspec.errors import UsageError
+from localspec.base.errors import UsageError
 
 LEAST_CONTEXT = 2048  # tokens, prompt and reply together
 LEAST_TOKEN_LETTERS = 3  # of a token in short prompts: of code and of languages without spaces

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import chain, zip_longest
 
 from benchmarks.comparison.task_sets import PeerPrompt
-from localspec.errors import UsageError
-from localspec.templates.message import Message
+from localspec.base.errors import UsageError
+from localspec.formats.templates.message import Message
 
 MOST_LETTERS = 3500  # of a short prompt
 TOKEN_LETTERS = 4.25  # of a token, on average

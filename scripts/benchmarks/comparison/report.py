@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.comparison.measure import Volley
 from benchmarks.comparison.plan import Setting
 from benchmarks.comparison.summary import ALL, Leads, SideFigures
-from localspec.system.atomic_write import write
+from localspec.base.system.atomic_write import write
 
 HEAD = (
     "server",

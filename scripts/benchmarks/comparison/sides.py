@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.serving.process import ServerProcess, localspec, running
-from localspec.clients.started import free_port
+from localspec.apps.clients.started import free_port
 
 LLAMA_SERVER, PLAIN, GUESSING = "llama-server", "localspec-plain", "localspec"
 DRAFTED = "localspec-draft"

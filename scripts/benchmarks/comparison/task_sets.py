@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localspec.bench import prompts
-from localspec.bench.prompts import TEXTS
-from localspec.errors import UsageError
-from localspec.templates.message import text_of
+from localspec.apps.bench import prompts
+from localspec.apps.bench.prompts import TEXTS
+from localspec.base.errors import UsageError
+from localspec.formats.templates.message import text_of
 
 EVERYDAY, CODING, AGENT = "everyday", "coding", "agent"
 OWN = Path(__file__).parent / "tasks"

@@ -16,7 +16,7 @@ from benchmarks.comparison.plan import Setting
 from benchmarks.comparison.sides import LLAMA_SERVER, SIDES
 from benchmarks.comparison.summary import Leads, Place
 from benchmarks.serving.process import post
-from localspec.tokens import common_prefix, tokens_of
+from localspec.base.tokens import common_prefix, tokens_of
 
 NEAR = 0.5  # in logarithms of chances: the most that rounding turned (docs/lab/rounding.md)
 LIKELIEST = 10  # tokens that are asked for

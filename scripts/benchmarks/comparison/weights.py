@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.models.locate import locate
+from localspec.running.models.locate import locate
 from requantising import requantise
 
 STARTER = "smollm2-135m"

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import httpx
 
-from localspec.errors import LocalSpecError
-from localspec.system.signals import handled
+from localspec.base.errors import LocalSpecError
+from localspec.base.system.signals import handled
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0

@@ -5,7 +5,7 @@ A model of its format is a text file that begins with `TOY name context`; it goe
 
 from pathlib import Path
 
-from localspec.backend_spec import BackendSpec
+from localspec.interfaces.backend_spec import BackendSpec
 from localspec_toy.calls import noted
 
 

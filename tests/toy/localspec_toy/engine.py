@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from localspec.backend import Build, Device, Footprint, Needs, Options
-from localspec.errors import ModelFileError, UsageError
-from localspec.system import free_memory
-from localspec.testing import Alphabet, ScriptedModel
-from localspec.tokens import Logits
+from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.system import free_memory
+from localspec.base.tokens import Logits
+from localspec.interfaces.backend import Build, Device, Footprint, Needs, Options
+from localspec.interfaces.testing import Alphabet, ScriptedModel
 from localspec_toy.calls import noted
 
 MAGIC, MOST_BYTES = "TOY", 1 << 20

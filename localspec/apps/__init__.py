@@ -1,0 +1,1 @@
+"""The programs: commands, the server, the chat, measurements, trainings."""

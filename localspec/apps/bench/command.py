@@ -1,0 +1,193 @@
+"""The command `localspec bench`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from localspec.apps.bench import earlier_run, modes, prompts, share
+from localspec.apps.bench.against import compare
+from localspec.apps.bench.earlier_run import BenchRun
+from localspec.apps.bench.measure import questions
+from localspec.apps.bench.prompts import Prompt
+from localspec.apps.bench.report import Report, as_json, report, text
+from localspec.apps.bench.setup import describe_drafter, setup_of, sums
+from localspec.apps.bench.timed_run import run
+from localspec.base.errors import LocalSpecError, UsageError
+from localspec.console.options.declare import (
+    COUNT,
+    INTEGER,
+    NUMBER,
+    READABLE,
+    SECONDS,
+    TEXT,
+    WRITABLE,
+    arguments,
+    flag,
+    option,
+    options,
+    read,
+    repeated,
+)
+from localspec.console.options.loading import LoadingOptions, make_loading
+from localspec.console.options.sections import SectionedCommand
+from localspec.console.progress.loading_line import LoadingLine
+from localspec.core.engine.settings import Settings
+from localspec.core.sampling.parameters import Sampling
+from localspec.running.runtime.pair_files import PairFiles
+
+WHOLE_RUN = 150.0  # seconds: with what a slow machine adds, no more than three minutes
+PROMPTS_OF_A_CATEGORY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    details: bool = flag("More modes; drafts, costs and forecasts, too.")
+    seconds: float = option(
+        SECONDS, "Seconds for the whole run, loading included.", "N", default=WHOLE_RUN
+    )
+    modes: str = option(
+        TEXT,
+        "Modes to measure, e.g. auto,lookup,ngram:8.",
+        "A,B",
+        default="",
+        otherwise="those that suit the model",
+    )
+    prompts: Path | None = option(
+        WRITABLE, "JSONL file; each line has a category and a prompt.", otherwise="built-in prompts"
+    )
+    category: tuple[str, ...] = repeated(TEXT, "Category of the prompts to ask. May repeat.")
+    limit: int | None = option(COUNT, "Prompts per category.", "N", otherwise="2, of a file all")
+    repeat: int = option(COUNT, "Number of times that each prompt is asked.", "N", default=1)
+    max_tokens: int | None = option(
+        INTEGER, "Maximum tokens per reply.", "N", otherwise="32 to 128, by speed"
+    )
+    temperature: float = option(NUMBER, "Sampling temperature; 0: greedy.", default=0.0)
+    seed: int = option(INTEGER, "Seed of sampled replies, the same in all modes.", default=0)
+    json: Path | None = option(WRITABLE, "File for all figures and replies.")
+    against: Path | None = option(
+        READABLE, "File of an earlier --json to compare with; a fall beyond the noise exits with 1."
+    )
+    share: Path | None = option(
+        WRITABLE,
+        "File that a row for a public table is added to, with nothing private; takes twice as "
+        "long, since `prove` follows.",
+    )
+
+
+@click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
+@click.argument("model", metavar="NAME_OR_PATH")
+@click.pass_context
+def bench(context: click.Context, model: str) -> None:
+    """Measure whether speculation pays on this machine, and advise.
+
+    Each prompt is answered plainly, with drafts, and plainly once more. Modes are auto (as
+    LocalSpec comes), lookup (the same without a draft model), and proposers by name, also with a
+    depth (suffix:8).
+    """
+    bench_options, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
+    deadline = time.monotonic() + bench_options.seconds
+    loading = make_loading(loading_options)
+    earlier = earlier_run.read(bench_options.against) if bench_options.against else None
+    if earlier:
+        bench_options = _as_before(bench_options, earlier)
+    settings = _settings(bench_options)
+    names = [name.strip() for name in bench_options.modes.split(",") if name.strip()]
+    modes.kinds(names, modes.ANY)  # fail before anything is looked for
+    prompts_to_ask = _prompts(bench_options)
+    _check_files(bench_options)
+    files = PairFiles.locate(model, loading_options.draft, loading.backend)
+    with ExitStack() as closing:
+        with LoadingLine(model) as line:
+            opened = modes.load(files, loading, names, line, details=bench_options.details)
+            lineup, resolved = closing.enter_context(opened)
+        drafter = describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft))
+        weights = sums(resolved) if bench_options.json or bench_options.share or earlier else ()
+        setup = setup_of(lineup, resolved, settings, drafter, weights)
+        if earlier:
+            earlier_run.require_comparable(earlier, setup)
+        asked = questions(lineup.target, prompts_to_ask, settings)
+        outcome = run(lineup, asked, bench_options.repeat, deadline)
+    measurements = report(setup, outcome)
+    click.echo(text(measurements, details=bench_options.details))
+    if bench_options.json:
+        _write("--json", bench_options.json, as_json(measurements))
+    if outcome.interrupted:
+        raise click.Abort
+    if bench_options.share:
+        words = [model, f"--seconds={bench_options.seconds}", *arguments(context, LoadingOptions)]
+        _share(bench_options.share, share.row(model, resolved, measurements), words)
+    if bench_options.against and earlier:
+        _compare(bench_options.against, earlier, measurements)
+
+
+def _as_before(bench_options: BenchOptions, earlier: BenchRun) -> BenchOptions:
+    """Measure the modes, and replies of the length, of the earlier run where these are open."""
+    measured = ",".join(mode for mode in earlier.modes if mode not in (modes.PLAIN, modes.AGAIN))
+    tokens = earlier.longest if bench_options.max_tokens is None else bench_options.max_tokens
+    return replace(bench_options, modes=bench_options.modes or measured, max_tokens=tokens)
+
+
+def _compare(path: Path, earlier: BenchRun, measurements: Report) -> None:
+    """Print what changed since an earlier run; fail if something fell."""
+    now = BenchRun.of(measurements)
+    comparison = compare(path, earlier, now, measurements.setup.drafter)
+    click.echo(f"\n{comparison.text()}")
+    if comparison.falls:
+        raise LocalSpecError(f"this fell: {'; '.join(map(str, comparison.falls))}")
+
+
+def _share(path: Path, row: dict[str, object], arguments: Sequence[str]) -> None:
+    """Add a row to a file, after a proof, and show all that is in it."""
+    row["prove"] = share.prove(arguments)
+    _write("--share", path, f"{json.dumps(row)}\n", mode="a")
+    click.echo(f"\nThis row was added to {path}, and sent nowhere:\n{json.dumps(row, indent=2)}")
+
+
+def _write(option: str, path: Path, text: str, mode: Literal["w", "a"] = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise LocalSpecError(f"{option} cannot be written: {error}") from error
+
+
+def _prompts(bench_options: BenchOptions) -> list[Prompt]:
+    """Choose prompts, the first of each category before the second, so that a run may end early."""
+    available = prompts.read(bench_options.prompts) if bench_options.prompts else prompts.built_in()
+    limit = bench_options.limit or (None if bench_options.prompts else PROMPTS_OF_A_CATEGORY)
+    return sorted(
+        prompts.choose(available, bench_options.category, limit), key=lambda prompt: prompt.number
+    )
+
+
+def _settings(bench_options: BenchOptions) -> Settings:
+    sampling = Sampling(temperature=bench_options.temperature)
+    return Settings(max_tokens=bench_options.max_tokens, sampling=sampling, seed=bench_options.seed)
+
+
+def _check_files(bench_options: BenchOptions) -> None:
+    """Refuse files that cannot be written before minutes are spent."""
+    for name, path in (("--json", bench_options.json), ("--share", bench_options.share)):
+        if path:
+            _check_file(name, path)
+    new, earlier = bench_options.json, bench_options.against
+    if new and earlier and new.resolve() == earlier.resolve():
+        raise UsageError("--json would overwrite the file of --against: name another one")
+
+
+def _check_file(option: str, path: Path) -> None:
+    existed = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise UsageError(f"{option} cannot be written: {error}") from error
+    if not existed:
+        path.unlink()

@@ -1,0 +1,127 @@
+"""A row for a public table: what was measured, on what, and nothing of whose it is.
+
+No path, file name, user or host goes in: a model is told by the sums of its files.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from localspec.apps.bench import machine
+from localspec.apps.bench.report import Report
+from localspec.apps.bench.summary import Summary, total
+from localspec.apps.bench.verdict import Ratio
+from localspec.base.errors import LocalSpecError
+from localspec.base.system import free_memory, kept_json
+from localspec.interfaces.backend import Options
+from localspec.running.models import catalogue, catalogue_file
+from localspec.running.models.engines import EngineHere
+from localspec.running.models.trial import ResolvedModel
+from localspec.running.runtime.resolved_pair import ResolvedPair
+
+FORMAT = 1  # of the row
+Run = Callable[[Sequence[str]], bytes]
+
+
+def run_localspec(arguments: Sequence[str]) -> bytes:
+    """Run another LocalSpec to its end; return what it printed, whatever it exits with."""
+    command = [sys.executable, "-m", "localspec", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL).stdout
+
+
+def prove(arguments: Sequence[str], run: Run = run_localspec) -> dict[str, Any] | None:
+    """Have `localspec prove` judge the pair; None where it could not."""
+    try:
+        verdict = kept_json.decode(run(["prove", *arguments, "--json"]))
+        greedy = verdict["greedy"]
+        return {
+            "proven": verdict["proven"],
+            "faults": verdict["faults"],
+            "texts": greedy["texts"],
+            "equal_texts": greedy["equal"],
+            "sampled_rounds": verdict["sampled"]["rounds"],
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def row(name: str, resolved: ResolvedPair, report: Report) -> dict[str, object]:
+    """Collect the row, but for the proof."""
+    if report.verdict is None:
+        raise LocalSpecError("there is nothing to share: no prompt was answered by all modes")
+    setup, load, everything = report.setup, report.outcome.load, report.verdict.rows[-1]
+    models = [resolved.target, *([resolved.draft] if resolved.draft else [])]
+    target, *draft = map(_model, models, setup.weights)
+    heading = dict(setup.heading)
+    public = name in catalogue_file.names(catalogue.builtin())
+    return {
+        "format": FORMAT,
+        "hardware": hardware(resolved.target.engine),
+        "name": name if public else None,
+        "model": target,
+        "draft": draft[0] if draft else None,
+        "options": _options(resolved.plan.options),
+        "versions": heading["versions"].split(", "),
+        "sampling": heading["sampling"],
+        "prompts": everything.prompts,
+        "plain_tokens_per_second": round(everything.plain, 3),
+        "modes": {
+            summary.mode: _mode(summary, everything.ratios[summary.mode])
+            for summary in total(report.sections).summaries
+            if summary.mode in everything.ratios
+        },
+        "unsteady": round(report.verdict.unsteady, 3),
+        "load_of_others": round(load.others, 3),
+        "copied_bytes_a_second": round(load.memory_speed),
+    }
+
+
+def hardware(engine: EngineHere) -> dict[str, object]:
+    """Describe this machine; a device of another one may have an address for a name."""
+    devices = [device for device in engine.devices if device.kind != "cpu"]
+    return {
+        "processor": machine.processor(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "memory_bytes": free_memory.memory().total_bytes,
+        "devices": [device.name for device in devices if not device.worker],
+        "workers": len({device.worker for device in devices if device.worker}),
+    }
+
+
+def _model(model: ResolvedModel, sums: Sequence[str]) -> dict[str, object]:
+    footprint = model.footprint
+    return {
+        "architecture": footprint.architecture,
+        "quantisation": footprint.quantisation,
+        "parameters": footprint.parameters,
+        "bytes": footprint.file_bytes,
+        "sha256": sums,
+    }
+
+
+def _options(options: Options) -> dict[str, object]:
+    return {
+        "kv_type": options.kv_type,
+        "flash_attention": options.flash_attention,
+        "gpu_layers": options.gpu_layers,
+        "cpu_moe": options.cpu_moe,
+        "threads": options.threads,
+        "bit_exact": options.bit_exact,
+        "products": options.products,
+        "adapter": bool(options.adapters),
+    }
+
+
+def _mode(summary: Summary, ratio: Ratio) -> dict[str, object]:
+    return {
+        "times_plain": round(ratio.value, 3),
+        "low": round(ratio.low, 3),
+        "high": round(ratio.high, 3),
+        "accepted": summary.acceptance_rate and round(summary.acceptance_rate, 3),
+        "texts": summary.replies,
+        "texts_of_plain": summary.same_text,
+    }

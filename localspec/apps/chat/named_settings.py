@@ -1,0 +1,172 @@
+"""The settings of answers by name: the names are those of the command line's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from localspec.base.errors import UsageError
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers import registry
+from localspec.core.sampling.lists import LISTS, ListParameter
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.table import PARAMETERS, Parameter
+
+AUTO, DEFAULT = "auto", "default"
+EVERYDAY = (  # the parameters of sampling that people set most
+    *("temperature", "top_k", "top_p", "min_p"),
+    *("repetition", "presence", "frequency", "penalty_window"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSetting:
+    """A setting as text."""
+
+    name: str
+    about: str
+    put: Callable[[Settings, str], Settings]
+    get: Callable[[Settings], object]  # None: automatic
+    aliases: tuple[str, ...] = ()  # of APIs, and of conversations that were kept long ago
+    has_auto: bool = True  # as a value of its own, beside the default
+    is_rare: bool = False  # shown by its name alone while it is default
+
+    def text(self, settings: Settings) -> str:
+        value = self.get(settings)
+        return AUTO if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def of_sampling(parameter: Parameter) -> NamedSetting:
+    number = int if parameter.whole else float
+    return NamedSetting(
+        parameter.option,
+        parameter.about,
+        lambda settings, text: replace(
+            settings, sampling=parameter.choose(settings.sampling, number(text))
+        ),
+        lambda settings: parameter.get(settings.sampling),
+        (
+            parameter.key,
+            *(name.replace("_", "-") for name in (*parameter.names, *parameter.aliases)),
+        ),
+        has_auto=False,
+        is_rare=parameter.field not in EVERYDAY,
+    )
+
+
+def of_list(parameter: ListParameter) -> NamedSetting:
+    usual = parameter.get(GREEDY)
+
+    def put(settings: Settings, text: str) -> Settings:
+        texts = usual if text == AUTO else parameter.read(text)
+        return replace(settings, sampling=parameter.put(settings.sampling, texts))
+
+    def get(settings: Settings) -> str | None:
+        texts = parameter.get(settings.sampling)
+        return None if texts == usual else parameter.write(texts)
+
+    return NamedSetting(parameter.option, parameter.about, put, get, is_rare=True)
+
+
+def integer(text: str) -> int | None:
+    return None if text == AUTO else int(text)
+
+
+SETTINGS = (
+    *map(of_sampling, PARAMETERS),
+    *map(of_list, LISTS),
+    NamedSetting(
+        "seed",
+        "Makes a sampled answer repeatable.",
+        lambda settings, text: replace(settings, seed=integer(text)),
+        lambda settings: settings.seed,
+    ),
+    NamedSetting(
+        "max-tokens",
+        "The longest answer; auto: as the context has room.",
+        lambda settings, text: replace(settings, max_tokens=integer(text)),
+        lambda settings: settings.max_tokens,
+    ),
+    NamedSetting(
+        "reasoning-budget",
+        "Most tokens of thought; 0: none, -1: no limit.",
+        lambda settings, text: replace(settings, reasoning_budget=integer(text)),
+        lambda settings: settings.reasoning_budget,
+        ("reasoning-budget-tokens", "thinking-budget"),
+    ),
+    NamedSetting(
+        "stop",
+        "A text that ends the answer.",
+        lambda settings, text: replace(settings, stop=() if text == AUTO else (text,)),
+        lambda settings: settings.stop[0] if settings.stop else None,
+    ),
+    NamedSetting(
+        "ban",
+        "A text that the answer may not have.",
+        lambda settings, text: replace(settings, banned_strings=() if text == AUTO else (text,)),
+        lambda settings: settings.banned_strings[0] if settings.banned_strings else None,
+    ),
+    NamedSetting(
+        "depth",
+        "Tokens drafted ahead; auto: as many as pay.",
+        lambda settings, text: replace(settings, depth=integer(text)),
+        lambda settings: settings.depth,
+    ),
+    NamedSetting(
+        "proposer",
+        "What drafts: names with commas, or none.",
+        lambda settings, text: replace(
+            settings, proposers=None if text == AUTO else registry.parse(text)
+        ),
+        lambda settings: (
+            None if settings.proposers is None else ",".join(settings.proposers) or "none"
+        ),
+        ("proposers",),
+    ),
+)
+NAMES = tuple(setting.name for setting in SETTINGS)
+BY_NAME = {name: setting for setting in SETTINGS for name in (setting.name, *setting.aliases)}
+
+
+def find(name: str) -> NamedSetting:
+    """Find a setting by any of its names."""
+    setting = BY_NAME.get(name.strip().lower().replace("_", "-"))
+    if setting is None:
+        near = get_close_matches(name, NAMES, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"there is no {name!r} to set; {hint}there are: {', '.join(NAMES)}")
+    return setting
+
+
+def with_change(changes: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    """Add a change, or take one back where the value is the default."""
+    setting = find(name)
+    others = {other: text for other, text in changes.items() if find(other) is not setting}
+    is_default = value == DEFAULT or (value == AUTO and not setting.has_auto)
+    return others if is_default else {**others, setting.name: value}
+
+
+def apply(usual: Settings, changes: Mapping[str, str]) -> Settings:
+    """Apply changes by name to the usual settings."""
+    settings = usual
+    for name, text in changes.items():
+        setting = find(name)
+        if text == AUTO and not setting.has_auto:
+            continue
+        try:
+            settings = setting.put(settings, text)
+        except ValueError as error:
+            other = AUTO if setting.has_auto else DEFAULT
+            raise UsageError(f"{setting.name} takes a number, or {other}, not {text!r}") from error
+    return settings
+
+
+def differences(usual: Settings, settings: Settings) -> dict[str, str]:
+    """Map the names of settings that are not as usual to their values."""
+    texts = {setting.name: setting.text(settings) for setting in SETTINGS}
+    return {
+        setting.name: texts[setting.name]
+        for setting in SETTINGS
+        if setting.text(usual) != texts[setting.name]
+    }

@@ -1,0 +1,183 @@
+"""Keys that come in while nothing reads them: they become one draft for the next prompt."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from localspec.base.system.signals import handled
+
+if sys.platform != "win32":
+    import termios
+
+MARKED, UNMARKED = "\x1b[?2004h", "\x1b[?2004l"  # a terminal marks both ends of a paste
+LEAVE = "\x04"  # Ctrl-D, which means that on an empty line
+QUIET_SECONDS = 0.03  # after which no more of a paste without marks is waited for
+
+
+class TypedAhead:
+    """Reads keys in a thread whenever no prompt does.
+
+    Prompts share its keyboard, and so its parser: a paste of which one half comes before a prompt
+    is drawn and the other half after it stays one paste.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.keyboard = create_input()
+        self._terminal = terminal
+        self._keys: list[KeyPress] = []
+        self._reader: KeyReader | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold keys, and keep them off the terminal, except while `released`."""
+        with unechoed() as quieten:
+
+            def go_on(*_: object) -> None:  # after Ctrl-Z, when a shell had the terminal
+                quieten()
+                os.write(self._terminal.fileno(), MARKED.encode())
+
+            with handled(go_on, "SIGCONT"):
+                self._hold()
+                try:
+                    yield
+                finally:
+                    if self._release():
+                        self._write(UNMARKED)
+
+    @contextmanager
+    def released(self) -> Iterator[str]:
+        """Leave the keyboard to a prompt; yield the text that was typed until now."""
+        self._release()
+        self._catch_up()
+        keys = [*get_typeahead(self.keyboard), *self._keys]  # the former from the last prompt
+        self._keys.clear()
+        try:
+            yield text_of(keys)
+        finally:
+            self._hold()
+
+    def drop(self) -> None:
+        """Forget what was typed until now."""
+        with self.released():
+            pass
+
+    def waits(self) -> bool:
+        """Return whether there are keys that were not read yet."""
+        return sys.platform != "win32" and can_read(self.keyboard.fileno(), 0.0)
+
+    def _hold(self) -> None:
+        if sys.platform != "win32":  # which lets nobody wait for keys and something else
+            self._write(MARKED)
+            self._reader = KeyReader(self.keyboard, self._keys)
+
+    def _release(self) -> bool:
+        reader, self._reader = self._reader, None
+        if reader:
+            reader.end()
+        return reader is not None
+
+    def _catch_up(self) -> None:
+        """Read what the system still holds, and the rest of a paste that is coming in."""
+        if sys.platform == "win32":
+            while keys := self.keyboard.read_keys():
+                self._keys += keys
+            return
+        seconds = 0.0
+        while not self.keyboard.closed and can_read(self.keyboard.fileno(), seconds):
+            self._keys += self.keyboard.read_keys()
+            seconds = QUIET_SECONDS
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            self._terminal.write(text)
+            self._terminal.flush()
+
+
+class KeyReader:
+    """Reads a keyboard in a thread of its own until it is ended."""
+
+    def __init__(self, keyboard: Input, keys: list[KeyPress]) -> None:
+        self._keyboard, self._keys = keyboard, keys
+        self._ended, self._end = os.pipe()
+        self._thread = threading.Thread(target=self._collect, name="localspec-keys", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        os.close(self._end)
+        self._thread.join()
+        os.close(self._ended)
+
+    def _collect(self) -> None:
+        keyboard = self._keyboard
+        while not keyboard.closed and can_read(keyboard.fileno(), None, self._ended):
+            self._keys += keyboard.read_keys()
+
+
+def can_read(fd: int, seconds: float | None, *others: int) -> bool:
+    """Wait until a terminal has input, so many seconds at most; False if another file has."""
+    ready, _, _ = select.select([fd, *others], [], [], seconds)
+    return ready == [fd] and os.isatty(fd)
+
+
+def text_of(keys: Sequence[KeyPress]) -> str:
+    """Return the text that keys write; Enter begins a line, and is left out at the end."""
+    text = ""
+    for key in keys:
+        match key.key:
+            case Keys.BracketedPaste:
+                text += pasted(key.data)
+            case Keys.ControlM | Keys.ControlJ:
+                text += "\n"
+            case Keys.ControlI:
+                text += "\t"
+            case Keys.ControlD:
+                text += LEAVE
+            case Keys.ControlH:
+                text = text[:-1]
+            case character if character == key.data and character.isprintable():
+                text += character
+    return text.rstrip("\n")
+
+
+def pasted(text: str) -> str:
+    """Replace the line ends of a paste, which terminals write as Enter does."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@contextmanager
+def unechoed() -> Iterator[Callable[[], None]]:
+    """Keep typed keys off the terminal, each to be read at once; Ctrl-C stays a signal.
+
+    Yield a function that does so again.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield lambda: None
+        return
+    before = termios.tcgetattr(sys.stdin)
+    quiet = list(before)
+    quiet[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+    quiet[3] |= termios.NOFLSH  # Ctrl-C would drop what is being drawn
+    quiet[6] = [*quiet[6]]
+    quiet[6][termios.VMIN], quiet[6][termios.VTIME] = 1, 0
+
+    def quieten() -> None:
+        if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():  # else that would stop the process
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+
+    quieten()
+    try:
+        yield quieten
+    finally:
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, before)

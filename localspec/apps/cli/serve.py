@@ -1,0 +1,37 @@
+"""The command `localspec serve` as the command line has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from localspec.apps.server.options import ServingOptions
+from localspec.base.errors import UsageError
+from localspec.console.options.declare import arguments, options, read, typed_names
+from localspec.console.options.loading import LOADING, LoadingOptions, read_loading
+from localspec.console.options.model_names import name_or_path
+from localspec.console.options.sections import SectionedCommand
+
+
+@click.command(cls=SectionedCommand, params=options(*LOADING, ServingOptions))
+@click.argument(
+    "names", metavar="NAME_OR_PATH...", nargs=-1, required=True, shell_complete=name_or_path
+)
+@click.pass_context
+def serve(context: click.Context, names: Sequence[str]) -> None:
+    """Answer over HTTP, in the APIs of OpenAI and others.
+
+    The others are those of Anthropic, Ollama, llama.cpp and LM Studio (REST). Of several models the
+    first is loaded at once, the others when a request asks for them.
+    """
+    from localspec.apps.server.command import (
+        serve as answer,  # a web server takes its time to import
+    )
+
+    serving, aside = read(context, ServingOptions), {"host", "port"} & typed_names(context)
+    if serving.unix is not None and aside:
+        raise UsageError(f"a unix socket has no --{min(aside)}: leave it, or --unix, away")
+    loading, options = read_loading(context), read(context, LoadingOptions)
+    as_typed = arguments(context, LoadingOptions)
+    answer(serving, loading, options.draft, names, as_typed)

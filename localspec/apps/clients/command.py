@@ -1,0 +1,86 @@
+"""The commands `localspec launch` and `localspec connect`."""
+
+from __future__ import annotations
+
+import click
+
+from localspec.apps.clients.agents import AGENTS
+from localspec.apps.clients.options import AttachOptions, LaunchOptions, StartOptions
+from localspec.apps.server.options import ServingOptions
+from localspec.console.options import configuration
+from localspec.console.options.declare import arguments, options, read
+from localspec.console.options.loading import LOADING, LoadingOptions, read_loading
+from localspec.console.options.sections import SectionedCommand
+
+AGENT_ARGUMENTS = "localspec rest"
+PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
+
+
+class WithRest(SectionedCommand):
+    """Keeps the arguments after -- for another program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[AGENT_ARGUMENTS] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+
+@click.command(cls=WithRest, params=options(AttachOptions, LaunchOptions, StartOptions, *LOADING))
+@click.argument("tool", type=click.Choice(list(AGENTS)))
+@click.argument("model", metavar="[NAME_OR_PATH] [-- ARGUMENTS...]", default="")
+@click.pass_context
+def launch(context: click.Context, tool: str, model: str) -> None:
+    """Run a coding agent on a model of yours, in its own terminal interface.
+
+    It uses the server that runs already, or starts one for itself on a free port and ends it
+    afterwards. Nothing of the agent's own settings is changed. What follows -- is for the agent.
+    """
+    from localspec.apps.clients.launch import (  # HTTP takes its time to import
+        ServerRequest,
+        run_agent,
+        shell_lines,
+    )
+
+    agent_arguments: tuple[str, ...] = context.meta[AGENT_ARGUMENTS]
+    attaching, launch_options = read(context, AttachOptions), read(context, LaunchOptions)
+    server = ServerRequest(
+        model=model,
+        attach=attaching.attach,
+        key=attaching.key or "",
+        serving=serving(context),
+        loading=read_loading(context),
+        draft=read(context, LoadingOptions).draft,
+        arguments=arguments(context, StartOptions, *LOADING),
+    )
+    if launch_options.print:
+        click.echo("\n".join(shell_lines(AGENTS[tool], agent_arguments, server)))
+    else:
+        context.exit(run_agent(AGENTS[tool], agent_arguments, server))
+
+
+def serving(context: click.Context) -> ServingOptions:
+    """Read how `localspec serve` is configured, by file and environment."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    commands = root.command.commands
+    defaults = configuration.read(root.params["config"]).defaults("serve", commands)
+    serve = commands["serve"]
+    with serve.make_context("serve", ["any"], root, default_map=defaults) as serve_context:
+        return read(serve_context, ServingOptions)
+
+
+@click.command(params=options(AttachOptions))
+@click.argument("program", type=click.Choice(PROGRAMS))
+@click.argument("model", metavar="[MODEL]", default="")
+@click.pass_context
+def connect(context: click.Context, program: str, model: str) -> None:
+    """Print the settings by which an editor uses the server, and where they belong.
+
+    Address, model and context are those of the server that answers. A key is not printed.
+    """
+    from localspec.apps.clients.editors import print_settings
+    from localspec.apps.clients.running import server_for_editors  # HTTP takes its time to import
+
+    attaching = read(context, AttachOptions)
+    server = server_for_editors(attaching.attach, attaching.key or "", model, serving(context))
+    print_settings(program, server)

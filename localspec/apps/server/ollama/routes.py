@@ -1,0 +1,111 @@
+"""The paths of Ollama's API."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from localspec.apps.server.api import Api
+from localspec.apps.server.handler import ApiRequest, RequestHandler
+from localspec.apps.server.model_host import ModelHost
+from localspec.apps.server.ollama.answer import (
+    Kind,
+    OllamaAnswer,
+    OllamaFormat,
+    error_body,
+    line,
+    stream_error,
+)
+from localspec.apps.server.ollama.listing import model_details, running, tags
+from localspec.apps.server.ollama.managing import NamedModel, managing
+from localspec.apps.server.ollama.request import GenerateRequest, OllamaChatRequest
+from localspec.apps.server.replies.streaming import LINES
+from localspec.apps.server.requests.reading import BoundedRoute
+
+VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
+
+
+class ShowRequest(NamedModel):
+    verbose: bool = False  # harmless: there is no more to tell
+
+
+def ollama(handler: RequestHandler) -> APIRouter:
+    routes = APIRouter(route_class=BoundedRoute, tags=["Ollama"])
+    asking(routes, handler)
+    listing(routes, handler)
+    managing(routes, handler)
+    return routes
+
+
+def asking(routes: APIRouter, handler: RequestHandler) -> None:
+    async def answered(
+        request: Request, body: OllamaChatRequest | GenerateRequest, kind: Kind
+    ) -> Response:
+        begun = time.perf_counter()
+        reply_format = OllamaFormat(body.model, kind)
+        if body.loads:
+            await handler.report_ignored(request, body, ignored_context(handler.host, body))
+            if body.unloads:
+                await handler.manager(request)
+                await handler.host.unload(handler.host.offers.meant_by(body.model).name)
+                return Response(line(reply_format.loaded("unload")), media_type=LINES)
+            await handler.host.preload(body.model)
+            return Response(line(reply_format.loaded()), media_type=LINES)
+        api_request = ApiRequest(
+            body,
+            partial(OllamaAnswer, reply_format, begun),
+            stream_error,
+            media_type=LINES,
+            also_ignored=ignored_context(handler.host, body),
+        )
+        return await handler.serve(request, api_request)
+
+    @routes.post("/api/chat")
+    async def chat(request: Request, body: OllamaChatRequest) -> Response:
+        """Answer a conversation; without messages, load the model."""
+        return await answered(request, body, "chat")
+
+    @routes.post("/api/generate")
+    async def generate(request: Request, body: GenerateRequest) -> Response:
+        """Answer a prompt, or continue it; without one, load the model."""
+        return await answered(request, body, "generate")
+
+
+def ignored_context(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
+    """List num_ctx where it asks for more context than the model was loaded with."""
+    offer = host.offers.answering(body.model)
+    served = host.loaded.get(offer.name)
+    context = served.runtime.context if served else offer.context
+    return ["options.num_ctx"] if body.options.num_ctx > context else []
+
+
+def listing(routes: APIRouter, handler: RequestHandler) -> None:
+    @routes.get("/", include_in_schema=False)
+    async def greeting() -> Response:
+        return PlainTextResponse("Ollama is running")  # clients look for these words
+
+    @routes.get("/api/version")
+    async def version() -> dict[str, str]:
+        return {"version": VERSION}
+
+    @routes.get("/api/tags")
+    async def models() -> dict[str, object]:
+        """List the models."""
+        return tags(handler.host)
+
+    @routes.get("/api/ps")
+    async def loaded() -> dict[str, object]:
+        return running(handler.host)
+
+    @routes.post("/api/show")
+    async def show(body: ShowRequest) -> dict[str, object]:
+        offer = handler.host.offers.meant_by(body.required_name)
+        facts = await handler.host.facts(offer.name)
+        return model_details(offer, handler.host.loaded.get(offer.name), facts)
+
+
+OLLAMA = Api(("/api/",), ollama, error_body)

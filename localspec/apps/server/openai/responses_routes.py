@@ -1,0 +1,209 @@
+"""The paths of OpenAI's API of items."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localspec.apps.server.faults import Fault, Refused, refused
+from localspec.apps.server.handler import ApiRequest, RequestHandler
+from localspec.apps.server.openai.response_store import (
+    ResponseStore,
+    StoredResponse,
+    with_identifiers,
+)
+from localspec.apps.server.openai.responses import Data, Numbered, ResponsesAnswer
+from localspec.apps.server.openai.responses_input import Item, ReferenceItem
+from localspec.apps.server.openai.responses_request import ResponsesRequest
+from localspec.apps.server.requests.media_parts import MediaReference
+from localspec.apps.server.requests.prepared import Prepared
+from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.safety import owner
+from localspec.apps.server.served import Served
+from localspec.interfaces.media import Medium
+
+ITEMS = TypeAdapter(list[Item])
+Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledRequest:
+    """A request with all items for the model: those it goes on from, and its own."""
+
+    body: ResponsesRequest
+    items: Sequence[Item]
+
+    @property
+    def model(self) -> str:
+        return self.body.model
+
+    @property
+    def stream(self) -> bool:
+        return self.body.stream
+
+    def ignored(self) -> Iterator[str]:
+        return self.body.ignored()
+
+    def references(self) -> Sequence[MediaReference]:
+        return self.body.references_among(self.items)
+
+    def prepare(self, served: Served, media: Sequence[Medium]) -> Sequence[Prepared]:
+        return self.body.prepare(self.items, served, media)
+
+
+def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
+    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
+    add_answering(routes, handler, store)
+    add_stored(routes, store)
+    return routes
+
+
+def add_answering(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
+    async def recall(request: Request, body: ResponsesRequest) -> RecalledRequest:
+        items = await handler.run(request, partial(items_of, body, store, owner(request)))
+        return RecalledRequest(body, items)
+
+    @routes.post("/responses")
+    async def respond(request: Request, body: ResponsesRequest) -> Response:
+        """Answer a conversation of items, from its start or going on from an earlier response."""
+        if not store.most:
+            body = body.model_copy(update={"store": False})
+        recalled = await recall(request, body)
+
+        def store_response(response: Data) -> None:
+            store.add(stored_response(body, owner(request), response))
+
+        async def keep(response: Data) -> None:
+            if body.store is not False:
+                await asyncio.to_thread(store_response, response)
+
+        events = Numbered()
+        api_request = ApiRequest(
+            recalled,
+            partial(ResponsesAnswer, body, body.model_tools(recalled.items), keep, events),
+            events.stream_error,
+        )
+        return await handler.serve(request, api_request)
+
+    @routes.post("/responses/input_tokens")
+    async def count(request: Request, body: ResponsesRequest) -> Data:
+        """Count the tokens of a conversation without answering it."""
+        tokens = await handler.count_tokens(request, await recall(request, body))
+        return {"object": "response.input_tokens", "input_tokens": tokens}
+
+
+def add_stored(routes: APIRouter, store: ResponseStore) -> None:
+    async def find_response(request: Request, id: str) -> StoredResponse:
+        response = await asyncio.to_thread(store.get, id, owner(request))
+        if response is None:
+            raise Refused(not_found(id))
+        return response
+
+    @routes.get("/responses/{id}")
+    async def retrieve(request: Request, id: str, stream: bool = False) -> Mapping[str, object]:
+        """Return a stored response."""
+        if stream:
+            raise refused("a stored response is returned whole: leave stream out", "stream")
+        return (await find_response(request, id)).response
+
+    @routes.delete("/responses/{id}")
+    async def delete(request: Request, id: str) -> Data:
+        if not await asyncio.to_thread(store.delete, id, owner(request)):
+            raise Refused(not_found(id))
+        return {"id": id, "object": "response", "deleted": True}
+
+    @routes.post("/responses/{id}/cancel")
+    async def cancel(request: Request, id: str) -> Data:
+        await find_response(request, id)
+        raise refused("this response is complete; one under way ends when its client hangs up")
+
+    @routes.get("/responses/{id}/input_items")
+    async def list_input_items(
+        request: Request,
+        id: str,
+        limit: Limit = 20,
+        order: Literal["asc", "desc"] = "desc",
+        after: str | None = None,
+    ) -> Data:
+        """List the items that a response was made from, a page at a time."""
+        chain = await asyncio.to_thread(store.chain, id, owner(request))
+        if not chain:
+            raise Refused(not_found(id))
+        before = [item for response in chain[:-1] for item in response.items]
+        return page([*before, *chain[-1].input], limit, order == "desc", after)
+
+
+def stored_response(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
+    dumped = [item.model_dump(by_alias=True, exclude_unset=True) for item in body.input]
+    items = list(with_identifiers(dumped, str(response["id"])))
+    return StoredResponse(owner, body.previous_response_id, items, response)
+
+
+def items_of(body: ResponsesRequest, store: ResponseStore, owner: str) -> list[Item]:
+    """List the items of the conversation so far, and those of the request."""
+    earlier: list[Item] = []
+    if body.previous_response_id:
+        chain = store.chain(body.previous_response_id, owner)
+        earlier = items_of_record(item for response in chain for item in response.items)
+        if not earlier:
+            raise Refused(previous_gone(body.previous_response_id, kept=store.most > 0))
+    own_items: list[Item] = []
+    for item in body.input:
+        if not isinstance(item, ReferenceItem):
+            own_items.append(item)
+            continue
+        kept = store.item(item.id, owner)
+        kept_items = items_of_record([kept]) if kept else []
+        if not kept_items:
+            message = f"Item with id {item.id[:80]!r} not found: send the item itself"
+            raise Refused(Fault(404, message, "input"))
+        own_items += kept_items
+    return earlier + own_items
+
+
+def items_of_record(items: Iterable[Mapping[str, object]]) -> list[Item]:
+    """Read stored items; none if another version stored them in another form."""
+    try:
+        return ITEMS.validate_python(list(items))
+    except ValidationError:
+        return []
+
+
+def previous_gone(id: str, *, kept: bool) -> Fault:
+    """Return the error after which clients send the whole conversation."""
+    why = "send all items as input"
+    if not kept:
+        why += "; this server keeps no responses (--response-store)"
+    message = f"Previous response with id {id[:80]!r} not found: {why}"
+    return Fault(400, message, "previous_response_id", "previous_response_not_found")
+
+
+def not_found(id: str) -> Fault:
+    return Fault(404, f"Response with id {id[:80]!r} not found")
+
+
+def page(
+    items: Sequence[Mapping[str, object]], limit: int, newest_first: bool, after: str | None
+) -> Data:
+    ordered = list(reversed(items)) if newest_first else list(items)
+    ids = [str(item["id"]) for item in ordered]
+    if after is not None:
+        if after not in ids:
+            raise refused(f"there is no item {after[:80]!r} to list items after", "after")
+        ordered = ordered[ids.index(after) + 1 :]
+    data = ordered[:limit]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(ordered) > limit,
+    }

@@ -1,0 +1,135 @@
+"""The paths of OpenAI's API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localspec.apps.server.api import Api
+from localspec.apps.server.faults import openai_error
+from localspec.apps.server.handler import ApiRequest, RequestHandler
+from localspec.apps.server.offers import ServedOffer
+from localspec.apps.server.openai.chat import ChatAnswer, stream_error
+from localspec.apps.server.openai.completion import CompletionAnswer
+from localspec.apps.server.openai.completion_request import CompletionRequest, MiddleRequest
+from localspec.apps.server.replies.reply import Choices
+from localspec.apps.server.replies.streaming import Answer
+from localspec.apps.server.requests.chat_request import ChatRequest
+from localspec.apps.server.requests.completion_prompts import count
+from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.served import media_of
+from localspec.interfaces.vector_model import Kind
+
+OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reranking": "scores"}
+PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
+
+
+def openai(handler: RequestHandler) -> APIRouter:
+    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
+
+    @routes.post("/chat/completions")
+    async def chat(request: Request, body: ChatRequest) -> Response:
+        """Answer a conversation."""
+        limit = replace(handler.limit, reading_seconds=PROGRESS_SECONDS)
+        api_request = ApiRequest(
+            body,
+            partial(ChatAnswer.to, body),
+            stream_error,
+            copies=body.n,
+            limit=limit if body.return_progress else None,
+        )
+        return await handler.serve(request, api_request)
+
+    @routes.post("/completions")
+    async def completions(request: Request, body: CompletionRequest) -> Response:
+        """Continue a text, or fill in what belongs before `suffix`."""
+        return await handler.serve(request, continuing(body, partial(CompletionAnswer.to, body)))
+
+    @routes.post("/fim/completions")
+    async def middles(request: Request, body: MiddleRequest) -> Response:
+        """Fill in a middle, answered as Mistral does: by a message."""
+
+        def answer(choices: Choices) -> ChatAnswer:
+            return ChatAnswer(choices.served.name, choices, wants_usage=body.wants_usage)
+
+        return await handler.serve(request, continuing(body, answer))
+
+    @routes.get("/models")
+    async def models() -> dict[str, object]:
+        """List the models."""
+        offers = handler.host.offers.values()
+        named = [(offer, name) for offer in offers for name in offer.names]
+        data = [describe_model(handler, offer, name) for offer, name in named]
+        return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
+
+    @routes.get("/models/{name:path}")
+    async def model(name: str) -> dict[str, object]:
+        offer = handler.host.offers.meant_by(name)
+        return describe_model(handler, offer, name if name in offer.names else offer.name)
+
+    return routes
+
+
+def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> ApiRequest:
+    return ApiRequest(
+        body,
+        answer,
+        stream_error,
+        prompts=count(body.prompt, body.n),
+        copies=body.n,
+    )
+
+
+def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> dict[str, object]:
+    """Describe a model, with its context length where clients look for it, once it is known."""
+    host = handler.host
+    served = host.loaded.get(offer.name)
+    status: dict[str, object] = {"value": host.state(offer.name), "args": []}
+    if offer.name in host.failed:
+        status |= {"failed": True, "exit_code": 1}
+    context = served.resident.context if served else offer.context
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": offer.created,
+        "created_at": datetime.fromtimestamp(offer.created, UTC).isoformat(),
+        "owned_by": "localspec",
+        "context_length": context,
+        "max_model_len": context,
+        "loaded": served is not None,
+        "engine": offer.engine,
+        "drafter": offer.drafter or None,
+        "status": status,
+        "architecture": {
+            "input_modalities": ["text", *sorted(media_of(offer, served), reverse=True)],
+            "output_modalities": [OUTPUTS[offer.kind]],
+        },
+        "meta": meta(offer, context),
+    }
+
+
+def meta(offer: ServedOffer, context: int) -> dict[str, object]:
+    """Describe a model's vocabulary and size as llama.cpp's server does."""
+    facts: dict[str, object] = {"n_ctx": context, "size": offer.bytes, "ftype": offer.quantisation}
+    footprint = offer.footprint
+    if footprint is None:
+        return facts
+    if footprint.parameters:
+        facts["n_params"] = footprint.parameters
+    return {
+        **facts,
+        "n_ctx_train": footprint.context,
+        "n_vocab": footprint.vocabulary,
+        "n_embd": footprint.embedding,
+    }
+
+
+OPENAI = Api(("/v1/",), openai, openai_error)

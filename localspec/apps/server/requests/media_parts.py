@@ -1,0 +1,112 @@
+"""Pictures and sounds in messages, by the names that APIs and clients give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from localspec.apps.server.requests.leniency import RequestPart
+from localspec.formats.templates.message import Json
+from localspec.interfaces.media import Kind
+
+IMAGES = ("image_url", "input_image", "image")  # types of parts
+SOUNDS = ("input_audio", "audio_url", "audio")
+# Fields that have a file, or an object with one of them.
+FILE_FIELDS = (*IMAGES, *SOUNDS, "data_url", "url", "data", "base64", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class MediaReference:
+    """A picture or a sound as a request names it: by its bytes in base64, or by an address."""
+
+    kind: Kind | None  # None: the file tells
+    text: str  # base64, a data URL or an address
+    field: str
+
+
+def file_in(part: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """Return the file of a part, and its other fields, those of an object around the file too."""
+    name = next((name for name in FILE_FIELDS if part.get(name)), "")
+    others = {key: value for key, value in part.items() if key not in FILE_FIELDS}
+    match part.get(name):
+        case str(text):
+            return text, others
+        case dict(within):
+            text, more = file_in(within)
+            return text, {**more, **others}
+    return "", others
+
+
+def with_file(part: object, field: str) -> object:
+    """Put the file of a part under one name, wherever it stands."""
+    if not isinstance(part, dict):
+        return part
+    text, others = file_in(part)
+    if not text:
+        why = "no files are kept here" if others.get("file_id") else "there is none in the request"
+        message = "a part of type {kind} has no file: {why}; send it as base64 or as a data URL"
+        kind = repr(part.get("type"))[:80]
+        raise PydanticCustomError("no_file", message, {"kind": kind, "why": why})
+    return {**others, field: text}
+
+
+class ImagePart(RequestPart):
+    type: Literal["image_url", "input_image", "image"]
+    image_url: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def flat(cls, part: object) -> object:
+        return with_file(part, "image_url")
+
+    @property
+    def reference(self) -> MediaReference:
+        return MediaReference("image", self.image_url, self.type)
+
+
+class SoundPart(RequestPart):
+    type: Literal["input_audio", "audio_url", "audio"]
+    input_audio: str
+    format: str = ""  # shown by the file itself
+
+    @model_validator(mode="before")
+    @classmethod
+    def flat(cls, part: object) -> object:
+        return with_file(part, "input_audio")
+
+    @property
+    def reference(self) -> MediaReference:
+        return MediaReference("audio", self.input_audio, self.type)
+
+
+def as_file(value: object) -> object:
+    """Read a file that may stand in an object."""
+    return file_in(value)[0] if isinstance(value, dict) else value
+
+
+# Pictures beside a text, as Ollama has them.
+Images = list[Annotated[str, Field(min_length=1), BeforeValidator(as_file)]]
+
+
+def image_references(images: Iterable[str] | None) -> list[MediaReference]:
+    return [MediaReference("image", image, "images") for image in images or ()]
+
+
+def with_images(content: Json, images: Sequence[str] | None) -> Json:
+    """Put pictures before a content, as Ollama does."""
+    if not images:
+        return content
+    texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return [*({"type": "image"} for _ in images), *(texts if content else ())]
+
+
+def references_in(parts: Iterable[object]) -> Iterator[MediaReference]:
+    """Yield the media among the parts of a message, in their order."""
+    for part in parts:
+        match part:
+            case ImagePart() | SoundPart():
+                yield part.reference

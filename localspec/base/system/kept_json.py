@@ -1,0 +1,41 @@
+"""JSON files that LocalSpec keeps for itself, read without trusting their content."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from localspec.base.system.atomic_write import write
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read the object of a file; raise an OSError if there is no file, else a ValueError."""
+    return decode(path.read_bytes())
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """Decode an object; raise a ValueError if it is none, or nested too deeply to be read."""
+    try:
+        value = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def keep(path: Path, value: object) -> bool:
+    """Write an object; False where that cannot be done, as a full disk is no reason to fail."""
+    with suppress(OSError):
+        write(path, json.dumps(value, default=str))
+        return True
+    return False
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """List the files in a folder by their age; none if it cannot be read."""
+    with suppress(OSError):
+        return sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime)
+    return []

@@ -1,0 +1,157 @@
+"""A supervisor: the process of the command forks a child, and another one when a signal ended it.
+
+A driver that fails, or a device that is lost, ends a process: by an abort of the engine, or by a
+segmentation fault. Engines therefore run in the child alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from localspec.base.system.signals import heard
+
+if sys.platform != "win32":
+    import termios
+
+REQUESTED_ENDS = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
+PAUSE_SECONDS = 1.0  # before another child, so that no processor is spent on failing
+READY = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """The process that does the work, as it sees itself."""
+
+    is_first: bool  # else another one was ended by a signal
+    report_ready: Callable[[], object]  # to be called once it does what it is for
+
+
+UNSUPERVISED = Child(True, lambda: None)  # this process, which nobody replaces
+
+
+class Supervise(Protocol):
+    """Forks a child for a command; `again`: another one when a signal ended it."""
+
+    def __call__(self, *, again: bool) -> Child: ...
+
+
+def unsupervised(*, again: bool = False) -> Child:  # noqa: ARG001
+    """Stay in this process."""
+    return UNSUPERVISED
+
+
+def supervise(
+    tell: Callable[[str], object], *, again: bool = True, grace: float = math.inf
+) -> Child:
+    """Return in a child process; if `again`, in another one whenever a signal ended a ready one.
+
+    The caller's process never returns: it exits like the child that ends by itself. Call it while
+    there is no engine. Without `fork` it returns in this process. A child that was asked to end and
+    did not within `grace` seconds is killed.
+    """
+    if sys.platform == "win32":
+        return UNSUPERVISED
+    first, terminal = True, _terminal()
+    while True:
+        end = _fork(grace)
+        if not isinstance(end, ChildEnd):
+            return Child(first, report_ready=end)
+        name = signal.Signals(-end.code).name if end.code < 0 else ""
+        # What breaks while it ends on request has ended, too.
+        on_request = name in REQUESTED_ENDS or (again and end.request)
+        if not (name or on_request):
+            raise SystemExit(end.code)
+        if on_request:
+            number = end.request or -end.code
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        if terminal:
+            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
+        anew = "; it begins anew" if end.was_ready else " before it was ready"
+        tell(f"{name} ended the engine" + (anew if again else ""))
+        if not (again and end.was_ready):
+            raise SystemExit(1)
+        first = False
+        time.sleep(PAUSE_SECONDS)
+
+
+class ChildEnd(NamedTuple):
+    """The end of a child, as its parent sees it."""
+
+    code: int  # below 0: the signal that ended it
+    request: int  # the signal that asked it to end; 0: none did
+    was_ready: bool  # whether it did what it is for
+
+
+def _fork(grace: float) -> ChildEnd | Callable[[], object]:
+    """Fork: return in the parent once the child ended; in the child, a function to report with."""
+    news, writer = os.pipe()
+    parent_lives, parent = os.pipe()
+    with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
+        child = os.fork()
+        status, request = _end_of(child, signals, grace) if child else (0, 0)
+    if not child:
+        os.close(parent)
+        threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
+        return partial(os.write, writer, READY)
+    os.set_blocking(news, False)
+    os.close(writer)
+    was_ready = os.read(news, 1) == READY
+    for end in (news, parent_lives, parent):
+        os.close(end)
+    return ChildEnd(os.waitstatus_to_exitcode(status), request, was_ready)
+
+
+def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
+    """Wait for a process, and pass on to it that this one shall end.
+
+    Return how it ended, and the signal that asked for it, or 0.
+    """
+    request, latest = 0, math.inf
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status, request
+        left = latest - time.monotonic()
+        if left <= 0:
+            os.kill(child, signal.SIGKILL)
+            latest, left = math.inf, math.inf
+        if not select.select([signals], [], [], None if left == math.inf else left)[0]:
+            continue
+        for number in os.read(signals, 64):
+            if number != signal.SIGCHLD:
+                request = number
+                latest = min(latest, time.monotonic() + grace)
+                if number != signal.SIGINT or not _shares_terminal():
+                    os.kill(child, number)
+
+
+def _terminal() -> list[Any]:
+    """Return the terminal's settings, which a process may leave changed; empty without one."""
+    try:
+        return termios.tcgetattr(0)
+    except (termios.error, OSError):
+        return []
+
+
+def _shares_terminal() -> bool:
+    """Whether Ctrl-C reaches both processes without being passed on."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _leave_with(parent_lives: int) -> None:
+    os.read(parent_lives, 1)  # until its other end is closed
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""What all programs show and ask at a terminal: options, progress, questions."""

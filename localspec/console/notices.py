@@ -1,0 +1,10 @@
+"""Lines to whoever started a command, on standard error."""
+
+from __future__ import annotations
+
+import click
+
+
+def tell(line: str) -> None:
+    """Tell who started a server what happens to it."""
+    click.echo(f"localspec: {line}", err=True)

@@ -1,0 +1,233 @@
+"""Options of how a model is loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from localspec.base.errors import UsageError
+from localspec.console.options import workers
+from localspec.console.options.declare import (
+    COUNT,
+    EXISTING,
+    READABLE,
+    TEXT,
+    flag,
+    option,
+    read,
+    repeated,
+)
+from localspec.console.options.kinds import ADAPTER, ENGINE, LAYERS, SHARES
+from localspec.console.options.size import SIZE
+from localspec.interfaces.adapter import Adapter
+from localspec.interfaces.backend import (
+    BATCH_MARGIN,
+    CONTEXT,
+    MAX_TENTATIVE,
+    OWN_PRODUCTS,
+    PRODUCTS,
+    Options,
+)
+from localspec.interfaces.backend_spec import MEMBERS
+from localspec.running.models.engines import AUTO
+
+if TYPE_CHECKING:
+    from localspec.running.runtime.loading import Loading
+
+SWITCH = {"auto": None, "on": True, "off": False}
+
+
+def _backend() -> str:
+    help = "Engine that runs the model; `doctor` lists them. auto: by the model's files."
+    return option(ENGINE, help, "auto|NAME", default=AUTO)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Options of commands that load nothing."""
+
+    backend: str = _backend()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftingOptions:
+    """The proposers and the depth, for commands that do not choose them themselves."""
+
+    proposer: str = option(
+        TEXT,
+        "Proposers that draft: auto, none, or names, e.g. ngram,draft-model.",
+        "NAME,...",
+        default="auto",
+    )
+    depth: int | None = option(
+        click.IntRange(0, MAX_TENTATIVE), "Tokens to draft per round.", otherwise="by measured cost"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """Texts on disk to draft from, for commands that answer."""
+
+    corpus: tuple[Path, ...] = repeated(
+        EXISTING, "Texts that replies may repeat: a file, or a folder. May repeat.", "PATH"
+    )
+    learn: bool = flag(
+        "Replies kept on this machine, to draft from them the next time; `localspec forget` "
+        "removes them."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingOptions:
+    backend: str = _backend()
+    draft: str | None = option(
+        TEXT,
+        "Smaller model, or drafting head, that drafts.",
+        "NAME_OR_PATH",
+        otherwise="the one that was pulled with the model",
+    )
+    context: int | None = option(
+        COUNT,
+        "Maximum tokens of a prompt and its reply together.",
+        otherwise=f"the model's own, at most {CONTEXT:,}; less if memory is short",
+    )
+    kv_type: str = option(
+        TEXT,
+        "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. "
+        "auto: 16 bits, or 8 where memory is short.",
+        "auto|TYPE|K,V",
+        default="auto",
+    )
+    bit_exact: bool = flag(
+        "Same arithmetic in batches of any size: greedy text is the same to the bit alone, beside "
+        "other requests and with drafts. llama.cpp on a CPU only. With LocalSpec's own products "
+        "it costs nothing. With llama.cpp's it takes dense weights in Q2_K to Q8_0, and longer."
+    )
+    flash_attention: str = option(
+        click.Choice(["auto", "on", "off"]),
+        "Flash attention; switching it off can change greedy text where two tokens nearly tie.",
+        default="auto",
+    )
+    device: str = option(
+        TEXT, "Device: the CPU, or GPU number N, counted from 0.", "auto|cpu|N", default="auto"
+    )
+    budget: int | None = option(
+        SIZE, "Maximum memory to use, e.g. 6GiB.", otherwise="all that is free but a reserve"
+    )
+    gpu_layers: int | None = option(
+        click.IntRange(0), "Number of layers on GPUs.", otherwise="as many as fit"
+    )
+    split: tuple[float, ...] | None = option(
+        SHARES, "Share of the layers per GPU, e.g. 3,1.", "SHARE,...", otherwise="by free memory"
+    )
+    main_gpu: int | None = option(
+        click.IntRange(0),
+        "GPU for models that fit on one GPU, and for the draft model.",
+        "N",
+        otherwise="the one with the most free memory",
+    )
+    cpu_moe: int | None = option(
+        LAYERS,
+        "Number of layers, from the first, whose experts stay in host memory.",
+        "auto|N",
+        otherwise="as few as possible",
+    )
+    workers: str | None = workers.workers()
+    threads: int | None = option(COUNT, "Number of CPU threads.", otherwise="one per physical core")
+    mmap: bool = flag(
+        "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
+        "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
+    )
+    products: str = option(
+        click.Choice(PRODUCTS),
+        "Whose matrix products a processor computes: LocalSpec's own, where llama.cpp was built "
+        "with them, or llama.cpp's, to compare.",
+        default=OWN_PRODUCTS,
+    )
+    adapter: tuple[Adapter, ...] = repeated(
+        ADAPTER,
+        "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
+        "is named. May repeat.",
+        "FILE[:SCALE]",
+    )
+    mmproj: Path | None = option(
+        READABLE,
+        "Projector, by which the model takes pictures or sounds: a GGUF file.",
+        "FILE",
+        otherwise="the one that was pulled with the model or lies beside it",
+    )
+    no_mmproj: bool = flag("Text only, without the projector that lies beside the model.")
+    no_mmproj_offload: bool = flag("Projector in host memory, not on a GPU.")
+    verbose: bool = flag("Log of the engine on standard error.")
+
+
+LOADING = (LoadingOptions, DraftingOptions, CorpusOptions)
+
+
+def members() -> int:
+    """Count the processes of the group that this one leads, if it leads one."""
+    count = os.environ.get(MEMBERS, "1")
+    if not count.isdecimal() or int(count) < 1:
+        raise UsageError(f"{MEMBERS} is {count!r}; `localspec launch-group` sets it to a number")
+    return int(count)
+
+
+def read_loading(context: click.Context) -> Loading:
+    """Make a `Loading` of a command that has all of `LOADING`."""
+    options = read(context, LoadingOptions)
+    return make_loading(options, read(context, DraftingOptions), read(context, CorpusOptions))
+
+
+def make_loading(
+    options: LoadingOptions,
+    drafting: DraftingOptions | None = None,
+    corpus: CorpusOptions | None = None,
+) -> Loading:
+    """Make a `Loading` of a command's options."""
+    from localspec.running.memory.planner import Limits  # only here: it takes time to import
+    from localspec.running.runtime.loading import Loading
+
+    workers.use(options.workers)
+    drafting, corpus = drafting or DraftingOptions(), corpus or CorpusOptions()
+    if options.mmproj and options.no_mmproj:
+        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: leave one away")
+    limits = Limits(
+        options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
+    )
+    return Loading(
+        engine_options(options, drafting.depth or 0),
+        drafting.proposer,
+        drafting.depth,
+        options.backend,
+        limits,
+        corpus=corpus.corpus,
+        learn=corpus.learn,
+    )
+
+
+def engine_options(options: LoadingOptions, depth: int) -> Options:
+    """Make the options of an engine, for drafts of at least so many tokens."""
+    tentative = max(depth, Options().tentative)
+    return Options(
+        context=options.context,
+        batch=max(Options().batch, tentative + BATCH_MARGIN),
+        tentative=tentative,
+        kv_type=options.kv_type,
+        flash_attention=SWITCH[options.flash_attention],
+        gpu_layers=options.gpu_layers,
+        split=options.split or (),
+        cpu_moe=options.cpu_moe,
+        bit_exact=options.bit_exact,
+        threads=options.threads,
+        mmap=options.mmap,
+        products=options.products,
+        members=members(),
+        adapters=options.adapter,
+        projector=options.mmproj,
+        projector_on_host=options.no_mmproj_offload,
+        verbose=options.verbose,
+    )

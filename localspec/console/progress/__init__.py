@@ -1,0 +1,1 @@
+"""Progress of what takes long: bars, lines, the time that is left."""

@@ -1,0 +1,1 @@
+"""What a user at a terminal is asked before a model is loaded."""

@@ -1,0 +1,96 @@
+"""Models on this machine as speakers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from localspec.console.questions.interactive_load import load_and_report, locate_or_pull
+from localspec.console.speakers.local import LocalSpeaker
+from localspec.core.engine.settings import Settings
+from localspec.core.proposers.registry import DRAFT
+from localspec.core.sampling.parameters import Sampling
+from localspec.running.memory.machine import size
+from localspec.running.models.locate import ModelFiles, locate
+from localspec.running.models.recommended import (
+    ThoughtDefaults,
+    recommended_sampling,
+    thought_defaults,
+)
+from localspec.running.pulling.at_hand import at_hand, who_sees
+from localspec.running.runtime.loading import Loading
+from localspec.running.runtime.pair_files import PairFiles
+from localspec.running.runtime.runtime import LoadedFacts
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModels:
+    """Opens models in this process, one at a time."""
+
+    loading: Loading
+    draft: str | None
+    settings: Settings  # of the command line
+    set_by_user: frozenset[str]  # fields of sampling that the command line sets
+    checked: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
+
+    def names(self) -> Sequence[str]:
+        return list(self._sizes())
+
+    def about(self, name: str) -> str:
+        """Return the size of its weights."""
+        return self._sizes().get(name, "")
+
+    def who_sees(self) -> str:
+        return who_sees(self.loading.backend)
+
+    def _sizes(self) -> dict[str, str]:
+        """Map the models that are here to their sizes."""
+        return {model.name: size(model.bytes) for model in at_hand(self.loading.backend)}
+
+    def check(self, name: str) -> None:
+        self.checked[name] = locate(name, self.loading.backend)
+
+    def pull(self, name: str) -> None:
+        """Download a model if it is not here and the user agrees."""
+        self.checked[name] = locate_or_pull(name, self.loading)
+
+    def open(self, name: str) -> LocalSpeaker:
+        engine, alone = self.loading.backend, self.loading.alone
+        files = self.checked.pop(name, None) or locate(name, engine)
+        pair = PairFiles.for_target(files, self.draft, engine, alone=alone)
+        runtime = load_and_report(name, pair, self.loading)
+        return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
+
+    def usual(self, name: str) -> Settings:
+        settings = with_sampling(name, self.settings, self.set_by_user, Sampling())
+        chosen = ThoughtDefaults(settings.reasoning_budget, settings.reasoning_budget_message)
+        budget, message = thought_defaults(name, chosen)
+        return replace(settings, reasoning_budget=budget, reasoning_budget_message=message)
+
+
+def with_sampling(
+    name: str, requested: Settings, set_by_user: frozenset[str], usual: Sampling
+) -> Settings:
+    """Combine the requested settings with the sampling that the model's makers recommend."""
+    sampling = recommended_sampling(name, usual)
+    sampling = replace(
+        sampling, **{name: getattr(requested.sampling, name) for name in set_by_user}
+    )
+    return replace(requested, sampling=sampling)
+
+
+def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
+    """Describe the loaded model, its proposers and what they read, and the memory it takes."""
+    proposers = [
+        proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
+    ]
+    drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
+    if facts.target:
+        kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
+        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {drafting}"
+    if facts.plan:
+        pools = facts.plan.pools
+        yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)
+    if facts.corpus:
+        yield from map(str, facts.corpus.facts())

@@ -1,0 +1,1 @@
+"""Exact speculative decoding: engine, rounds, proposers, sampling, prefix cache."""

@@ -1,0 +1,211 @@
+"""One request under way: its generation, its listener, its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from localspec.base.tokens import Tokens
+from localspec.core.decoding.generation import Generation
+from localspec.core.decoding.turn import Outcome
+from localspec.core.engine.figures import Clockwork, Ledger, Speculation, Timings, Usage
+from localspec.core.engine.settings import Settings
+from localspec.core.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
+from localspec.formats.thought.form import ThoughtCount
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+class Chunk(NamedTuple):
+    """The text and tokens of a round, or of several without drafts.
+
+    text: what the round added to the text
+    tokens: what it emitted
+    accepted: how many of these were drafted, the first ones
+    by: the proposer that drafted them
+    logprobs: of each token, if they were asked for; those of a prompt come before any token
+    drafted: tokens that were drafted, accepted or not
+    lengths: characters that each token completed; an end token has none
+    rounds: how many there were
+    reasoning: in a chat, what it added to the reasoning before the answer
+    seconds: since the chunk before; of the first, since there was a slot
+    rejected: tokens of the draft that the target did not choose
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    accepted: int
+    by: str
+    logprobs: tuple[EmittedLogprob, ...] = ()
+    drafted: int = 0
+    lengths: tuple[int, ...] = ()
+    rounds: int = 1
+    reasoning: str = ""
+    seconds: float = 0.0
+    rejected: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a reply makes.
+
+    name: the tool's
+    arguments: a JSON object as text; cut short where the reply was
+    """
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A whole reply.
+
+    text: the reply; in a chat, without reasoning and calls
+    tokens: all emitted tokens, a closing end token included
+    finish_reason: "stop", "length" or "cancelled"
+    seed: the one that was used; it gives the same text again
+    usage: tokens of the prompt, cached ones, and of the reply
+    timings: seconds to the first token, between tokens, in all
+    speculation: rounds, drafted and accepted tokens, by position and by proposer
+    logprobs: of each token, if they were asked for; those of a prompt come first
+    stopped_by: the stop text that ended it, if one did
+    notices: events meanwhile that concern the caller, as a draft model that was given up
+    reasoning: in a chat, what came before the answer
+    tool_calls: in a chat, the calls of tools that were offered
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+    seed: int
+    usage: Usage
+    timings: Timings
+    speculation: Speculation
+    logprobs: tuple[EmittedLogprob, ...] | None = None
+    stopped_by: str | None = None
+    notices: tuple[str, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+Event = Chunk | Result | Exception  # a request ends with one of the latter two
+Listener = Callable[[Event], None]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A request that was checked, from the queue to its result."""
+
+    generation: Generation
+    settings: Settings
+    seed: int
+    listener: Listener
+    clock: Clockwork
+    ledger: Ledger = field(default_factory=Ledger)
+    cancelled: bool = False  # any thread may set it; looked at between rounds
+    reused: int = 0  # tokens of the prompt the slot held already
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[EmittedLogprob] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    _thought: ThoughtCount | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        thoughts = self.settings.thoughts
+        self._thought = ThoughtCount(thoughts.form, self.generation.spell) if thoughts else None
+
+    @property
+    def read(self) -> float:
+        """Return the share of the prompt that was read, from 0 to 1; any thread may call it."""
+        return min(self.generation.cached / self.generation.prompt_tokens, 1.0)
+
+    @property
+    def readable(self) -> Tokens:
+        """The beginning of the text that need not be read where a slot holds it already."""
+        g = self.generation
+        return g.tokens[: len(self.logprobs)] if g.scores and g.reads else g.tokens[:-1]
+
+    def score(self, outcome: Outcome) -> None:
+        """Send the log-probabilities of tokens of the prompt, once each."""
+        turn, g = outcome.turn, self.generation
+        start = (g.prompt_tokens if turn.emits else g.cached) - turn.feed
+        known = len(self.logprobs) - start  # read again, as after an error
+        tokens = g.tokens[start + 1 : start + 1 + len(outcome.scored)].tolist()
+        rows = logprobs(outcome.scored[known:], tokens[known:], self.settings.logprobs or 0)
+        self._send(Chunk("", (), 0, "", tuple(rows)))
+
+    def publish(self, outcome: Outcome, now: float) -> None:
+        """Count a round in the figures, and send its text and tokens to the listener."""
+        g = self.generation
+        tokens = tuple(g.tokens[-outcome.emitted :].tolist())
+        seconds = self.clock.since(now)
+        self.clock.note(now, outcome.emitted)
+        self.ledger.note(outcome)
+        if self._thought:
+            self._thought.add(tokens)
+        lengths = tuple(g.text.take_lengths())
+        self._send(
+            Chunk(
+                text=g.text.take_text(),
+                tokens=tokens,
+                accepted=outcome.accepted,
+                by=outcome.draft.by,
+                logprobs=self._logprobs_of(outcome, tokens),
+                drafted=len(outcome.draft),
+                lengths=lengths,
+                rounds=outcome.rounds,
+                seconds=seconds,
+                rejected=rejected_of(outcome),
+            )
+        )
+
+    def _logprobs_of(self, outcome: Outcome, tokens: Sequence[int]) -> tuple[EmittedLogprob, ...]:
+        top_count = self.settings.logprobs
+        if top_count is None:
+            return ()
+        if self.settings.sampled_logprobs:
+            return tuple(sampled_logprobs(outcome.distributions, tokens, top_count))
+        return tuple(logprobs(outcome.logits, tokens, top_count))
+
+    def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
+        """Tell the listener the result; text held back for a stop text is released first."""
+        g = self.generation
+        g.text.close()
+        if held_back := g.text.take_text():
+            self._send(Chunk(held_back, (), 0, ""))
+        emitted = tuple(g.tokens[g.prompt_tokens :].tolist())
+        self.listener(
+            Result(
+                text="".join(self.texts),
+                tokens=emitted,
+                finish_reason=reason,
+                seed=self.seed,
+                usage=self._usage(len(emitted)),
+                timings=self.clock.report(now),
+                speculation=speculation,
+                logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
+                stopped_by=g.text.stopped_by,
+                notices=(*self.notices, *self._name_silent_proposers(speculation)),
+            )
+        )
+
+    def _usage(self, emitted: int) -> Usage:
+        g, thought = self.generation, self._thought.tokens if self._thought else 0
+        return Usage(g.prompt_tokens, self.reused, emitted, thought, g.sampler.thoughts_cut)
+
+    def _name_silent_proposers(self, speculation: Speculation) -> Iterator[str]:
+        """Tell who asked for proposers by name that they did not draft."""
+        if self.settings.proposers and not speculation.drafted and speculation.rounds > 1:
+            names = ", ".join(self.settings.proposers)
+            yield f"{names} drafted nothing: no draft was found, or none would have paid here"
+
+    def _send(self, chunk: Chunk) -> None:
+        self.texts.append(chunk.text)
+        self.logprobs.extend(chunk.logprobs)
+        self.listener(chunk)
+
+
+def rejected_of(outcome: Outcome) -> tuple[int, ...]:
+    tokens = outcome.draft.tokens
+    return tuple(tokens[outcome.accepted :].tolist()) if len(tokens) > outcome.accepted else ()

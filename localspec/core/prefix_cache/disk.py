@@ -1,0 +1,256 @@
+"""KV caches of long texts on disk, for later and for other processes.
+
+A file is one text, as `text_form` has it, and its KV cache in the engine's form, under the sums of
+all.
+Engines hardly check the data they restore, so a file must be whole and our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.base.system import free_memory
+from localspec.base.system.folders import make_private
+from localspec.base.tokens import Tokens
+from localspec.core.prefix_cache import text_form
+from localspec.core.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
+from localspec.interfaces.adapter import Scales
+from localspec.interfaces.backend import Saved
+
+MAGIC = b"localspec text 1"
+# The sum of everything after it but the data, the sum of the data, the identity, whether it serves
+# as a whole only, the number of tokens, and the bytes of data. Then come the text and the data.
+HEAD = struct.Struct("<16s32s32s32s?QQ")
+SUMMED_FROM = 48  # bytes of the head that its own sum leaves out
+NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
+PART = re.compile(r"kept-.*\.part")  # a file that is being written
+STALE_SECONDS = 3600.0  # after which such a file was left by a process that died
+MAX_FILES = 1024
+
+LOG = logging.getLogger("localspec")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiskText(StoredText):
+    path: Path
+    data_bytes: int
+    data_sum: bytes
+
+
+class Disk:
+    """A folder of texts, together of at most `limit_bytes`. One thread calls it.
+
+    Other models and other processes may share the folder; `identity` stands for everything that
+    makes KV caches incompatible.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, identity: str) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+        self._identity = identity_digest(identity)
+        self._mine = self._identity.hex()[:16]  # how names of files begin
+        self._texts: dict[Path, DiskText] = {}
+        self._writer = ThreadPoolExecutor(1, "localspec-keeping")
+        self._writing: Future[str] | None = None
+        self._failed = False
+        self._notices: list[str] = []
+        make_private(folder)
+        make_room(folder, limit_bytes)
+
+    @property
+    def allowed_bytes(self) -> int:
+        """Return the bytes that one text may take."""
+        return min(self._limit, free_memory.memory().free_bytes // MEMORY_SHARE)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last text is still being written."""
+        return self._writing is not None and not self._writing.done()
+
+    def best_for(self, tokens: Tokens, adapters: Scales = ()) -> DiskText | None:
+        """Find the text that serves another best, if any does."""
+        self._look()
+        return best(self._texts.values(), tokens, adapters)
+
+    def read(self, text: DiskText) -> NDArray[np.uint8] | None:
+        """Read the KV cache of a text; remove the file and return None if it is damaged."""
+        if text.data_bytes > self.allowed_bytes:
+            return None
+        with suppress(OSError, ValueError), text.path.open("rb") as file:
+            now = parse_named(file, text.path, self._identity)  # it may have been written anew
+            data = np.fromfile(file, np.uint8)
+            if hashlib.sha256(data.data).digest() == now.data_sum:
+                mark_used(text.path)
+                return data
+        remove(text.path)
+        return None
+
+    def wants(self, tokens: Tokens, adapters: Scales = ()) -> bool:
+        """Whether a text is not stored yet; one that is counts as used now."""
+        self._look()
+        for text in self._texts.values():
+            if text.adapters == adapters and text.serves(tokens) == len(tokens):
+                mark_used(text.path)
+                return False
+        return True
+
+    def keep(self, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> None:
+        """Write a text in another thread, and then remove those that it serves as well."""
+        self.wait()
+        self._look()
+        old = [] if saved.whole else needless(self._texts.values(), tokens, adapters)
+        path = self._folder / f"{self._mine}-{digest_of(text_form.pack(tokens, adapters))}.kept"
+
+        def write() -> str:
+            head = pack(self._identity, tokens, saved, adapters)
+            failure = write_file(path, [*head, saved.data.data], self._limit)
+            for text in [] if failure else old:
+                remove(text.path)
+            return failure
+
+        self._writing = self._writer.submit(write)
+
+    def wait(self) -> None:
+        """Wait until the last text is written."""
+        if self._writing is None:
+            return
+        failure = self._writing.result()
+        self._writing = None
+        if failure and not self._failed:
+            LOG.warning(failure)
+            self._notices.append(failure)
+        self._failed = bool(failure)
+
+    def take_notices(self) -> list[str]:
+        """Return notices for clients, each once."""
+        if not self.busy:
+            self.wait()
+        notices, self._notices = self._notices, []
+        return notices
+
+    def close(self) -> None:
+        self.wait()
+        self._writer.shutdown()
+
+    def _look(self) -> None:
+        """List the texts that are there now."""
+        paths = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
+        self._texts = {path: text for path, text in self._texts.items() if path in paths}
+        for path in paths - self._texts.keys():
+            try:
+                with path.open("rb") as file:
+                    self._texts[path] = parse_named(file, path, self._identity)
+            except ValueError:
+                remove(path)
+            except OSError:
+                continue
+
+
+def digest_of(text: bytes) -> str:
+    """Compute the part of a file's name that stands for its text."""
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def pack(identity: bytes, tokens: Tokens, saved: Saved, adapters: Scales) -> list[bytes]:
+    """Pack the head of a file, before the data."""
+    data_sum = hashlib.sha256(saved.data.data).digest()
+    fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
+    text = text_form.pack(tokens, adapters)
+    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + text).digest()
+    return [HEAD.pack(MAGIC, own_sum, *fields), text]
+
+
+def identity_digest(identity: str) -> bytes:
+    return hashlib.sha256(identity.encode()).digest()
+
+
+def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
+    """Read a file up to its data; raise a ValueError if it was not written under its name."""
+    text = parse(file, path, identity)
+    if digest_of(text_form.pack(text.tokens, text.adapters)) not in path.name:
+        raise ValueError("it is damaged")
+    return text
+
+
+def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
+    """Read a file up to its data; raise a ValueError if it is not whole, or of another model."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        raise ValueError("it is not whole")
+    magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
+    beside = size - (HEAD.size + 4 * count + data_bytes)
+    if (magic, whose) != (MAGIC, identity) or not 0 <= beside <= text_form.MAX_BYTES:
+        raise ValueError("it is not whole, or of another model")
+    text = file.read(4 * count + beside)
+    if hashlib.sha256(head[SUMMED_FROM:] + text).digest() != own_sum:
+        raise ValueError("it is damaged")
+    tokens, adapters = text_form.unpack(text, count)
+    return DiskText(tokens, whole, path, data_bytes, data_sum, adapters=adapters)
+
+
+def write_file(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
+    """Write a file atomically; return the reason for a failure, or an empty string."""
+    try:
+        make_room(path.parent, limit - sum(map(len, parts)))
+        handle, part = tempfile.mkstemp(".part", "kept-", path.parent)  # for its owner only
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for piece in parts:
+                    file.write(piece)
+            Path(part).replace(path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as error:
+        return f"a text could not be kept in {path.parent}: {error.strerror or error}"
+    return ""
+
+
+def make_room(folder: Path, limit: int) -> None:
+    """Remove the least recently used texts until the rest takes at most `limit` bytes."""
+    texts = []
+    for path in files(folder, NAME):
+        with suppress(OSError):
+            info = path.stat()
+            texts.append((info.st_mtime_ns, info.st_size, path))
+    total = sum(size for _, size, _ in texts)
+    for at, (_, size, path) in enumerate(sorted(texts)):
+        if total <= limit and len(texts) - at < MAX_FILES:
+            break
+        remove(path)
+        total -= size
+    for path in files(folder, PART):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                remove(path)
+
+
+def files(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from [path for path in folder.iterdir() if name.fullmatch(path.name)]
+
+
+def remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def mark_used(path: Path) -> None:
+    with suppress(OSError):
+        os.utime(path)

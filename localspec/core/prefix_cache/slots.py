@@ -1,0 +1,153 @@
+"""The prefix cache in the slots of a model: the texts that each holds for later requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from localspec.base.errors import NotOffered, SlotBusy, UsageError
+from localspec.base.tokens import NONE, Tokens, common_prefix
+from localspec.core.prefix_cache import matching
+from localspec.core.prefix_cache.matching import SlotChoice
+from localspec.core.prefix_cache.slot_files import SlotFiles
+from localspec.core.prefix_cache.tiers import MIN_TOKENS, CacheTiers
+from localspec.interfaces.adapter import Scales
+from localspec.interfaces.backend import Model
+
+# An idle text leaves a pool once other texts ran so many tokens: attention goes over the cells of
+# all. On a CPU, moving a text away and back takes as long as 40 to 80 tokens lose by it.
+MAX_IDLE_TOKENS = 64
+# One in so many tokens of a text may be lost to another, as when a reply is regenerated.
+MAX_LOSS = 4
+
+
+class Slots:
+    """Gives slots to texts, and keeps the texts of free slots for as long as possible."""
+
+    def __init__(self, model: Model, tiers: CacheTiers, files: SlotFiles | None = None) -> None:
+        self._model = model
+        self._tiers = tiers
+        self._files = files
+        self._shared = model.pool < model.slots * model.context
+        self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
+        self._adapters: list[Scales] = [()] * model.slots  # that these were computed with
+        self._free = list(range(model.slots))  # the longest unused first
+        self._idle = [0] * model.slots  # tokens that others ran since a slot was used
+
+    @property
+    def free(self) -> bool:
+        """Whether any slot is free."""
+        return bool(self._free)
+
+    def room(self, active: int) -> int:
+        """Return how many tokens there is room for beside so many active ones and idle texts."""
+        return self._model.pool - active - sum(len(self._held[slot]) for slot in self._free)
+
+    def choose(
+        self, tokens: Tokens, active: Mapping[int, Tokens], adapters: Scales = ()
+    ) -> SlotChoice:
+        """Take a free slot for a text; `active` has what those in use share with it."""
+        held = [active.get(slot, text) for slot, text in enumerate(self._held)]
+        shared = [
+            common_prefix(text, tokens) if slot in active or ours == adapters else 0
+            for slot, (text, ours) in enumerate(zip(held, self._adapters, strict=True))
+        ]
+        choice = matching.choose(held, self._free, shared)
+        self._free.remove(choice.slot)
+        return choice
+
+    def settle(self, choice: SlotChoice, tokens: Tokens, adapters: Scales = ()) -> int:
+        """Make a slot hold the beginning of a text, from wherever most of it is cached."""
+        held = self._held[choice.slot]
+        if len(held) - choice.own > len(held) // MAX_LOSS:
+            self._tiers.keep(self._model, choice.slot, held, self._adapters[choice.slot])
+        restored = self._tiers.recall(self._model, choice, tokens, adapters)
+        return restored or matching.settle(self._model, choice)
+
+    def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
+        """Free a slot, which keeps its KV cache for another text to go on from."""
+        self._held[slot], self._adapters[slot] = held, adapters
+        self._free.append(slot)
+        self._idle[slot] = 0
+
+    def tidy(self, tokens: int) -> None:
+        """Move an idle text out of a pool in which a round ran so many tokens of others."""
+        if not self._shared or not self._tiers.has_memory:
+            return
+        for slot in self._free:
+            self._idle[slot] += tokens
+        late = [slot for slot in self._free if self._is_late(slot)]
+        if late:
+            self.put_aside(late[0])
+
+    def _is_late(self, slot: int) -> bool:
+        """Whether the text of a slot is worth keeping, but not here."""
+        return self._idle[slot] > MAX_IDLE_TOKENS and len(self._held[slot]) >= MIN_TOKENS
+
+    def put_aside(self, slot: int) -> None:
+        """Save the KV cache of a free slot elsewhere, and empty the slot."""
+        self._tiers.keep(self._model, slot, self._held[slot], self._adapters[slot])
+        self.empty(slot)
+
+    def give_up(self) -> bool:
+        """Put the longest unused text aside; return whether there was any."""
+        full = [slot for slot in self._free if len(self._held[slot])]
+        if full:
+            self.put_aside(full[0])
+        return bool(full)
+
+    def empty(self, slot: int) -> None:
+        self._held[slot] = NONE
+        self._model.truncate(slot, 0)
+
+    def make_room(self) -> bool:
+        """Empty free slots and the memory of texts put aside; return whether there were any."""
+        full = [slot for slot in self._free if len(self._held[slot])]
+        for slot in full:
+            self.empty(slot)
+        return self._tiers.spare() or bool(full)
+
+    def save(self, slot: int, name: str) -> tuple[int, int]:
+        """Save a free slot to a file; return its tokens and bytes."""
+        files, held = self._require_files(slot), self._held[slot]
+        files.file_path(name)
+        if not len(held):
+            raise UsageError(f"slot {slot} holds nothing to save")
+        saved = self._model.save(slot, files.allowed_bytes)
+        if saved is None:
+            raise UsageError(
+                f"slot {slot} holds more than the {files.allowed_bytes:,} bytes that may be"
+            )
+        return len(held), files.write(name, held, saved, self._adapters[slot])
+
+    def restore(self, slot: int, name: str) -> tuple[int, int]:
+        """Restore a free slot from a file; return its tokens and bytes."""
+        tokens, data, adapters = self._require_files(slot).read(name)
+        self.put_aside(slot)
+        if self._model.restore(slot, data, len(tokens)) != len(tokens):
+            self.empty(slot)
+            raise UsageError(f"the engine could not restore {name}")
+        self._free.remove(slot)
+        self.leave(slot, tokens, adapters)
+        return len(tokens), len(data)
+
+    def erase(self, slot: int) -> tuple[int, int]:
+        """Empty a free slot; return the tokens that it held."""
+        self._require_files(slot)
+        count = len(self._held[slot])
+        self.empty(slot)
+        return count, 0
+
+    def _require_files(self, slot: int) -> SlotFiles:
+        """Return the files of slots, if clients may use them and the slot exists and is free."""
+        if self._files is None:
+            raise NotOffered("this server saves no slots: start it with --cache-dir")
+        if not 0 <= slot < self._model.slots:
+            raise UsageError(f"there is no slot {slot}; slots are 0 to {self._model.slots - 1}")
+        if slot not in self._free:
+            raise SlotBusy(f"slot {slot} is busy: try again when its request has ended")
+        return self._files
+
+    def close(self) -> None:
+        """Save the texts of free slots to disk, if there is one."""
+        held = [(slot, self._held[slot], self._adapters[slot]) for slot in self._free]
+        self._tiers.close(self._model, held)

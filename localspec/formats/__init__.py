@@ -1,0 +1,1 @@
+"""The formats of prompts and answers: templates, tool calls, grammars, thoughts, pictures."""

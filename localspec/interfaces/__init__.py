@@ -1,0 +1,1 @@
+"""What an engine and a proposer implement, and what crosses between them and the core."""

@@ -1,0 +1,77 @@
+"""LoRA adapters: files beside a model's weights, and the scales that a text is computed with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from localspec.base.errors import UsageError
+
+MAX_SCALE = 100.0  # either way; adapters are trained for 1
+
+# The numbers of adapters with their scales, in order and without those of 0. Texts with equal ones
+# may share batches and prefixes.
+Scales = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter for the weights of a model.
+
+    path: its file (GGUF), or its folder (MLX)
+    scale: of what it changes, where a request names none
+    """
+
+    path: Path
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_scale(f"the scale of {self.path.name}", self.scale)
+
+    def __str__(self) -> str:
+        """Write it as people type it."""
+        return f"{self.path}" if self.scale == 1 else f"{self.path}:{self.scale:g}"
+
+
+@runtime_checkable
+class AdaptedModel(Protocol):
+    """A model whose adapters may have other scales from one forward to the next."""
+
+    adapters: Sequence[Adapter]
+
+    def adapt(self, scales: Scales) -> None:
+        """Compute with these scales from now on; a loaded model begins with its adapters' own."""
+
+
+def adapters_of(model: object) -> Sequence[Adapter]:
+    """Return the adapters whose scales a request may choose."""
+    return model.adapters if isinstance(model, AdaptedModel) else ()
+
+
+def usual_scales(adapters: Sequence[Adapter]) -> Scales:
+    return scales_of({number: adapter.scale for number, adapter in enumerate(adapters)})
+
+
+def scales_of(by_number: Mapping[int, float]) -> Scales:
+    return tuple(sorted((number, scale) for number, scale in by_number.items() if scale))
+
+
+def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
+    """Refuse scales of adapters that are not there."""
+    for number, _ in scales:
+        if not 0 <= number < len(adapters):
+            hint = "this model was loaded without any that a request can scale: --adapter FILE"
+            if adapters:
+                hint = f"adapters are 0 to {len(adapters) - 1}"
+            raise UsageError(f"there is no adapter {number}; {hint}")
+
+
+def check_scale(name: str, scale: object) -> None:
+    """Refuse a scale that is no number, or too large to be meant."""
+    number = math.nan if isinstance(scale, bool) or not isinstance(scale, int | float) else scale
+    if not -MAX_SCALE <= number <= MAX_SCALE:
+        most = f"{MAX_SCALE:g}"
+        raise UsageError(f"{name} is {scale!r}; it must be a number from -{most} to {most}")

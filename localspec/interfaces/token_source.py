@@ -1,0 +1,61 @@
+"""What chooses the tokens of one text, as engines and proposers see it; the core implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from localspec.base.tokens import Logits
+from localspec.interfaces.dice import DRAFT, TARGET, Dice
+from localspec.interfaces.distribution import Distribution
+
+
+class PlainSampling(Protocol):
+    """The parameters by which an engine may foresee a choice. Those of a request never change."""
+
+    @property
+    def greedy(self) -> bool: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def top_k(self) -> int: ...
+    @property
+    def top_p(self) -> float: ...
+    @property
+    def min_p(self) -> float: ...
+
+
+class TokenSource(Protocol):
+    """`drafted` are tokens behind the text that nobody has verified yet."""
+
+    @property
+    def sampling(self) -> PlainSampling: ...
+
+    @property
+    def dice(self) -> Dice: ...
+
+    @property
+    def shares_dice(self) -> bool:
+        """Whether drafts are sampled with the target's dice."""
+
+    @property
+    def is_foreseen(self) -> bool:
+        """Whether the next choices follow from logits, `sampling` and `dice` alone."""
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether a grammar chooses which tokens may follow."""
+
+    def over(self, drafted: Sequence[int]) -> bool:
+        """Whether nothing but the end may follow `drafted`."""
+
+    def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
+        """Return logits that are -inf for tokens which may not follow `drafted`."""
+
+    def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
+        """Return the distribution to draft the next token from, by masked logits."""
+
+
+def lane(source: TokenSource) -> int:
+    """Choose the random numbers of a draft: its own, or the target's."""
+    return TARGET if source.shares_dice else DRAFT

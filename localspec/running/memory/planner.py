@@ -1,0 +1,190 @@
+"""Make a plan from files and options: the needs by the engines, and the free memory here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localspec.base.errors import UsageError
+from localspec.base.system import free_memory
+from localspec.interfaces.backend import CELLS, CONTEXT, Device, Options, within
+from localspec.running.memory.concessions import TEXT_ONLY
+from localspec.running.memory.machine import Machine, Pool, size
+from localspec.running.memory.plan import Plan, plan
+from localspec.running.memory.plan_request import PlanRequest
+from localspec.running.models.engines import backend, spec, specs
+
+if TYPE_CHECKING:  # numpy, which `localspec list` does without
+    from localspec.running.models.trial import Examined
+
+MAX_MODEL_DRAFT = 16  # tokens that a draft model verifies or fills in at once
+DEVICES = ("auto", "cpu")  # or the number of a GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The devices that models may use, and how much memory.
+
+    device: "auto", "cpu", or the number of a GPU
+    budget: bytes that may be taken; None: all but a reserve
+    supposed: the budget is another machine's, not a part of this one's
+    main_gpu: the GPU for a model that one can hold, and for draft models
+    text_only: a projector that lies beside a model stays there
+    """
+
+    device: str = "auto"
+    budget: int | None = None
+    supposed: bool = False
+    main_gpu: int | None = None
+    text_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES and not str(self.device).isdecimal():
+            raise UsageError(f"device is {self.device!r}; it must be auto, cpu or a GPU's number")
+        within("budget", self.budget, 1, 1 << 62)
+
+
+def plan_pair(
+    target: Examined, draft: Examined | None, options: Options, limits: Limits, *, insists: bool
+) -> Plan:
+    """Plan how to load a pair here; `insists` on the draft model."""
+    require_projectors(target, options)
+    machine = machine_within(target.engine.devices, limits)
+    if draft is not None and draft.footprint().drafter:
+        options, draft = replace(options, head=draft.files.path), None
+    if limits.device == "cpu":
+        options = on_cpu(target.engine.devices, options)
+    if options.split and len(options.split) != len(machine.gpus):
+        shares = f"--split has {len(options.split)} shares"
+        raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
+    trained = target.footprint().context or CELLS
+    request = PlanRequest(
+        target.needs,
+        options,
+        min(trained, CONTEXT),
+        draft.needs if draft is not None else None,
+        drafting_options(options, target, draft, machine, limits),
+        insists,
+        trained,
+        open_projector(target, options, limits),
+    )
+    pair_plan = plan(request, machine)
+    for change, why in unused(target, options, limits, machine):
+        pair_plan = pair_plan.noting(change, why)
+    return pair_plan
+
+
+def unused(
+    target: Examined, options: Options, limits: Limits, machine: Machine
+) -> Iterator[tuple[str, str]]:
+    """Yield what is there for a model and cannot be used, with the reasons."""
+    if target.files.blind and not options.projector and not limits.text_only:
+        yield TEXT_ONLY, target.files.blind
+    build = target.engine.build
+    if build.unseen and limits.device == "auto" and not machine.gpus:
+        why = f": {build.why_unseen}" if build.why_unseen else ""
+        yield "on the CPU", f"built for {', '.join(build.unseen)}, of which none is seen{why}"
+
+
+def drafting_options(
+    options: Options, target: Examined, draft: Examined | None, machine: Machine, limits: Limits
+) -> Options:
+    """Return the options of a draft model beside a target with these."""
+    drafting = replace(
+        options,
+        drafting=True,
+        tentative=min(options.tentative, MAX_MODEL_DRAFT),
+        members=1,
+        adapters=(),
+        bit_exact=False,
+        split=(),
+        cpu_moe=None,
+        head=None,
+        projector=None,
+    )
+    if machine.gpus and machine.home is None:
+        drafting = replace(drafting, gpu_layers=0)
+    if draft is None or draft.engine.name == target.engine.name:
+        return drafting
+    # The other engine may not know these.
+    drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
+    return on_cpu(draft.engine.devices, drafting) if limits.device == "cpu" else drafting
+
+
+def require_projectors(target: Examined, options: Options) -> None:
+    """Refuse a projector for an engine that takes none."""
+    engine = target.engine.name
+    if options.projector and spec(engine).projectors is None:
+        able = ", ".join(other.kind for other in specs().values() if other.projectors)
+        raise UsageError(
+            f"{engine} takes no projector ({options.projector.name}), its models read text only: "
+            f"give the same model as {able}"
+        )
+
+
+def open_projector(target: Examined, options: Options, limits: Limits) -> Path | None:
+    """Return the projector that lies beside a model and is loaded if there is room for it."""
+    if options.projector or limits.text_only or target.footprint().kind != "text":
+        return None
+    return target.files.projector
+
+
+def current_machine(engine: str, limits: Limits) -> Machine:
+    """Return the memory that an engine could use now, within limits."""
+    return machine_within(backend(engine).probe(), limits)
+
+
+def machine_within(devices: Sequence[Device], limits: Limits) -> Machine:
+    """Return the memory of these devices, and the host's as it is now, within limits."""
+    machine = Machine.of(free_memory.memory(), devices)
+    if limits.device.isdecimal():
+        machine = machine.only(int(limits.device))
+    if limits.main_gpu is not None:
+        machine = machine.led_by(limits.main_gpu)
+    if limits.budget is not None:
+        most = machine.instead if limits.supposed else machine.within
+        machine = most(limits.budget)
+    return machine
+
+
+def on_cpu(devices: Sequence[Device], options: Options) -> Options:
+    """Put everything on the host; an engine that needs a GPU refuses when it computes needs."""
+    if options.gpu_layers:
+        raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
+    has_gpu = any("gpu" in device.kind for device in devices)
+    return replace(options, gpu_layers=0) if has_gpu else options
+
+
+def in_use(plan: Plan, machine: Machine) -> list[Pool]:
+    """List the memories that a plan uses, as free as a machine says."""
+    names = {pool.name for pool in plan.pools}
+    return [pool for pool in (*machine.gpus, machine.host) if pool.name in names]
+
+
+class Watcher:
+    """Watches for a shortage of memory while models run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        look: Callable[[], Machine],
+        stalls: Callable[[], float] = free_memory.stalls,
+    ) -> None:
+        self._plan = plan
+        self._look, self._stalls = look, stalls
+
+    def shortage(self) -> str:
+        """Name the memory that is short, and the bytes left there; empty if none is."""
+        for pool in in_use(self._plan, self._look()):
+            if pool.free < pool.reserve // 2:
+                return f"{size(pool.free)} are left in {pool.name}"
+        waited = self._stalls()
+        if waited > free_memory.MAX_STALLED:
+            return f"{waited:.0%} of all time goes into waiting for memory"
+        return ""
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many bytes would leave the reserves alone."""
+        return all(pool.available >= count for pool in in_use(self._plan, self._look()))

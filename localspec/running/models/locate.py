@@ -1,0 +1,114 @@
+"""The files on this machine that a name or a path stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from localspec.base.errors import NotPulled, UnknownModel, require_known
+from localspec.running.models import store, trained
+from localspec.running.models.catalogue import choose, find, offer_for
+from localspec.running.models.engines import AUTO, claiming, spec, specs, taker
+from localspec.running.models.entry import Entry, Offer
+from localspec.running.models.sources import (
+    LocalFiles,
+    Package,
+    as_hub_source,
+    expand_home,
+    is_there,
+    source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Weights on this machine, and what they were pulled with or lies beside them."""
+
+    engine: str
+    path: Path
+    draft: Path | None = None
+    projector: Path | None = None  # by which the model sees
+    blind: str = ""  # why no projector is taken although there are some
+
+    def with_projector(self) -> ModelFiles:
+        """Look for a projector beside the weights, where none was pulled with them."""
+        projectors = spec(self.engine).projectors
+        if self.projector or projectors is None:
+            return self
+        match projectors.find(self.path):
+            case str(why):
+                return replace(self, blind=why)
+            case projector:
+                return replace(self, projector=projector.path)
+
+
+def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
+    """Find the weights of a named model, or of a path, on this machine, and what drafts for it."""
+    files = _locate(name_or_path, backend)
+    return files if files.draft else replace(files, draft=trained.drafter_of(files.path))
+
+
+def _locate(name_or_path: str, backend: str) -> ModelFiles:
+    path = expand_home(name_or_path)
+    if is_there(path):
+        return ModelFiles(taker(path, backend), path)
+    engines = tuple(specs()) if backend == AUTO else (backend,)
+    if pulled := _choose_pulled(name_or_path, engines):
+        target, projector = pulled.target.path, pulled.projector
+        return ModelFiles(
+            pulled.engine, target, pulled.draft_path, projector.path if projector else None
+        )
+    name, _, weights = name_or_path.partition(":")
+    if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
+        hub = "" if claiming(path) else as_hub_source(name_or_path)
+        hint = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
+        raise UnknownModel(f"there is no file {name_or_path}{hint}")
+    entry = find(name)
+    engine = choose(entry, backend, engines)
+    return _unpulled(entry, engine, weights)
+
+
+def _choose_pulled(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
+    """Choose among several pulled under a name: the first by engine and by the catalogue."""
+    candidates = store.find(name, engines)
+    if not candidates:
+        return None
+    try:
+        offers = find(name.partition(":")[0]).offers
+    except UnknownModel:
+        return candidates[0]
+
+    def order(pulled: store.PulledPair) -> tuple[int, int]:
+        offer = offers.get(spec(pulled.engine).format)
+        listed = list(offer.weights) if offer else []
+        rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
+        return engines.index(pulled.engine), rank
+
+    return min(candidates, key=order)
+
+
+def _unpulled(entry: Entry, engine: str, weights: str) -> ModelFiles:
+    """Find weights that need no pulling: in an installed package, or a file of the user's own."""
+    offer = offer_for(entry, engine)
+    if weights:
+        require_known(entry.name, weights, offer.weights)
+    for listed in [offer.weights[weights]] if weights else offer.weights.values():
+        match listed.source:
+            case Package() as package:
+                if path := package.find():
+                    return ModelFiles(engine, path)
+                raise NotPulled(f"{entry.name} is not installed: {listed.install}")
+            case LocalFiles(path):
+                if not path.exists():
+                    raise UnknownModel(f"there is no file {path}, for which {entry.name} stands")
+                if _is_complete(offer):
+                    draft = _locate(offer.draft, engine).path if offer.draft else None
+                    return ModelFiles(engine, path, draft)
+    full_name = f"{entry.name}:{weights}" if weights else entry.name
+    raise NotPulled(f"{full_name} is not here yet: localspec pull {full_name}")
+
+
+def _is_complete(offer: Offer) -> bool:
+    """Whether nothing has to be pulled with the weights; a draft may be another name, or a path."""
+    drafter = source(offer.draft) if offer.draft else None
+    return not offer.projector and isinstance(drafter, LocalFiles | None)

@@ -1,0 +1,163 @@
+"""Trials of model files in processes of their own, with results that are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.base.tokenizer import Tokenizer
+from localspec.core.pairing.vocabulary import Match, match
+from localspec.interfaces.backend import Footprint, Needs, Options
+from localspec.running.models import engines
+from localspec.running.models.engines import AUTO, EngineHere, backend
+from localspec.running.models.locate import ModelFiles, locate
+from localspec.running.models.trial_child import trial_context, trial_options, uses_gpu
+from localspec.running.models.trial_process import TrialProcess
+from localspec.running.models.trial_record import Record
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model on this machine: its files, its engine as it is here, and what that makes of it."""
+
+    files: ModelFiles
+    engine: EngineHere
+    footprint: Footprint
+
+
+class Examined:
+    """A model file: its facts by its engine, and whether it runs."""
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        engine: EngineHere,
+        start: Callable[[ModelFiles], TrialProcess],
+        begins: Callable[[Path], None],
+    ) -> None:
+        self.files = files
+        self.engine = engine
+        self._start = start
+        self._begins = begins
+        self._record = Record(files, engine)
+        self._process: TrialProcess | None = None
+
+    def footprint(self) -> Footprint:
+        footprint = self._record.footprint()
+        if footprint is None:
+            footprint = self._ask(lambda process: process.footprint())
+            self._record.keep_footprint(footprint)
+        return footprint
+
+    def resolve(self) -> ResolvedModel:
+        return ResolvedModel(self.files, self.engine, self.footprint())
+
+    def needs(self, options: Options) -> Needs:
+        """Compute the memory for loading; `UsageError` if this model cannot be loaded so."""
+        needs = self._record.needs(options)
+        if needs is None:
+            needs = self._ask(lambda process: process.needs(options))
+            self._record.keep_needs(options, needs)
+        return needs
+
+    def check_runs(self, options: Options, free_bytes: int) -> None:
+        """Refuse a file if its engine dies or cannot decode with it; needs memory for it."""
+        if fault := self.fault(options, free_bytes):
+            raise ModelFileError(fault)
+
+    def fault(self, options: Options, free_bytes: int) -> str:
+        """Return the fault of a file with these options; empty: none, or no memory to try."""
+        if options.members > 1:
+            return ""  # no process can try it alone
+        driven = uses_gpu(self.engine.devices, options)
+        small = replace(trial_options(options, trial_context(options, driven)), threads=None)
+        verdict = self._record.verdict(small)
+        if verdict is None:
+            if self.needs(small).total > free_bytes:
+                return ""
+            verdict = self._verdict(options, driven)
+            if verdict is None:
+                return ""
+            self._record.keep_verdict(small, verdict)
+        return verdict
+
+    def _verdict(self, options: Options, driven: bool) -> str | None:
+        try:
+            self._ask(lambda process: process.run(options, driven=driven))
+        except OutOfMemory:
+            return None
+        except (ModelFileError, BackendError) as error:
+            self.close()  # its process may be gone; another way is tried in a new one
+            backend(self.engine.name).probe()  # a lost device is no fault of the file: DeviceError
+            return str(error)
+        return ""
+
+    def _ask(self, ask: Callable[[TrialProcess], T]) -> T:
+        """Ask the trial's process, started if there is none.
+
+        It ends if it refuses the file, so that the next question, about another way to load the
+        file, goes to a new one.
+        """
+        if self._process is None:
+            self._begins(self.files.path)
+            self._process = self._start(self.files)
+        try:
+            return ask(self._process)
+        except ModelFileError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def footprint(name_or_path: str | Path, engine: str = AUTO) -> Footprint:
+    """Describe a model, as its engine lays it out, with the projector that lies beside it."""
+    files = locate(str(name_or_path), engine).with_projector()
+    with examine(files) as examined:
+        return replace(examined.footprint(), projector=files.projector)
+
+
+@contextmanager
+def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
+    """Load a model's tokenizer without its weights, once another process has tried it."""
+    with examine(files) as examined:
+        examined.footprint()
+    with backend(files.engine).rehearse(files.path) as rehearsal:
+        yield rehearsal.tokenizer
+
+
+def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
+    """Compare two vocabularies; raise `PairError` where they agree too little."""
+    with (
+        vocabulary(ModelFiles(engine, target)) as ours,
+        vocabulary(ModelFiles(engine, draft_path)) as theirs,
+    ):
+        return match(ours, theirs)
+
+
+@contextmanager
+def examine(
+    files: ModelFiles,
+    start: Callable[[ModelFiles], TrialProcess] | None = None,
+    engine: EngineHere | None = None,
+    begins: Callable[[Path], None] = lambda _: None,
+) -> Iterator[Examined]:
+    """Open a file, with a process to try it in once an unknown fact is asked for.
+
+    `begins` is called with its path before there is a process, which takes seconds.
+    """
+    engine = engine or engines.engine_here(files.engine)
+    examined = Examined(files, engine, start or TrialProcess, begins)
+    try:
+        yield examined
+    finally:
+        examined.close()

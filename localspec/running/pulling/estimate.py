@@ -1,0 +1,115 @@
+"""Plans by the catalogue's sizes, before any file is here."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from localspec.base.errors import DoesNotFit, require_known
+from localspec.interfaces.backend import CONTEXT, Estimate, Needs, Options
+from localspec.running.memory import plan
+from localspec.running.memory.machine import Machine, size
+from localspec.running.memory.plan import Plan
+from localspec.running.memory.plan_request import PlanRequest
+from localspec.running.models.catalogue import entries, offer_for
+from localspec.running.models.entry import Entry, Offer, Shape, Weights
+
+KV_SHARES = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
+BUFFER_BYTES = 256 << 20  # bytes of buffers, as long as nothing better is known
+
+
+def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
+    """Return the requested weights, or choose the first that fit."""
+    offered = offer_for(entry, engine).weights
+    if weights:
+        require_known(entry.name, weights, offered)
+        return weights
+    for name in offered:
+        with suppress(DoesNotFit):
+            rough_plan(entry, engine, name, machine)
+            return name
+    least = min(offered.values(), key=lambda quantisation: quantisation.bytes)
+    raise DoesNotFit(
+        f"{entry.name} does not fit here: its smallest weights take {size(least.bytes)}, and there "
+        f"is room for {size(machine.available)}; name the weights to pull it all the same, as "
+        f"{entry.name}:{next(iter(offered))}"
+    )
+
+
+def rough_plan(
+    entry: Entry,
+    engine: str,
+    weights: str,
+    machine: Machine,
+    options: Options | None = None,
+    *,
+    alone: bool = False,
+) -> Plan:
+    """Plan by the catalogue's sizes, before any file is here."""
+    offer = offer_for(entry, engine)
+    require_known(entry.name, weights, offer.weights)
+    draft = find_draft(offer, engine) if offer.drafter == "model" and not alone else None
+    options = options or Options()
+    if offer.draft_bytes and not alone:
+        options = replace(options, head=Path(offer.draft))
+    request = PlanRequest(
+        estimate_needs(offer.weights[weights], shape_of(entry, offer), offer),
+        options,
+        min(entry.context or CONTEXT, CONTEXT),
+        estimate_needs(draft[1], draft[0].shape) if draft else None,
+        replace(options, drafting=True, projector=None),
+        projector=Path(offer.projector) if offer.projector else None,
+    )
+    return plan.plan(request, machine)
+
+
+def find_draft(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
+    """Find the entry that an offer drafts with, if it names one."""
+    name, _, weights = offer.draft.partition(":")
+    other = entries().get(name)
+    if other is None:
+        return None
+    offered = offer_for(other, engine).weights
+    return other, offered[weights or next(iter(offered))]
+
+
+def shape_of(entry: Entry, offer: Offer) -> Shape | None:
+    """Count an MTP block among the layers: it has keys and values, too."""
+    if entry.shape is None or offer.drafter != "mtp-inside":
+        return entry.shape
+    return replace(entry.shape, layers=entry.shape.layers + 1)
+
+
+def size_of_drafter(offer: Offer, engine: str) -> int:
+    """Return the bytes of a model's drafter; 0 if there is none or its size is unknown."""
+    draft = find_draft(offer, engine) if offer.drafter == "model" else None
+    return draft[1].bytes if draft else offer.draft_bytes
+
+
+def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = None) -> Estimate:
+    """Estimate the needs by published sizes; of an unknown shape, the weights alone."""
+
+    def needs(options: Options) -> Needs:
+        cells, beside = options.context or CONTEXT, beside_weights(offer, options)
+        if shape is None:
+            return replace(beside, weights=weights.bytes, working=BUFFER_BYTES)
+        logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
+        kinds = options.kv_type.split(",")
+        share = sum(KV_SHARES.get(kind, 1.0) for kind in kinds) / len(kinds)
+        return replace(
+            beside,
+            weights=weights.bytes,
+            cache=int(cells * shape.token_bytes * share),
+            working=BUFFER_BYTES + logits,
+            layers=shape.layers,
+        )
+
+    return needs
+
+
+def beside_weights(offer: Offer | None, options: Options) -> Needs:
+    """Count the head and the projector of an offer, where options have them."""
+    head = offer.draft_bytes if offer and options.head else 0
+    projector = offer.projector_bytes + BUFFER_BYTES if offer and options.projector else 0
+    return Needs(0, 0, 0, head=head, projector=projector)

@@ -1,0 +1,80 @@
+"""The speed to expect of a model, by the weights that each token reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+
+from localspec.base.errors import LocalSpecError
+from localspec.base.system.bandwidth import kept_bytes_a_second
+from localspec.interfaces.backend import Device
+from localspec.running.memory.machine import size
+from localspec.running.memory.planner import Limits, current_machine, machine_within
+from localspec.running.models.catalogue import choose, find, offer_for
+from localspec.running.models.engines import backend, spec, specs
+from localspec.running.pulling.estimate import fitting
+
+# Of the rate at which memory is copied, the share that reading weights reached on two cores of an
+# AMD EPYC, in Q4 to Q8; and what a token takes besides.
+READING_SHARE, OVERHEAD_SECONDS = 0.5, 0.006
+TALKING_SPEED = 8.0  # tokens a second, at which an answer comes about as fast as people read
+REASONING_SPEED = 40.0  # where some hundreds of tokens come before the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast an engine reads weights on this machine."""
+
+    bytes_a_second: float  # from the host's memory
+    gpu_bytes: int = 0  # that GPUs have room for; how fast these read is not measured
+    slow: bool = False  # the engine has no GPU here, and is slow without one
+
+    def tokens_a_second(self, weight_bytes: int, active_share: float = 1.0) -> float:
+        """Return about how many to expect: `inf` from GPUs alone, 0 of a slow engine."""
+        if self.slow:
+            return 0.0
+        on_host = max(weight_bytes - self.gpu_bytes, 0) * active_share
+        return 1 / (on_host / self.bytes_a_second + OVERHEAD_SECONDS) if on_host else inf
+
+
+def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -> Pace:
+    """Measure how fast an engine can read weights here; it is asked for its devices if need be."""
+    if devices is None:
+        devices = backend(engine).probe()
+    has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
+    gpus = machine_within(devices, limits).gpus if has_gpu else ()
+    # An integrated GPU reads the host's memory, and as fast as it is copied at least.
+    rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else READING_SHARE)
+    slow = spec(engine).slow_without_gpu and not has_gpu
+    return Pace(rate, sum(gpu.available for gpu in gpus), slow)
+
+
+def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
+    """Whether a speed is enough for a conversation."""
+    return tokens_a_second >= (REASONING_SPEED if reasons else TALKING_SPEED)
+
+
+def speed_text(tokens_a_second: float) -> str:
+    """Describe a speed in a few words."""
+    if tokens_a_second == inf:
+        return "on the GPU"
+    if not tokens_a_second:
+        return "slow without a GPU"
+    count = round(tokens_a_second)
+    return f"about {count} tokens/s" if count > 1 else "a token/s or less"
+
+
+def expectation(name: str, backend: str, limits: Limits) -> str:
+    """Describe the download and the speed of a missing model; "" if unknown."""
+    bare, _, weights = name.partition(":")
+    with suppress(LocalSpecError):
+        entry = find(bare)
+        engine = choose(entry, backend, tuple(specs()))
+        weights = fitting(entry, engine, weights, current_machine(engine, limits))
+        count = offer_for(entry, engine).weights[weights].bytes
+        speed = speed_text(pace(engine, limits).tokens_a_second(count, entry.active_share))
+        reasons = ", and it reasons before it answers" if entry.reasons else ""
+        return f"{weights} takes {size(count)}; {speed} here{reasons}"
+    return ""

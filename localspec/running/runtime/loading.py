@@ -1,0 +1,173 @@
+"""The way from a name or a path to a runtime: find the weights, plan, load, choose proposers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from localspec.base.errors import LocalSpecError
+from localspec.core.control.depth import Depth
+from localspec.core.corpus.corpus import Corpus, open_corpus
+from localspec.core.engine.engine import Engine, EngineParts
+from localspec.core.prefix_cache.disk import Disk
+from localspec.core.prefix_cache.ram import Ram
+from localspec.core.prefix_cache.slot_files import SlotFiles
+from localspec.core.prefix_cache.tiers import CacheTiers
+from localspec.core.proposers import registry
+from localspec.core.proposers.corpus import CorpusProposer
+from localspec.core.proposers.suffix import SuffixProposer
+from localspec.interfaces.backend import Options
+from localspec.interfaces.costs import Costs
+from localspec.interfaces.proposer import Proposer
+from localspec.running.memory.planner import Limits, Watcher, current_machine
+from localspec.running.runtime import kept_calibrations, pair_history
+from localspec.running.runtime.cache_identity import identity
+from localspec.running.runtime.loaded_pair import LoadedPair, advice, load_models
+from localspec.running.runtime.loading_options import Loading as Loading
+from localspec.running.runtime.long_drafts import with_long_drafts
+from localspec.running.runtime.memory_relief import DraftModelRelief
+from localspec.running.runtime.pair_files import ExaminedPair, PairFiles, require_text
+from localspec.running.runtime.phases import TellPhase, unheard
+from localspec.running.runtime.proposer_factory import ProposerFactory
+from localspec.running.runtime.resolved_pair import ResolvedPair, resolve_pair
+from localspec.running.runtime.runtime import LoadedFacts, Runtime
+
+LOG = logging.getLogger("localspec")
+
+
+def load(
+    name_or_path: str | Path,
+    draft: str | Path | None = None,
+    loading: Loading | None = None,
+    *,
+    tell: TellPhase = unheard,
+) -> Runtime:
+    """Load a model, and a draft model for it if one is given and there is room for it.
+
+    It takes seconds, and the first time longer; `tell` is called with each `Phase` of it.
+    """
+    loading = loading or Loading()
+    files = PairFiles.locate(name_or_path, draft, loading.backend, alone=loading.alone)
+    return load_pair(files, loading, tell)
+
+
+def load_pair(
+    files: PairFiles,
+    loading: Loading,
+    tell: TellPhase = unheard,
+    note: Callable[[LoadedPair, TellPhase], str] = pair_history.note,
+) -> Runtime:
+    """Load a pair by its files; `note` says what fell since a version changed."""
+    with files.examine(tell) as examined:
+        require_text(examined.target.footprint())
+        resolved = resolve(examined, loading)
+    with ExitStack() as closing:
+        loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
+        fall, costs = "", None
+        if is_priced(loaded, loading):
+            fall = note(loaded, tell)
+            costs = kept_calibrations.load_or_measure(loaded, tell).costs()
+            closing.callback(kept_calibrations.reconsider, loaded, costs)
+        corpus = None
+        if loading.has_corpus:
+            tokenizer = loaded.pair.target.tokenizer
+            corpus = open_corpus(
+                loading.corpus, tokenizer, learns=loading.learn, owner=loading.reply_owner
+            )
+            closing.callback(corpus.close)
+        engine = build_engine(loaded, loading, costs, corpus)
+        closing.callback(engine.close)
+        resolved = loaded.resolved
+        facts = LoadedFacts(
+            loaded.pair.match,
+            resolved.plan,
+            resolved.proposers,
+            resolved.target,
+            (*advice(loaded), *([fall] if fall else [])),
+            corpus,
+        )
+        return Runtime(engine, closing.pop_all(), facts)
+
+
+def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
+    """Choose the proposers, and plan for them; a head that was not asked for must not hinder."""
+    proposers, options = choose_proposers(examined, loading)
+    try:
+        resolved = resolve_pair(examined, options, loading.limits, insists=loading.insists)
+    except LocalSpecError as error:
+        if not options.head or loading.insists:
+            raise
+        target_alone, options = examined._replace(draft=None), replace(options, head=None)
+        resolved = resolve_pair(target_alone, options, loading.limits, insists=False)
+        proposers = without_heads(proposers)
+        LOG.warning("the drafting head is left away: %s", error)
+    if options.head and not resolved.plan.options.head:
+        proposers = without_heads(proposers)
+    return replace(resolved, proposers=proposers)
+
+
+def choose_proposers(examined: ExaminedPair, loading: Loading) -> tuple[tuple[str, ...], Options]:
+    """Choose the proposers, and the options to plan with: with the head if it is to draft."""
+    proposers = registry.choose(loading.proposer, examined.drafter, corpus=loading.has_corpus)
+    head = examined.head if examined.drafter in proposers else None
+    options = with_long_drafts(loading, examined.target)
+    return proposers, replace(options, head=head)
+
+
+def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in proposers if name not in registry.HEADS)
+
+
+def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
+    """Whether measured costs decide the depth."""
+    return loading.depth is None and bool(loaded.resolved.proposers)
+
+
+def may_begin_drafted(loaded: LoadedPair) -> bool:
+    """Whether a prompt's last piece may carry a draft.
+
+    Engines round differently in batches of other widths, and a recurrent model would have to stop
+    before the draft to be able to go back.
+    """
+    recurrent = loaded.resolved.target.footprint.recurrent
+    return not (recurrent or loaded.plan.options.bit_exact)
+
+
+def build_engine(
+    loaded: LoadedPair, loading: Loading, costs: Costs | None, corpus: Corpus | None = None
+) -> Engine:
+    """Build the engine of a pair, in which costs decide the depth where there are any."""
+    target, proposers = loaded.pair.target, loaded.resolved.proposers
+    parts, max_depth, depth = parts_of(loaded, loading), loading.depth or 0, None
+    if costs:
+        depth = Depth(costs, even=loaded.plan.options.shared is False)
+        parts = replace(parts, costs=costs, first_drafts=may_begin_drafted(loaded))
+        max_depth = target.tentative
+    ready: dict[str, Proposer] = {} if loading.shares_replies else {"suffix": SuffixProposer()}
+    if corpus:
+        ready[registry.CORPUS] = CorpusProposer(corpus)
+    make_proposer = ProposerFactory(proposers, depth, ready=ready)
+    if loaded.pair.draft is None and target.head is None:
+        return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
+    look = partial(current_machine, loaded.resolved.target.engine.name, Limits())
+    # One object in two parts: it proposes, and when memory is short the engine has it give up what
+    # drafts.
+    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))
+    return Engine(target, relief, max_depth, parts=replace(parts, relief=relief))
+
+
+def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
+    """Choose the places of the prefix cache and of slot files, and the longest pause."""
+    ram, folder, max_bytes = Ram(loading.cache_ram), loading.cache_dir, loading.cache_bytes
+    if folder is None:
+        return EngineParts(tiers=CacheTiers(ram), max_gap=loading.max_gap)
+    key = identity(loaded)
+    return EngineParts(
+        tiers=CacheTiers(ram, Disk(folder, max_bytes, key)),
+        files=SlotFiles(folder / "slots", max_bytes, key),
+        max_gap=loading.max_gap,
+    )

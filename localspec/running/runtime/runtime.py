@@ -1,0 +1,226 @@
+"""A loaded model for its users: chat, stream, generate, batch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from typing import TypeVar, Unpack
+
+from localspec.base.errors import UsageError
+from localspec.base.tokens import tokens_of
+from localspec.core.corpus.corpus import Corpus
+from localspec.core.corpus.replies import LEAD
+from localspec.core.engine.engine import Engine
+from localspec.core.engine.job import Event, Job, Listener, Result
+from localspec.core.engine.settings import DEFAULT, Settings
+from localspec.core.engine.worker import Reads, Stream, Worker, as_it_is
+from localspec.core.pairing.vocabulary import Match
+from localspec.core.prefix_cache.slots import Slots
+from localspec.running.memory.machine import Pool
+from localspec.running.memory.plan import Plan
+from localspec.running.memory.planner import Limits, current_machine, in_use
+from localspec.running.models.trial import ResolvedModel
+from localspec.running.runtime import prompting
+from localspec.running.runtime.media_text import mark_media, split_at_marks
+from localspec.running.runtime.message_media import with_media
+from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages
+from localspec.running.runtime.model_text import ModelText
+from localspec.running.runtime.reply_options import (
+    ReplyOptions,
+    conversation_with,
+    refuse_of_chats,
+    settings_with,
+)
+from localspec.running.runtime.reply_reading import ReplyReading
+
+T = TypeVar("T")
+Prompt = str | Sequence[GivenMessage] | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFacts:
+    """Facts about a model, established by loading it."""
+
+    pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
+    plan: Plan | None = None  # by which the models were loaded
+    proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
+    target: ResolvedModel | None = None
+    advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
+    corpus: Corpus | None = None  # texts on disk that replies may repeat
+
+    def devices(self) -> list[Pool]:
+        """Measure the memories in use by the models; empty where they are not known."""
+        if not self.plan or not self.target:
+            return []
+        return in_use(self.plan, current_machine(self.target.engine.name, Limits()))
+
+
+NO_FACTS = LoadedFacts()
+
+
+class Runtime:
+    """A loaded model and its proposers. Any thread may call it; requests run together.
+
+    Used as a context it is closed at the end.
+
+    tokenizer: encodes texts, and knows the chat template
+    sight: takes in pictures and sounds; None: the model reads text only
+    context: tokens that one text can have, prompt and reply together
+    text: how a conversation becomes tokens, and these are read
+    slots: texts that are worked on at once
+    known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    """
+
+    def __init__(
+        self, engine: Engine, closing: ExitStack | None = None, facts: LoadedFacts = NO_FACTS
+    ) -> None:
+        self.tokenizer = engine.target.tokenizer
+        self.sight = engine.target.sight
+        self.context = engine.target.context
+        self.text = ModelText(self.tokenizer, self.sight, self.context)
+        self.slots = engine.target.slots
+        self.known = facts
+        self._tiers = engine.tiers
+        self._worker = Worker(engine)
+        # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
+        self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of the prefix cache in memory."""
+        return self._tiers.bytes
+
+    def devices(self) -> list[Pool]:
+        """Measure the memories in use by the models; empty where they are not known."""
+        return self.known.devices()
+
+    def slot_action(self, work: Callable[[Slots], T]) -> T:
+        """Save, restore or erase a slot between two rounds, and wait for that."""
+        return self._worker.call(work)
+
+    def chat(
+        self,
+        messages: str | Sequence[GivenMessage],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Answer messages with `role` and `content`, or a text as one message of the user.
+
+        A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
+
+        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
+        """
+        return self.stream(as_messages(messages), settings, **options).result
+
+    def stream(
+        self,
+        prompt: Prompt,
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> Stream:
+        """Answer as `chat` does, in chunks that can be iterated as they come.
+
+        Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
+        """
+        settings = settings_with(settings, options)
+        if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
+            prompt = self.encode(prompt)
+        if are_tokens(prompt):
+            refuse_of_chats(options)
+            return self._begin(prompt, settings, as_it_is)
+        if raw:
+            raise UsageError("raw is for a text; messages go through the chat template")
+        messages, media = with_media(as_messages(prompt))
+        conversation = replace(conversation_with(messages, settings, options), media=media)
+        prepared = prompting.prompt(self.text, conversation, settings)
+        return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        settings: Settings = DEFAULT,
+        **options: Unpack[ReplyOptions],
+    ) -> Result:
+        """Continue a text, or tokens, as they are; return the whole reply."""
+        return self.stream(prompt, settings, raw=True, **options).result
+
+    def batch(
+        self,
+        prompts: Sequence[Prompt],
+        settings: Settings = DEFAULT,
+        *,
+        raw: bool = False,
+        **options: Unpack[ReplyOptions],
+    ) -> list[Result]:
+        """Answer several prompts, each as `stream` would, as many at once as there are slots."""
+        if isinstance(prompts, str):
+            raise UsageError("a batch is a list of prompts, and this is one text")
+        with ExitStack() as ending:
+            streams = []
+            for prompt in prompts:
+                stream = self.stream(prompt, settings, raw=raw, **options)
+                ending.callback(stream.cancel)  # where another one fails
+                streams.append(stream)
+            return [stream.result for stream in streams]
+
+    def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
+        events: SimpleQueue[Event] = SimpleQueue()
+        return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
+
+    def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
+        """Continue tokens, and pass each round's events to a listener on the models' thread."""
+        proposers, chosen = self.known.proposers, set(settings.proposers or ())
+        if proposers is not None and (unknown := chosen - set(proposers)):
+            names = ", ".join(proposers) or "none"
+            raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
+        if corpus := self.known.corpus:
+            corpus.look_for_changes()
+            listener = learning(corpus, tokens[-LEAD:], listener)
+        return self._worker.submit(tokens_of(tokens), settings, listener)
+
+    def encode(self, text: str) -> list[int]:
+        """Tokenise a plain prompt, with the start token if the model wants one."""
+        return self.text.encode(text)
+
+    def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
+        """Tokenise a conversation to ask for its next reply."""
+        texts, media = with_media(as_messages(messages))
+        return split_at_marks(self.text.render(mark_media(texts, media)), media).read(self.text)[0]
+
+    def close(self) -> None:
+        """End every request and free the models; safe to call twice."""
+        self._close()
+
+    def __repr__(self) -> str:
+        target, proposers = self.known.target, self.known.proposers
+        model = f"{target.files.path.name} ({target.engine.name})" if target else "a model"
+        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
+        drafts = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
+        return f"<Runtime of {model}: {self.context:,} tokens, {slots}, {drafts}>"
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def learning(corpus: Corpus, lead: Sequence[int], listener: Listener) -> Listener:
+    """Return a listener that passes events on, and lets a corpus keep the reply."""
+
+    def hear(event: Event) -> None:
+        listener(event)
+        if isinstance(event, Result):
+            corpus.learn(lead, event.tokens)
+
+    return hear
+
+
+def _end(worker: Worker, closing: ExitStack) -> None:
+    worker.close()
+    closing.close()

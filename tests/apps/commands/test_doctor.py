@@ -1,0 +1,114 @@
+"""The doctor's findings, on machines that are drawn up in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import namedtuple
+from dataclasses import replace
+
+import pytest
+
+from localspec.apps.cli import run
+from localspec.apps.commands import doctor
+from localspec.base.errors import BackendError
+from localspec.base.system import free_memory
+from localspec.interfaces.backend import Build
+from localspec.interfaces.backend_spec import Builder, Finding
+
+GB = 1 << 30
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_measured(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
+def steps(findings):
+    return [finding.step for finding in findings if finding.step]
+
+
+def test_it_tells_engines_devices_memory_and_disk(capsys):
+    assert run(["doctor"]) == 0
+    said = capsys.readouterr().out
+    for word in ("localspec ", "llamacpp ", "memory ", "disk ", "cpu: ", " suggestion"):
+        assert word in said
+
+
+def test_little_memory_and_little_disk_come_with_a_step(tmp_path, monkeypatch):
+    scarce = replace(free_memory.memory(), free_bytes=2 * GB)
+    monkeypatch.setattr(free_memory, "memory", lambda: scarce)
+    assert "choose a small model" in steps(doctor.memory())[0]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100 * GB, 99 * GB, GB))
+    assert "make room" in steps(doctor.disk(tmp_path / "not" / "there"))[0]
+
+
+def test_an_engine_that_cannot_be_used_says_what_to_install(monkeypatch):
+    def broken(name):
+        raise BackendError(f"{name} needs parts: pip install parts")
+
+    monkeypatch.setattr(doctor.engines, "engine_here", broken)
+    [found] = doctor.engine("llamacpp")
+    assert found.step == "llamacpp needs parts: pip install parts"
+    specs = {"mlx": replace(doctor.engines.spec("mlx"), preference=-1)}
+    monkeypatch.setattr(doctor.engines, "specs", lambda: specs)
+    assert list(doctor.engine("mlx")) == [Finding("mlx", "not installed, and not needed here")]
+
+
+def test_a_python_that_runs_translated_is_told(monkeypatch):
+    monkeypatch.setattr(doctor.sys, "platform", "darwin")
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(doctor.platform, "version", lambda: "Darwin Kernel RELEASE_ARM64_T6000")
+    assert "install one for Apple silicon" in steps(doctor.program())[0]
+
+
+def test_the_build_is_that_of_the_engine():
+    build = doctor.engines.engine_here("llamacpp").build
+    assert isinstance(build, Build)
+    assert "CPU" in build.features
+    assert build.version[0].isdigit()
+
+
+def with_builder(monkeypatch, kinds=("auto", "cuda")):
+    asked = []
+
+    def build(kind, from_source):
+        asked.append((kind, from_source))
+        return "is built"
+
+    engine = replace(doctor.engines.spec("mlx"), builder=Builder(kinds, build))
+    monkeypatch.setattr(doctor.engines, "specs", lambda: {"mlx": engine})
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], []),
+        (["--fix"], [("", False)]),
+        (["--fix", "--build"], [("", True)]),
+        (["--rebuild", "cuda"], [("cuda", False)]),
+        (["--rebuild", "auto", "--build"], [("auto", True)]),
+    ],
+)
+def test_it_builds_what_it_is_asked_to(monkeypatch, capsys, options, asked):
+    seen = with_builder(monkeypatch)
+    assert run(["doctor", *options]) == 0
+    assert seen == asked
+    assert ("mlx        is built" in capsys.readouterr().out) == bool(asked)
+
+
+@pytest.mark.parametrize("options", [["--rebuild", "rocket"], ["--build"]])
+def test_a_kind_that_no_engine_has_is_refused_with_those_there_are(monkeypatch, capsys, options):
+    assert with_builder(monkeypatch) == []
+    assert run(["doctor", *options]) == 2
+    assert ("auto, cuda" if "rocket" in options else "--fix") in capsys.readouterr().err
+
+
+def test_findings_come_as_json(capsys):
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {"localspec", "memory", "disk"} <= {each["subject"] for each in found}
+    assert all(each.keys() == {"subject", "state", "step"} for each in found)

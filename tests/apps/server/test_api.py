@@ -1,0 +1,44 @@
+"""Which API a path belongs to, and the errors that it brings."""
+
+import pytest
+from fastapi import APIRouter
+
+from localspec.apps.server.api import Api, error_body
+from localspec.apps.server.app import APIS
+from localspec.apps.server.faults import Fault
+
+FAULT = Fault(404, "gone", "model", "model_not_found")
+KIND = "not_found_error"
+OPENAI = {"error": {"message": "gone", "type": KIND, "param": "model", "code": "model_not_found"}}
+ANTHROPIC = {"type": "error", "error": {"type": KIND, "message": "gone"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/v1/chat/completions", OPENAI),
+        ("/v1/nowhere", OPENAI),
+        ("/v1/messages", ANTHROPIC),
+        ("/v1/messages/batches/1", ANTHROPIC),
+        ("/api/chat", {"error": "gone"}),
+        ("/api/v0/models/x", OPENAI),
+        ("/api/v1/chat", OPENAI),
+        ("/props", OPENAI),
+        ("/", OPENAI),
+        ("*", OPENAI),
+    ],
+)
+def test_an_error_has_the_format_of_the_api_whose_path_it_is(path, error):
+    assert error_body(APIS, path, FAULT) == error
+
+
+def test_llama_cpp_gives_the_status_where_there_is_no_code():
+    assert error_body(APIS, "/props", Fault(404, "gone")) == {
+        "error": {"message": "gone", "type": KIND, "param": None, "code": 404}
+    }
+
+
+def test_an_api_that_is_added_brings_its_own_errors():
+    added = Api(("/api/v2/",), lambda handler: APIRouter(), lambda fault: {"fault": fault.message})
+    assert error_body([*APIS, added], "/api/v2/talk", FAULT) == {"fault": "gone"}
+    assert error_body([added, *APIS], "/api/chat", FAULT) == {"error": "gone"}

@@ -1,0 +1,35 @@
+"""What `--depth` and its like make of the options of an engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.base.errors import UsageError
+from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
+from localspec.interfaces.backend import MAX_TENTATIVE, Options
+
+
+def test_the_longest_draft_has_room_in_a_batch():
+    loading = make_loading(LoadingOptions(), DraftingOptions(depth=MAX_TENTATIVE))
+    assert loading.depth == loading.options.tentative == 512
+    assert loading.options.batch == 514
+
+
+def test_a_short_draft_leaves_the_batch_alone():
+    loading = make_loading(LoadingOptions(), DraftingOptions(depth=4))
+    assert loading.options == Options()
+
+
+def test_the_choice_of_products_reaches_the_engine():
+    assert make_loading(LoadingOptions()).options.own_products
+    loading = make_loading(LoadingOptions(products="llama.cpp"))
+    assert loading.options.products == "llama.cpp"
+    assert not loading.options.own_products
+    assert not make_loading(LoadingOptions(mmap=True)).options.own_products
+
+
+def test_a_draft_that_no_batch_would_hold_is_refused_with_both_numbers():
+    with pytest.raises(UsageError, match="batch is 512; it must be from 514"):
+        Options(tentative=MAX_TENTATIVE)
+    with pytest.raises(UsageError, match="tentative is 513; it must be from 0 to 512"):
+        Options(tentative=513, batch=1024)

@@ -1,0 +1,128 @@
+"""Which engines there are, and which of them takes a path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from localspec.base.errors import BackendError, UsageError
+from localspec.running.models import engines
+from localspec.running.models.engines import backend, check, load_specs, spec, taker
+from localspec.running.models.sources import Hub
+from localspec.running.pulling import resolve
+from localspec.running.pulling.listing import Listing, Remote
+
+GGUF, MLX = spec("llamacpp"), spec("mlx")
+
+
+def entry(name, value):
+    return EntryPoint(name, value, engines.GROUP)
+
+
+def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
+    good = entry("good", "localspec_mlx")
+    found = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
+    assert found["good"] is MLX
+    assert "No module named 'no_such_module'" in found["gone"]
+    assert "no attribute 'SPEC'" in found["other"]
+    assert load_specs([good, entry("good", "localspec_llamacpp")])["good"].startswith(
+        "two packages"
+    )
+
+
+@pytest.mark.parametrize("engine", [GGUF, MLX], ids=lambda engine: engine.format)
+def test_the_functions_that_an_engine_defers_are_there(engine):
+    values = [getattr(engine, field.name) for field in fields(engine)]
+    values += [*(engine.projectors or ()), *(engine.builder or ())]
+    deferred = [value.args for value in values if isinstance(value, partial)]
+    assert len(deferred) >= 3
+    for module, name in deferred:
+        assert callable(getattr(import_module(module), name)), name
+
+
+def test_the_preferred_engine_comes_first_and_then_they_go_by_name():
+    found = {
+        name: replace(GGUF, preference=at) for name, at in zip("dacb", (0, -1, 1, 0), strict=True)
+    }
+    assert list(engines.in_order({**found, "bad": "it is broken"})) == ["c", "b", "d", "a"]
+
+
+def test_engines_are_asked_without_importing_their_libraries():
+    code = (
+        "import sys; from localspec.running.models.engines import specs; assert len(specs()) >= 2;"
+        "assert not {'llama_cpp', 'mlx', 'mlx_lm', 'tokenizers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_wrong_with_an_engine_is_told_where_it_is_named(monkeypatch):
+    monkeypatch.setattr(engines, "_offered", lambda: {"bad": "it is broken"})
+    assert engines.names() == ["llamacpp", "mlx", "bad"]
+    assert check("bad") == "bad"
+    with pytest.raises(BackendError, match="the engine bad cannot be used: it is broken"):
+        backend("bad")
+    with pytest.raises(BackendError, match="no engine none here; there are: llamacpp"):
+        spec("none")
+    with pytest.raises(UsageError, match="known: auto, llamacpp, mlx, bad"):
+        check("none")
+
+
+def test_a_library_that_is_missing_comes_with_the_command_to_install_it(monkeypatch):
+    lacking = replace(GGUF, module="no_such_module")
+    monkeypatch.setattr(engines, "specs", lambda: {"lacking": lacking})
+    with pytest.raises(BackendError, match="lacking needs no_such_module: pip install llama-cpp-"):
+        backend("lacking")
+
+
+def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes_it(
+    monkeypatch, tmp_path
+):
+    def broken(path):
+        raise RuntimeError("a defect")
+
+    rival = replace(GGUF, module="rival", preference=1)
+    found = {"broken": replace(GGUF, claims=broken), "rival": rival, "llamacpp": GGUF, "mlx": MLX}
+    monkeypatch.setattr(engines, "specs", lambda: found)
+    model = tmp_path / "model.gguf"
+    model.touch()
+    assert (taker(model), taker(model, "llamacpp")) == ("rival", "llamacpp")
+    with pytest.raises(UsageError, match="is for rival; mlx takes an MLX folder"):
+        taker(model, "mlx")
+    strange = tmp_path / "strange.txt"
+    strange.touch()
+    assert (taker(strange), taker(tmp_path)) == ("broken", "mlx")  # which will say why not
+
+
+def test_a_gguf_is_known_by_its_name_or_by_what_it_begins_with(tmp_path):
+    blob, other = tmp_path / "sha256-c0ffee", tmp_path / "other"
+    blob.write_bytes(b"GGUF\3\0\0\0")
+    other.write_bytes(b"PK")
+    folder = tmp_path / "folder.gguf"
+    folder.mkdir()
+    claimed = (blob, tmp_path / "gone.GGUF", other, folder, tmp_path / "gone", tmp_path)
+    assert [GGUF.claims(path) for path in claimed] == [True, True, False, False, False, False]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert not GGUF.claims(pipe)
+
+
+def test_a_repository_is_for_the_engine_that_could_take_what_is_wanted(monkeypatch):
+    names = ("config.json", "model.safetensors", "one-q4_0.gguf")
+    mixed = Listing("people/one", "c0ffee", tuple(Remote(name, 1, "", True) for name in names))
+    monkeypatch.setattr(resolve, "specs", lambda: {"mlx": MLX, "llamacpp": GGUF})
+    assert resolve.hub_taker(Hub("people/one", "one-q4_0.gguf"), mixed) == "llamacpp"
+    assert resolve.hub_taker(Hub("people/one"), mixed) == "mlx"
+    monkeypatch.setattr(resolve, "specs", lambda: {"llamacpp": GGUF, "mlx": MLX})
+    assert resolve.hub_taker(Hub("people/one"), mixed) == "llamacpp"
+    assert resolve.hub_taker(Hub("people/one", "none"), Listing("a/b", "", ())) == "llamacpp"

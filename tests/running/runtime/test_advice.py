@@ -1,0 +1,75 @@
+"""Advice at load about what cannot bring what it is meant to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from localspec import load
+from localspec.console.questions.interactive_load import report_concessions
+from localspec.interfaces.backend import Options
+from localspec.running.runtime.loaded_pair import token_bytes, uneven_weights
+from localspec.running.runtime.loading import Loading
+from localspec_llamacpp.headers.metadata import Tensor
+from localspec_llamacpp.headers.rounding import uneven
+from localspec_llamacpp.loading import inspect
+from tests import engines
+
+
+def loading(**options):
+    return Loading(Options(threads=1, context=512, gpu_layers=0, **options))
+
+
+def advice(draft=None, **options):
+    with load(engines.tiny("llama"), draft, loading(**options)) as runtime:
+        return list(runtime.known.advice)
+
+
+def tensors(*kinds, output=True):
+    names = ["token_embd.weight", *(f"blk.{at}.weight" for at in range(len(kinds)))]
+    names += ["output.weight"] if output else []
+    kinds = ["F16", *kinds, *(["Q8_0"] if output else [])]
+    found = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
+    return [*found, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
+
+
+def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys):
+    without = {"bit_exact": True, "products": "llama.cpp"}
+    [found] = advice(**without)
+    assert found.startswith("--bit-exact: texts may still differ at near-ties, since 22 tensors in")
+    assert advice() == []
+    with load(engines.tiny("llama"), loading=loading(**without)) as runtime:
+        report_concessions(runtime.known)
+    assert capsys.readouterr().err == f"localspec: {found}\n"
+
+
+def test_bit_exact_has_nothing_to_say_where_products_round_all_weights_alike():
+    with load(engines.tiny("llama"), loading=loading(bit_exact=True)) as runtime:
+        target, plan = runtime.known.target, runtime.known.plan
+    even, odd = (replace(target.footprint, even=each) for each in (True, False))
+    assert uneven_weights(even, plan.options) == ""
+    for change in ({"products": "llama.cpp"}, {"mmap": True}):
+        assert uneven_weights(even, replace(plan.options, **change))
+    assert uneven_weights(odd, plan.options)
+    assert uneven_weights(even, replace(plan.options, bit_exact=False)) == ""
+
+
+def test_weights_that_round_by_the_width_of_a_batch_are_counted_by_type():
+    assert uneven(tensors("Q4_0", "Q8_0", "Q5_1", "Q4_K", "Q6_K")) == ""
+    assert uneven(tensors("F16", "BF16", "F16")) == "2 tensors in F16, 1 tensor in BF16"
+
+
+def test_embeddings_count_where_they_are_the_output_as_well():
+    assert uneven(tensors("Q8_0", output=False)) == "1 tensor in F16"
+
+
+def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():
+    [found] = advice(draft=engines.tiny("llama", seed=3))
+    assert "for a token, and the model" in found
+    assert found.endswith("such drafts cannot pay here; --proposer suffix does without")
+
+
+def test_of_experts_only_the_active_ones_are_read_for_a_token():
+    dense = inspect(engines.tiny("llama"))
+    assert token_bytes(dense) == dense.weight_bytes
+    mixture = replace(dense, weight_bytes=800, experts=8, active_experts=2)
+    assert token_bytes(mixture) == 200
