@@ -11,7 +11,6 @@ import mlx.core as mx
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Row
 from localspec.interfaces.roll import RolledRow
-from localspec.interfaces.token_source import lane
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.slots import CacheSlots
@@ -76,7 +75,7 @@ def chained(
 
 def _choices(paths: Sequence[RolledRow], step: int) -> list[Choice]:
     return [
-        Choice(sampler, path.roll.start + len(path.tokens) + step, lane(sampler))
+        Choice(sampler, path.roll.start + len(path.tokens) + step)
         for path in paths
         for sampler in (path.roll.sampler,)
     ]

@@ -15,7 +15,6 @@ from localspec.base.errors import BackendError, LocalSpecError
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved, check
-from localspec.interfaces.dice import TARGET
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.media import Sight
 from localspec.interfaces.roll import RolledRow, roll_by_forward
@@ -113,7 +112,7 @@ class MlxModel:
         if len(hints) < len(rows):
             return
         runner.slots.mark(at)
-        tokens = predict(logits, [Choice(hint.sampler, hint.position, TARGET) for hint in hints])
+        tokens = predict(logits, [Choice(hint.sampler, hint.position) for hint in hints])
         following = runner.step(at, tokens)
         self.host.start([tokens, following], runner.slots.arrays(at))
         self._ahead = Ahead(at, tokens, following, runner.states())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from localspec.interfaces.dice import FIRST, SECOND, SPREAD
 from localspec.interfaces.token_source import PlainSampling, TokenSource
 
 
@@ -20,16 +21,14 @@ class Choice:
 
     sampler: TokenSource
     position: int
-    lane: int
     later: mx.array | None = None  # positions later, a number that only the device knows
     most: int = 0  # the largest that `later` can be
 
-    def uniform(self) -> float | mx.array:
-        """Return the random number of its position."""
+    def keys(self) -> mx.array:
+        """Return what the random numbers of its position are made from."""
         dice, places = self.sampler.dice, range(self.position, self.position + self.most + 1)
-        if self.later is None:
-            return dice.uniform(self.position, self.lane)
-        return mx.array([dice.uniform(place, self.lane) for place in places])[self.later]
+        keys = mx.array([dice.keys(place) for place in places], mx.uint32)
+        return keys[0] if self.later is None else keys[self.later]
 
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
@@ -44,9 +43,22 @@ def _choose(logits: mx.array, choice: Choice) -> mx.array:
     if sampling.greedy:
         return mx.argmax(logits)
     weights = mx.exp((logits - logits.max()) / sampling.temperature)
-    totals = mx.cumsum(mx.where(weights >= _least(weights, sampling), weights, 0))
-    goal = choice.uniform() * totals[-1]
-    return mx.minimum((totals <= goal).sum(), len(logits) - 1).astype(mx.uint32)
+    weights = mx.where(weights >= _least(weights, sampling), weights, 0)
+    return mx.argmin(_waits(choice.keys(), len(logits)) / weights)
+
+
+def _waits(keys: mx.array, count: int) -> mx.array:
+    """Compute how long each token waits, as `Dice` does."""
+    upper, lower = _mixed(count, keys[0], keys[1]), _mixed(count, keys[2], keys[3])
+    fraction = (upper.astype(mx.float32) + lower.astype(mx.float32) * 2.0**-32) * 2.0**-32
+    return -mx.log1p(-fraction)
+
+
+def _mixed(count: int, first: mx.array, second: mx.array) -> mx.array:
+    x = mx.arange(count, dtype=mx.uint32) * SPREAD + first
+    x = (x ^ (x >> 16)) * FIRST
+    x = (x ^ (x >> 13) ^ second) * SECOND
+    return x ^ (x >> 16)
 
 
 def _least(weights: mx.array, sampling: PlainSampling) -> mx.array | float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.interfaces.dice import Dice, Keys, mixed, wait, waits
+
 MAX_LISTED = 128  # tokens that lists take less time for than arrays, beside a model
-BLOCK_SIZE = 1024  # tokens whose weights are added up before the one drawn is looked for
+MAX_SINGLE = 16  # tokens whose numbers take less time one by one
+MAX_WHOLE = 4096  # tokens for each of which a logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +43,38 @@ class Distribution:
             return 0.0
         return float(self.weights[at] / self.weights.sum(dtype=np.float64))
 
-    def draw(self, uniform: float) -> int:
-        """Return the token at this quantile, 0 <= uniform < 1."""
-        if len(self.ids) <= MAX_LISTED:  # the same in lists
-            totals = list(accumulate(self.weights.tolist()))
-            last = bisect_left(totals, totals[-1])
-            return int(self.ids.item(min(bisect_right(totals, uniform * totals[-1]), last)))
-        if len(self.ids) <= BLOCK_SIZE:
-            return int(self.ids[_quantile(self.weights, uniform)[0]])
-        # First which block, then which of it: adding up everything in turn is slow.
-        starts = np.arange(0, len(self.ids), BLOCK_SIZE)
-        block, left = _quantile(np.add.reduceat(self.weights, starts), uniform)
-        first = int(starts[block])
-        at, _ = _quantile(self.weights[first : first + BLOCK_SIZE], left)
-        return int(self.ids[first + at])
+    def draw(self, dice: Dice, position: int) -> int:
+        """Draw a token for a position of a text: the one that waits the shortest for its weight.
 
-    def beyond(self, other: Distribution) -> Distribution:
-        """Normalise the part of this distribution that exceeds `other`.
-
-        Where rounding leaves nothing, the two are equal and this one is returned.
+        Each token waits for an exponential time, and so much shorter as it weighs more: the first
+        is drawn by the weights. Two similar distributions mostly draw the same (the Gumbel-max
+        coupling), whichever tokens are cut from either.
         """
-        excess = self.probs
-        at = self.ids.searchsorted(other.ids).clip(max=len(self.ids) - 1)
-        shared = self.ids[at] == other.ids
-        excess[at[shared]] -= other.probs[shared]
-        keep = np.flatnonzero(excess > 0)
-        if not len(keep):
-            return self
-        return Distribution(self.ids[keep], excess[keep])
+        keys, ids = dice.keys(position), self.ids
+        if len(ids) <= MAX_SINGLE:
+            times = [
+                (wait(keys, token) / weight, token)
+                for token, weight in zip(ids.tolist(), self.weights.tolist(), strict=True)
+                if weight
+            ]
+            return int(min(times)[1])
+        weights = self.weights.astype(np.float64)
+        if len(ids) > MAX_WHOLE:
+            at = _earliest(keys, ids, weights)
+            ids, weights = ids[at], weights[at]
+        with np.errstate(divide="ignore"):  # what weighs nothing never comes
+            return int(ids[(waits(keys, ids) / weights).argmin()])
 
 
-def _quantile(weights: NDArray[np.floating], uniform: float) -> tuple[int, float]:
-    """Find the index of a quantile, never of a zero; and its place within, from 0 to 1."""
-    totals = weights.cumsum(dtype=np.float64)
-    goal = uniform * totals[-1]
-    last = int(totals.searchsorted(totals[-1]))
-    at = min(int(totals.searchsorted(goal, side="right")), last)
-    before = totals[at] - weights[at]
-    return at, float(min(max((goal - before) / weights[at], 0.0), 1.0))
+def _earliest(
+    keys: Keys, ids: NDArray[np.int64], weights: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Find those of many tokens that may come first, by the upper halves of their numbers.
+
+    A wait is at least as long as its number: a logarithm of each would take as long as a soft-max.
+    """
+    least = np.full(len(ids), np.inf)
+    np.divide(mixed(ids, *keys[:2]), weights * 2.0**32, out=least, where=weights > 0)
+    likely = int(least.argmin())
+    time = wait(keys, int(ids[likely])) / weights[likely]
+    return np.flatnonzero(least <= time)

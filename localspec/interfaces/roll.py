@@ -10,9 +10,7 @@ import numpy as np
 
 from localspec.base.tokens import LogitRows, Logits, tokens_of
 from localspec.interfaces.backend import Roll, Row
-from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.token_source import lane
 
 BY = "draft-model"
 MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
@@ -39,7 +37,6 @@ class RolledRow:
 
     roll: Roll
     tokens: list[int] = field(default_factory=list)
-    sources: list[Distribution] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
 
     @property
@@ -62,14 +59,12 @@ class RolledRow:
         logits = sampler.masked(logits, self.tokens)
         source = sampler.distribution_of_masked(logits, self.tokens)
         position = self.roll.start + len(self.tokens)
-        token = source.draw(sampler.dice.uniform(position, lane(sampler)))
+        token = source.draw(sampler.dice, position)
         self.tokens.append(token)
-        self.sources.append(source)
         self.confidences.append(confidence(logits, token))
 
     def draft(self, by: str = BY) -> Draft:
-        sources = None if self.roll.sampler.shares_dice else tuple(self.sources)
-        return Draft(tokens_of(self.tokens), by, sources, tuple(self.confidences))
+        return Draft(tokens_of(self.tokens), by, tuple(self.confidences))
 
 
 def confidence(logits: Logits, token: int) -> float:

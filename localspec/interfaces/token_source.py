@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from localspec.base.tokens import Logits
-from localspec.interfaces.dice import DRAFT, TARGET, Dice
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 
 
@@ -35,10 +35,6 @@ class TokenSource(Protocol):
     def dice(self) -> Dice: ...
 
     @property
-    def shares_dice(self) -> bool:
-        """Whether drafts are sampled with the target's dice."""
-
-    @property
     def is_foreseen(self) -> bool:
         """Whether the next choices follow from logits, `sampling` and `dice` alone."""
 
@@ -54,8 +50,3 @@ class TokenSource(Protocol):
 
     def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
         """Return the distribution to draft the next token from, by masked logits."""
-
-
-def lane(source: TokenSource) -> int:
-    """Choose the random numbers of a draft: its own, or the target's."""
-    return TARGET if source.shares_dice else DRAFT

@@ -11,7 +11,7 @@ from localspec.base.tokens import Tokens
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.sampling.parameters import GREEDY
-from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import Ask, RoundCost
 from simulation.hardware import CURVES, WIDE_CURVES
@@ -62,7 +62,7 @@ class Row:
         self.text, self.place = text, 0
         self._slot = slot
         self._history: Tokens = np.arange(-1, text.length, dtype=np.int32)
-        self._sampler = Sampler(GREEDY, 0, self._history[:1], SamplerParts(shares_dice=True))
+        self._sampler = Sampler(GREEDY, 0, self._history[:1])
 
     @property
     def begins(self) -> bool:

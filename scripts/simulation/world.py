@@ -13,7 +13,7 @@ from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.sampling.parameters import GREEDY
-from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import MAX_HEAD_LAG
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import EMPTY, Draft
@@ -169,7 +169,7 @@ def controlled(text: SimulatedText, machine: SimulatedMachine, seed: int = 0) ->
     heads = {by: KnownHead(drafter) for by, drafter in drafts.items() if by in READING}
     best = Best({**drafts, **heads}, Depth(machine.costs(rng, list(drafts))), clock)
     history: Tokens = np.arange(-text.prompt, text.length, dtype=np.int32)
-    sampler = Sampler(GREEDY, 0, history[:1], SamplerParts(shares_dice=True))
+    sampler = Sampler(GREEDY, 0, history[:1])
     times: list[float] = []
     rounds, first_draft = [], -1
     while (place := len(times)) < text.length:

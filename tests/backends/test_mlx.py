@@ -25,7 +25,6 @@ from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import Roll, Row
-from localspec.interfaces.dice import TARGET
 from localspec.interfaces.roll import roll_by_forward
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said
@@ -150,10 +149,10 @@ def test_the_token_foretold_is_the_token_chosen(sampling):
     rng = np.random.default_rng(1)
     logits = rng.normal(0, 3, (300, 700)).astype(np.float32)
     samplers = [Sampler(sampling, seed, PROMPT) for seed in range(300)]
-    choices = [Choice(sampler, 11, TARGET) for sampler in samplers]
+    choices = [Choice(sampler, 11) for sampler in samplers]
     foretold = predict(mx.array(logits), choices).tolist()
     chosen = [
-        sampler.distribution(row).draw(sampler.dice.uniform(11, TARGET))
+        sampler.distribution(row).draw(sampler.dice, 11)
         for sampler, row in zip(samplers, logits, strict=True)
     ]
     assert sum(a != b for a, b in zip(foretold, chosen, strict=True)) <= 1

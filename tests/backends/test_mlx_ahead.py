@@ -17,7 +17,7 @@ import mlx.core as mx
 from localspec.base.tokens import NONE
 from localspec.core.decoding.verify import verify
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.sampler import Sampler, SamplerParts
+from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.draft import Draft
 from localspec_mlx import backend as mlx
@@ -70,10 +70,7 @@ class Replies:
     def __init__(self, model, sampling, texts=TEXTS):
         self.model = model
         self.texts = [np.array(text) for text in texts]
-        self.samplers = [
-            Sampler(sampling, at + 5, t, SamplerParts(shares_dice=True))
-            for at, t in enumerate(texts)
-        ]
+        self.samplers = [Sampler(sampling, at + 5, t) for at, t in enumerate(texts)]
         self.held = [len(text) - 1 for text in texts]
         self.accepted = []
         for slot in range(len(texts)):

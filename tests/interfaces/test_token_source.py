@@ -13,11 +13,10 @@ from localspec.base.tokens import tokens_of
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.interfaces.backend import MAX_TENTATIVE, Roll, Row
-from localspec.interfaces.dice import DRAFT, TARGET, Dice
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.roll import roll_by_forward
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
-from localspec.interfaces.token_source import lane
 
 
 @dataclass
@@ -26,7 +25,6 @@ class EvenTokens:
 
     sampling: Sampling = GREEDY
     dice: Dice = field(default_factory=lambda: Dice(0))
-    shares_dice: bool = False
     is_foreseen: bool = False
     is_constrained: bool = True
 
@@ -47,12 +45,6 @@ def test_a_model_rolls_by_a_source_that_is_no_sampler():
     tokens = draft.tokens.tolist()
     assert len(tokens) == 3  # it is over then
     assert not any(token % 2 for token in tokens)
-    assert [source.is_certain for source in draft.sources] == [True] * 3
-
-
-def test_a_draft_has_random_numbers_of_its_own_unless_it_shares_the_targets():
-    assert lane(EvenTokens()) == DRAFT
-    assert lane(EvenTokens(shares_dice=True)) == TARGET
 
 
 def test_a_sampler_is_foreseen_for_as_long_as_the_longest_draft():

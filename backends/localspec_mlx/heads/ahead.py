@@ -15,7 +15,6 @@ import mlx.core as mx
 
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Roll, Row
-from localspec.interfaces.dice import TARGET
 from localspec_mlx.chain import Chain
 from localspec_mlx.predict import Choice, predict
 
@@ -32,7 +31,7 @@ class Verified(NamedTuple):
         """Return how the next draft's tokens are chosen."""
         most = len(self.drafted)
         first = self.roll.start + 1 + step
-        return Choice(self.roll.sampler, first, TARGET, most - self.rejected, most)
+        return Choice(self.roll.sampler, first, most - self.rejected, most)
 
     def agrees(self, accepted: int, newest: int, choices: Sequence[int]) -> bool:
         """Whether the core accepted as many tokens as the device, and chose the same next one."""
@@ -47,7 +46,7 @@ class Verified(NamedTuple):
 def verified(roll: Roll, drafted: Tokens, logits: mx.array) -> Verified:
     """Work out what becomes of a draft by the logits [drafted + 1, vocabulary] of its target."""
     places = range(roll.start, roll.start + len(drafted) + 1)
-    choices = predict(logits, [Choice(roll.sampler, place, TARGET) for place in places])
+    choices = predict(logits, [Choice(roll.sampler, place) for place in places])
     right = choices[:-1] == mx.array(drafted)
     rejected = len(drafted) - mx.cumprod(right.astype(mx.int32)).sum()
     return Verified(roll, drafted, choices.astype(mx.int32), rejected)
@@ -83,9 +82,7 @@ class Foresight:
 
     def drafted(self, roll: Roll, tokens: Tokens) -> None:
         """Note a draft, if the device can tell what becomes of it."""
-        sampler = roll.sampler
-        plain = sampler.is_foreseen and (sampler.shares_dice or sampler.sampling.greedy)
-        self.last = (roll, tokens) if plain and len(tokens) else None
+        self.last = (roll, tokens) if roll.sampler.is_foreseen and len(tokens) else None
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:
         """Return what is accepted of the last draft, if a row verifies it and another is likely."""

@@ -19,7 +19,7 @@ from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Model
 from localspec.interfaces.costs import Costs
-from localspec.interfaces.dice import DRAFT, Dice
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import Ask, Proposer, Quiet, quiet_of
@@ -85,7 +85,7 @@ class Slips:
         for reply in self._replies:
             if reply.text[:length] == history:
                 tokens = reply.text[length : length + ask.limit]
-                slip = int(self._dice.uniform(length, DRAFT) * (ask.limit + 1))
+                slip = int(self._dice.coin(length) * (ask.limit + 1))
                 if slip < len(tokens) and length + slip in reply.answers:
                     tokens[slip] = reply.answers[length + slip].top_two.second
                 return Draft(tokens_of(tokens), "slips")
@@ -95,7 +95,7 @@ class Slips:
 class DrawnDrafts:
     """Draws drafts from the target's distribution at a higher temperature, taken to stay the same.
 
-    So the first draft token is often right, and the next is mostly wrong.
+    So the first draft token is mostly right, and the next is often wrong.
     """
 
     def __init__(self, distributions: Mapping[bytes, Distribution]) -> None:
@@ -110,8 +110,7 @@ class DrawnDrafts:
     def _draft(self, ask: Ask) -> Draft:
         distribution, dice = self._distributions[ask.history.tobytes()], ask.sampler.dice
         places = range(len(ask.history), len(ask.history) + ask.limit)
-        tokens = [distribution.draw(dice.uniform(place, DRAFT)) for place in places]
-        return Draft(tokens_of(tokens), "drawn", (distribution,) * len(tokens))
+        return Draft(tokens_of([distribution.draw(dice, place) for place in places]), "drawn")
 
 
 def drawn_drafts(model: Model, spots: Sequence[Spot], sampling: Sampling) -> DrawnDrafts:

@@ -27,23 +27,17 @@ class DraftOffer:
     worth: float
     pays: int = 0  # how many of its tokens it would pay to verify
     costly: bool = False  # its proposer takes time
-    tries: bool = False  # it was made to learn whether its proposer pays
-    verified: int = 0  # how many of its tokens were verified
 
     def cut(self) -> Draft:
         """Return the part of the draft that pays, which is now verified."""
-        draft, self.verified = self.draft, self.pays
+        draft = self.draft
         if self.pays == len(draft.tokens):
             return draft
-        sources = draft.sources and draft.sources[: self.pays]
-        confidences = draft.confidences[: self.pays]
-        return Draft(draft.tokens[: self.pays], draft.by, sources, confidences)
+        return Draft(draft.tokens[: self.pays], draft.by, draft.confidences[: self.pays])
 
     def judge(self, text: Sequence[int]) -> int:
         """Learn from how the text went on; return how many draft tokens were right."""
-        # A sampled token that was not verified teaches nothing: the target may sample another.
-        most = self.verified if self.draft.sources else len(self.kinds)
-        judged = min(most, len(text))
+        judged = min(len(self.kinds), len(text))
         right = 0
         for drafted, token in zip(self.draft.tokens[:judged].tolist(), text, strict=False):
             if drafted != token:
@@ -66,23 +60,20 @@ class Offers:
     _prices: Sequence[float] = ()
     _priced: int = 0  # draft tokens
 
-    def add(
-        self, by: str, ask: Ask, draft: Draft, *, costly: bool = False, tries: bool = False
-    ) -> DraftOffer:
+    def add(self, by: str, ask: Ask, draft: Draft, *, costly: bool = False) -> DraftOffer:
         """Estimate how much of a draft pays; note it if it is the best of its text so far."""
         acceptance = self.depth.acceptance(by, ask)
         # The text also judges the unverified tokens of a draft that cost nothing.
-        caution = 0.0 if costly or draft.sources else CAUTION
+        caution = 0.0 if costly else CAUTION
         stated = draft.confidences or (UNSTATED,) * len(draft)
         kinds, survivals = acceptance.weigh(stated, caution)
         prices = self.depth.affordable(self.batch, self._priced_to(len(kinds)), acceptance.streak)
         if self.batch.rows + self.batch.beside == 1:
             prices = at_own_rate(survivals, prices, self.depth.budget.gain)
         length, worth = worthiest(survivals, prices)
-        length = len(draft) if tries else length
-        offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, length, costly, tries)
+        offer = DraftOffer(by, draft, acceptance, kinds, survivals, worth, length, costly)
         self.by_slot.setdefault(ask.slot, []).append(offer)
-        if tries or worth > self.best_worth(ask.slot):
+        if worth > self.best_worth(ask.slot):
             self._best[ask.slot] = offer
         return offer
 
@@ -92,11 +83,11 @@ class Offers:
 
     def drafts(self) -> dict[int, Draft]:
         """Return the best draft of each slot, cut to what is to be verified."""
-        trimmed = [offer for offer in self._best.values() if not offer.tries]
-        if trimmed and (len(self._best) > 1 or (self.depth.even and self.batch.rows > 1)):
-            streak = sum(offer.acceptance.streak for offer in trimmed)
-            lengths = self.depth.trim(self.batch, [offer.survivals for offer in trimmed], streak)
-            for offer, length in zip(trimmed, lengths, strict=True):
+        best = self._best.values()
+        if len(best) > 1 or (best and self.depth.even and self.batch.rows > 1):
+            streak = sum(offer.acceptance.streak for offer in best)
+            lengths = self.depth.trim(self.batch, [offer.survivals for offer in best], streak)
+            for offer, length in zip(best, lengths, strict=True):
                 offer.pays = length
         return {slot: offer.cut() for slot, offer in self._best.items() if offer.pays}
 

@@ -95,8 +95,7 @@ class PricedProposer:
             survivals: Sequence[float] = ()
             worth = 0.0
             if draft:
-                tries = bool(plan.rates and draft.sources)  # the text alone would not judge it
-                offer = offers.add(self.by, ask, draft, costly=True, tries=tries)
+                offer = offers.add(self.by, ask, draft, costly=True)
                 survivals, worth = offer.survivals, offer.worth
             self._depth.record(self.by, ask.slot).note_worth(plan.value(survivals, worth))
         return [candidate.ask.slot for candidate, _ in reading]

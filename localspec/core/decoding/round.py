@@ -32,14 +32,11 @@ def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
 
 
 def within_text(g: Generation, draft: Draft) -> Draft:
-    """Cut a looked-up draft after an end token, before a picture, and where it leaves the grammar.
+    """Cut a draft after an end token, before a picture, and where it leaves the grammar.
 
     What follows a copied message in the prompt may be the next message, or a picture.
-
-    A sampled draft stays whole: to choose among its tokens by their values would bias the output.
-    Verification masks the target's distribution instead.
     """
-    if draft.sources or not len(draft.tokens):
+    if not len(draft.tokens):
         return draft
     tokens, ends, constraint = draft.tokens.tolist(), g.ending.tokens, g.sampler.constraint
     if min(tokens) < 0:

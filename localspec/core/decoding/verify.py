@@ -1,10 +1,14 @@
-"""Exact acceptance (Leviathan et al., 2023): the output follows the target alone."""
+"""Exact acceptance: the output is what the target draws, and follows the target alone.
+
+Whoever drafts by a distribution draws with the same random numbers, and so mostly the same tokens
+(`Distribution.draw`). So a seed gives one text, with any drafts and without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from localspec.interfaces.dice import ACCEPT, TARGET, Dice
+from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 
@@ -19,27 +23,13 @@ def verify(
     """
     emitted: list[int] = []
     for at, token in enumerate(draft.tokens.tolist()):
-        source = draft.sources[at] if draft.sources else None
-        emitted.append(settle(token, source, target(at), dice, start + at))
+        emitted.append(choose(target(at), dice, start + at))
         if emitted[-1] != token:
             return emitted
     end = len(emitted)
-    # The token after the draft is settled like one that was looked up and cannot be right.
-    return [*emitted, settle(-1, None, target(end), dice, start + end)]
+    return [*emitted, choose(target(end), dice, start + end)]
 
 
-def settle(
-    token: int, source: Distribution | None, target: Distribution, dice: Dice, position: int
-) -> int:
-    """Return the draft token if it is accepted, else another, by the target's distribution.
-
-    A token that was looked up is accepted when the target samples it. That happens as often as
-    rejection sampling would accept it, and gives the text of plain decoding.
-    """
-    if target.is_certain:
-        return int(target.ids[0])
-    if source is None or source.is_certain:
-        return target.draw(dice.uniform(position, TARGET))
-    if dice.uniform(position, ACCEPT) * source.prob(token) < target.prob(token):
-        return token
-    return target.beyond(source).draw(dice.uniform(position, TARGET))
+def choose(target: Distribution, dice: Dice, position: int) -> int:
+    """Return the token that the target says at a position."""
+    return int(target.ids[0]) if target.is_certain else target.draw(dice, position)

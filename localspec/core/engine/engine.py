@@ -137,10 +137,6 @@ class Engine:
             ends,
             settings.min_tokens,
             request.spell_everything(self.target.tokenizer),
-            # The controller looks at drafts to decide how many tokens to verify. Dropping a draft
-            # token that was sampled with its own random number would bias the output, so drafts are
-            # then sampled with the target's random numbers.
-            shares_dice=self._costs is not None,
         )
 
     def add(self, job: Job) -> None:

@@ -28,12 +28,11 @@ def unspelled(_: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SamplerParts:
-    """The parts of a sampler that few replies need, and how they are drafted.
+    """The parts of a sampler that few replies need.
 
     constraint, ban, thought: forbid tokens
     ends, min_tokens: tokens that end the reply, and how many come before any of them
     spell: spells tokens, for DRY
-    shares_dice: whether drafts are sampled with the target's dice
     """
 
     constraint: Constraint | None = None
@@ -42,7 +41,6 @@ class SamplerParts:
     ends: frozenset[int] = frozenset()
     min_tokens: int = 0
     spell: Spell = unspelled
-    shares_dice: bool = False
 
 
 NO_PARTS = SamplerParts()
@@ -58,7 +56,6 @@ class Sampler:
         self.dice = Dice(seed)
         self.constraint, self._ban = parts.constraint, parts.ban
         self._thought = parts.thought  # None: there is no budget, or no thought any more
-        self.shares_dice = parts.shares_dice
         self._ends, self._unended = np.array(sorted(parts.ends), np.int64), parts.min_tokens
         self.thoughts_cut = 0  # thoughts that were ended by their budget
         self.chain = Chain(sampling, prompt, parts.spell, self.dice.coin)

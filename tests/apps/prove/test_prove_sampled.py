@@ -30,9 +30,7 @@ from localspec.core.proposers.silent import Silent
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.dice import DRAFT
 from localspec.interfaces.distribution import Distribution
-from localspec.interfaces.draft import Draft
 from localspec.interfaces.proposer import Ask
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
 from tests import engines
@@ -128,24 +126,6 @@ def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
     assert all(p(biased) < LEVEL / 8 for _ in range(20))
 
 
-class Lying:
-    """Draws from one distribution and says it was another."""
-
-    def __init__(self, real, said):
-        self.real, self.said = real, said
-
-    def propose(self, asks):
-        return [self.draft(ask) for ask in asks]
-
-    def release(self, slot):
-        pass
-
-    def draft(self, ask):
-        token = self.real.draw(ask.sampler.dice.uniform(len(ask.history), DRAFT))
-        sources = None if self.said is None else (self.said,)
-        return Draft(tokens_of([token][: ask.limit]), "lying", sources)
-
-
 @pytest.mark.parametrize("recurrent", [False, True], ids=["attention", "recurrent"])
 @pytest.mark.parametrize("sampling", [WARM, Sampling(temperature=0.6), Sampling(temperature=2.0)])
 def test_what_is_sampled_with_drafts_fits_the_targets_distribution(recurrent, sampling):
@@ -166,16 +146,6 @@ def test_what_is_sampled_with_drafts_fits_the_targets_distribution(recurrent, sa
         assert 0 < tallies[name].accepted < tallies[name].drafted
     assert tallies["plain"].drafted == 0
     assert all(test.samples <= 300 for test in tests)
-
-
-def test_a_draft_that_names_a_wrong_law_is_found_out():
-    model = scripted()
-    uniform = distribution(*[1 / 7] * 7)
-    skewed = distribution(0.4, *[0.1] * 6)
-    honest, lying = Lying(skewed, skewed), Lying(skewed, uniform)
-    _, tests = sample(model, {"honest": honest, "lying": lying}, 900)
-    p = {test.proposer: test.fit.p for test in tests if test.token == 1}
-    assert p["lying"] < LEVEL / 8 < p["honest"]
 
 
 def test_a_model_that_does_not_forget_is_found_out():

@@ -24,7 +24,7 @@ TESTS = {
     "logit bias": SAME_CONTEXT,
     "min-p": (
         "core/decoding/test_exactness.py",
-        "a_seeded_text_is_the_plain_text_when_nothing_is_drafted_by_dice",
+        "a_seeded_text_is_the_plain_text_with_any_drafts_at_any_depth",
     ),
     "[DRY, XTC, typical-p, mirostat and the like](docs/sampling.md)": (
         "core/decoding/test_samplers_exact.py",

@@ -10,11 +10,10 @@ import pytest
 
 from localspec.base.tokens import tokens_of
 from localspec.core.control import offers as offers_module
-from localspec.core.control.acceptance import Acceptances
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.control.exploration import ALLOWANCE, HEAD_ALLOWANCE, START
-from localspec.core.control.offers import DraftOffer, Offers
+from localspec.core.control.offers import Offers
 from localspec.core.control.priced_proposer import DECIDING_LAG, REACH, PricedProposer, generous
 from localspec.core.decoding.verify import verify
 from localspec.core.engine.engine import Engine, EngineParts
@@ -29,7 +28,6 @@ from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Row
 from localspec.interfaces.costs import NO_ATTENTION, Attention, Batch, Costs
 from localspec.interfaces.dice import Dice
-from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import ALWAYS_QUIET, NOT_QUIET, Ask, Hints, Quiet, RoundCost
 from tests.chi_square import chi_square, limit
@@ -51,10 +49,10 @@ class Clock:
 class Counter:
     """Drafts that the text counts upwards; takes its time and keeps what it was asked."""
 
-    def __init__(self, clock, seconds, step=1, most=99, sampled=False):
+    def __init__(self, clock, seconds, step=1, most=99):
         self.asked = []
         self._clock, self._seconds, self._step = clock, seconds, step
-        self._most, self._sampled = most, sampled
+        self._most = most
 
     def propose(self, asks):
         self.asked += asks
@@ -64,8 +62,7 @@ class Counter:
     def _draft(self, ask):
         ahead = np.arange(1, min(ask.limit, self._most) + 1) * self._step
         tokens = (ask.history[-1] + ahead).tolist()
-        sources = tuple(map(Distribution.certain, tokens)) if self._sampled else None
-        return Draft(tokens_of(tokens), "counter", sources)
+        return Draft(tokens_of(tokens), "counter")
 
     def release(self, slot):
         pass
@@ -252,10 +249,9 @@ def test_a_costly_proposer_is_not_asked_where_a_free_draft_is_as_good():
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("sampled", [True, False])
-def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges_it(rows, sampled):
+def test_a_draft_that_was_made_to_learn_is_judged_by_the_text_and_not_verified(rows):
     clock = Clock()
-    wrong = Counter(clock, 0.001, step=2, sampled=sampled)
+    wrong = Counter(clock, 0.001, step=2)
     best = made(clock, flat=False, counter=(wrong, 0.001))
     tried = []
     for length in range(10, 210):
@@ -267,7 +263,7 @@ def test_a_draft_that_was_made_to_learn_is_verified_whole_unless_the_text_judges
         best.note(RoundCost(rows, tokens, rows, seconds, reads=False))
         if length > 100 and wrong.asked:
             tried.append([len(draft) for draft in drafts if draft])
-            assert tried[-1] == ([each.limit for each in wrong.asked] if sampled else [])
+            assert tried[-1] == []
     assert tried
 
 
@@ -305,12 +301,6 @@ def test_a_grammar_is_asked_in_every_round():
         assert len(best.propose([ask(length)._replace(hints=hints)])[0])
         best.note(RoundCost(1, 3, 3, 0.015, reads=False))
         best._looks._busy[0] = -100  # rounds in which nothing was checked
-
-
-def test_a_sampled_draft_that_was_verified_is_learned_from():
-    clock = Clock()
-    right = Counter(clock, 1e-6, sampled=True)
-    assert count(made(clock, flat=False, right=(right, 1e-6)), clock)[-20:] == [8] * 20
 
 
 def test_a_prompt_is_shown_while_it_is_read_but_not_to_the_hopeless():
@@ -529,7 +519,6 @@ def test_what_free_proposers_take_is_not_held_against_costly_ones():
 
 
 def test_a_seeded_text_is_the_plain_one_whatever_time_decides():
-    """Drafts of a model are drawn with the target's dice then, and held against its draws."""
     settings = Settings(max_tokens=60, sampling=Sampling(1.0), seed=9, ignore_end=True)
     plain = replies(scripted(), NgramProposer(), [Want([1, 2, 3], settings)], depth=0)
     texts = []
@@ -596,21 +585,6 @@ def test_the_width_that_rows_share_is_kept_small_where_it_is_dear():
         best.note(RoundCost(6, 6 + checked, 6 + checked, 0.01, reads=False))
         assert checked <= 3
     assert checked
-
-
-def test_an_unchecked_draft_that_was_drawn_teaches_nothing():
-    """The target might have drawn another token; so what follows does not tell."""
-    distribution = Distribution(tokens_of([1]), np.ones(1))
-    drawn = Draft(tokens_of([7, 8]), "drawn", (distribution, distribution), (0.5, 0.5))
-    acceptance = Acceptances().of_text("drawn", 0, Sampler(GREEDY, 0, tokens_of([1])), bound=False)
-    kinds, survivals = acceptance.weigh([0.5, 0.5])
-    before = [(kind.mean, kind.variance) for kind in kinds]
-    unchecked = DraftOffer("drawn", drawn, acceptance, kinds, survivals, 0.0)
-    assert unchecked.judge([1, 2]) == 0
-    assert [(kind.mean, kind.variance) for kind in kinds] == before
-    unchecked.verified = 2
-    unchecked.judge([1, 2])
-    assert kinds[0].mean < before[0][0]
 
 
 def test_who_becomes_slow_is_no_longer_asked_for_nothing():

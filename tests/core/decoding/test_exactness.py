@@ -49,9 +49,8 @@ def test_penalties_and_bias_see_the_same_context_at_every_drafted_position(name)
     assert said(unpenalised) != said(plain)
 
 
-@pytest.mark.parametrize(
-    "name", ["ngram", "suffix", "corpus", "prediction", "forced", "best", "silent"]
-)
+@pytest.mark.parametrize("name", PROPOSERS)
+@pytest.mark.parametrize("depth", [None, 1, 3])
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -61,8 +60,8 @@ def test_penalties_and_bias_see_the_same_context_at_every_drafted_position(name)
     ],
     ids=["all", "top", "penalised"],
 )
-def test_a_seeded_text_is_the_plain_text_when_nothing_is_drafted_by_dice(name, sampling):
-    requests = wants(Settings(sampling=sampling))
+def test_a_seeded_text_is_the_plain_text_with_any_drafts_at_any_depth(name, depth, sampling):
+    requests = wants(Settings(sampling=sampling, depth=depth))
     plain = replies(scripted(), Silent(), requests)
     fast = replies(scripted(batch=9), PROPOSERS[name](), requests)
     assert said(fast) == said(plain)

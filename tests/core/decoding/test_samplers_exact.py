@@ -68,7 +68,7 @@ def test_cold_text_is_the_plain_text_with_every_proposer(name, kind):
         assert said(replies(model, PROPOSERS[name](), wants(EVERY[kind]))) == plain(kind)
 
 
-@pytest.mark.parametrize("name", ["ngram", "suffix", "prediction", "forced", "best"])
+@pytest.mark.parametrize("name", PROPOSERS)
 @pytest.mark.parametrize("kind", SAMPLINGS)
 def test_a_seeded_text_is_the_plain_text_alone_and_beside_others(name, kind):
     for model in (scripted(batch=9), scripted(recurrent=True)):

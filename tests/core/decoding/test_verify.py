@@ -2,81 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localspec.base.tokens import tokens_of
-from localspec.core.decoding.verify import settle, verify
+from localspec.core.decoding.verify import verify
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
-from localspec.interfaces.dice import ACCEPT, TARGET, Dice
+from localspec.interfaces.dice import Dice, wait, waits
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.testing import hashed_logits
 from tests.chi_square import chi_square, limit
 from tests.runs import PROPOSERS, Want, replies, scripted
 
-
-class Loaded:
-    """Dice with chosen random numbers."""
-
-    def __init__(self, accept, target):
-        self.shown = {ACCEPT: accept, TARGET: target}
-
-    def uniform(self, position, lane):
-        return self.shown[lane]
+LOGITS = hashed_logits(2)
+WARM = Sampling(temperature=1.2)
 
 
-def intervals(*breaks):
-    """Midpoints and widths of the pieces that breaks cut from 0 to 1."""
-    cuts = sorted({0.0, 1.0, *(float(b) for b in breaks if 0 < b < 1)})
-    return [((low + high) / 2, high - low) for low, high in itertools.pairwise(cuts)]
+def after(text):
+    return filters.distribution(WARM, LOGITS(text))
 
 
-def distribution(source, target, looked_up):
-    """Compute the exact distribution of `settle`, constant between the breaks of its uniforms."""
-    found = dict.fromkeys(range(7), 0.0)
-    rest = target.beyond(source)
-    quantiles = [*target.probs.cumsum(), *rest.probs.cumsum()]
-    for token, q in zip(source.ids.tolist(), source.probs.tolist(), strict=True):
-        drafted_from = None if looked_up else source
-        for accept, width in intervals(target.prob(token) / q):
-            for draw, share in intervals(*quantiles):
-                emitted = settle(token, drafted_from, target, Loaded(accept, draw), 0)
-                found[emitted] += q * width * share
-    return found
-
-
-@pytest.mark.parametrize(
-    ("target_seed", "source_seed"), list(itertools.product(range(4), repeat=2))
-)
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        Sampling(temperature=0.8),
-        Sampling(temperature=0.8, top_k=3),
-        Sampling(temperature=1.2, top_p=0.8),
-    ],
-    ids=["all", "top-k", "top-p"],
-)
-@pytest.mark.parametrize("looked_up", [False, True])
-def test_the_emitted_token_follows_the_targets_distribution(
-    target_seed, source_seed, sampling, looked_up
-):
-    target = filters.distribution(sampling, hashed_logits(target_seed)([0]))
-    source = filters.distribution(sampling, hashed_logits(source_seed)([1]))
-    expected = {token: target.prob(token) for token in range(7)}
-    assert distribution(source, target, looked_up) == pytest.approx(expected)
-
-
-def test_a_draft_that_follows_the_targets_distribution_is_always_accepted():
-    target = filters.distribution(Sampling(temperature=0.8), hashed_logits(0)([0]))
-    for token in target.ids.tolist():
-        assert settle(token, target, target, Loaded(1 - 2**-53, 0.0), 0) == token
+@given(st.lists(st.integers(0, 6), max_size=6), st.integers(0, 2**63), st.integers(0, 50))
+def test_whatever_is_drafted_the_target_says_what_it_says_without(drafted, seed, start):
+    dice, said = Dice(seed), [1, 2]
+    for at in range(len(drafted) + 1):
+        said.append(after(said).draw(dice, start + at))
+    draft = Draft(tokens_of(drafted), "test")
+    emitted = verify(draft, lambda at: after([1, 2, *drafted[:at]]), dice, start)
+    assert emitted == said[2 : 2 + len(emitted)]
+    right = next((at for at, token in enumerate(drafted) if token != said[2 + at]), len(drafted))
+    assert len(emitted) == right + 1
 
 
 def test_a_token_the_target_forbids_is_never_accepted():
@@ -161,20 +122,23 @@ def test_the_chi_square_notices_a_wrong_distribution():
     assert statistic > limit(freedom)
 
 
-def test_uniforms_are_even_and_independent_across_positions_lanes_and_seeds():
-    uniforms = np.array(
-        [
-            [Dice(seed).uniform(position, lane) for position in range(200) for lane in range(3)]
-            for seed in range(100)
-        ]
-    )
-    assert 0 <= uniforms.min() < uniforms.max() < 1
+def test_waits_are_exponential_and_independent_across_positions_tokens_and_seeds():
+    tokens = np.arange(0, 40_000, 400)
+    found = np.array([[waits(Dice(s).keys(at), tokens) for at in range(50)] for s in range(20)])
+    uniforms = -np.expm1(-found)
+    assert 0 < uniforms.min() < uniforms.max() < 1
     bins = np.histogram(uniforms, bins=20, range=(0, 1))[0]
     due = uniforms.size / 20
     assert ((bins - due) ** 2 / due).sum() < limit(19)
     for shifted in (
         uniforms[1:] * uniforms[:-1],
         uniforms[:, 1:] * uniforms[:, :-1],
-        uniforms[:, 3:] * uniforms[:, :-3],
+        uniforms[..., 1:] * uniforms[..., :-1],
     ):
         assert abs(shifted.mean() - 0.25) < 5 * 0.22 / shifted.size**0.5
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**20), st.integers(0, 2**20))
+def test_a_token_waits_as_long_alone_as_among_others(seed, position, token):
+    keys = Dice(seed).keys(position)
+    assert waits(keys, np.array([7, token]))[1] == pytest.approx(wait(keys, token), rel=1e-12)

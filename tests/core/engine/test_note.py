@@ -7,12 +7,10 @@ import pytest
 from localspec.base.tokens import tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
+from localspec.core.engine.engine import Engine
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.silent import Silent
-from localspec.core.sampling.parameters import Sampling
-from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import RoundCost
 from tests.runs import Want, converse, replies, said, scripted
@@ -69,11 +67,3 @@ def test_a_proposer_without_note_drafts_as_ever():
     [new] = replies(scripted(), Learner(), WANTS[:1])
     assert said([old]) == said([new])
     assert old.speculation.drafted == new.speculation.drafted > 0
-
-
-@pytest.mark.parametrize("costs", [None, Costs()])
-def test_drafts_share_the_target_s_dice_where_a_controller_may_cut_them(costs):
-    engine = Engine(scripted(), Learner(), 2, parts=EngineParts(costs))
-    settings = Settings(sampling=Sampling(1.0))
-    job = engine.prepare(tokens_of([1]), settings, print)
-    assert job.generation.sampler.shares_dice == (costs is not None)

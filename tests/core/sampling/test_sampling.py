@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,9 @@ from localspec.core.sampling import filters
 from localspec.core.sampling.highest import top
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.distribution import MAX_LISTED, Distribution, _quantile
+from localspec.interfaces.dice import Dice, wait
+from localspec.interfaces.distribution import MAX_SINGLE, MAX_WHOLE, Distribution
+from tests.chi_square import chi_square, limit
 
 
 def simple(logits, s):
@@ -141,25 +145,55 @@ def test_bias_can_forbid_and_force_a_token():
     assert as_dict(forbidden) == {1: 1.0}
 
 
-@given(st.integers(0, 500), st.sampled_from([3, 1000, 5000]))
-def test_a_draw_is_the_quantile_of_the_distribution(seed, size):
+SIZES = (2, MAX_SINGLE, MAX_SINGLE + 1, MAX_WHOLE, MAX_WHOLE + 1, 20_000)
+
+
+@given(st.integers(0, 500), st.sampled_from(SIZES))
+def test_the_token_that_waits_the_shortest_for_its_weight_is_drawn(seed, size):
     rng = np.random.default_rng(seed)
-    probs = rng.random(size) * (rng.random(size) < 0.5)
-    probs[size // 2] += 0.1
-    distribution = Distribution(np.arange(size) * 2, probs / probs.sum())
-    totals = distribution.probs.cumsum()
-    for uniform in (0.0, 0.3, 0.999, 1 - 2**-53, float(rng.random())):
-        token = distribution.draw(uniform)
-        at = token // 2
-        assert distribution.probs[at] > 0
-        assert totals[at] - distribution.probs[at] - 1e-9 <= uniform <= totals[at] + 1e-9
+    weights = rng.random(size) ** 9 * (rng.random(size) < 0.5)
+    weights[size // 2] += 0.1
+    ids = np.arange(size) * 7
+    dice, position = Dice(seed), int(rng.integers(1 << 20))
+    times = {
+        token: wait(dice.keys(position), token) / weight
+        for token, weight in zip(ids.tolist(), weights.tolist(), strict=True)
+        if weight
+    }
+    token = Distribution(ids, weights.astype(np.float32)).draw(dice, position)
+    assert times[token] == pytest.approx(min(times.values()), rel=1e-6)
 
 
-def test_what_lies_beyond_another_distribution_is_normalised():
-    one = Distribution(np.array([1, 3, 5]), np.array([0.5, 0.3, 0.2]))
-    other = Distribution(np.array([1, 2, 5]), np.array([0.6, 0.3, 0.1]))
-    assert as_dict(one.beyond(other)) == pytest.approx({3: 0.75, 5: 0.25})
-    assert one.beyond(one) is one
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("varied", ["seed", "position"])
+def test_draws_follow_the_weights(size, varied):
+    weights = np.random.default_rng(size).random(size) ** 4
+    weights[-2:] = 0.3 * weights.sum(), 0.2 * weights.sum()
+    weights[size // 2 - 1] *= size == 2
+    distribution, total = Distribution(np.arange(size) * 5 + 2, weights), 6000
+    dice = [Dice(at) if varied == "seed" else Dice(3) for at in range(total)]
+    places = [11 if varied == "seed" else at for at in range(total)]
+    drawn = Counter(map(distribution.draw, dice, places))
+    common = np.argsort(-distribution.probs)[:10]
+    counts = {int(at): drawn.pop(int(distribution.ids[at]), 0) for at in common}
+    probabilities = {int(at): float(distribution.probs[at]) for at in common}
+    if size > len(common):
+        counts["rest"] = drawn.total()
+        probabilities["rest"] = 1 - sum(probabilities.values())
+    statistic, freedom = chi_square(counts, probabilities, total)
+    assert statistic < limit(freedom)
+
+
+def test_two_similar_distributions_draw_the_same_token_whatever_is_cut():
+    rng = np.random.default_rng(4)
+    logits = rng.normal(0, 3, 400)
+    near = logits + rng.normal(0, 0.3, 400)
+    one, other = (filters.distribution(Sampling(1.0), np.float32(each)) for each in (logits, near))
+    cut = filters.distribution(Sampling(1.0, top_k=20, top_p=0.9), near.astype(np.float32))
+    for draft in (other, cut):
+        overlap = sum(min(p, draft.prob(t)) for t, p in enumerate(one.probs.tolist()))
+        same = np.mean([one.draw(Dice(7), at) == draft.draw(Dice(7), at) for at in range(4000)])
+        assert overlap / (2 - overlap) - 0.03 < same < overlap + 0.03
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-9, 1e-4, 100.0])
@@ -169,15 +203,6 @@ def test_a_distribution_is_one_at_any_temperature(temperature, options):
     distribution = filters.distribution(Sampling(temperature=temperature, **options), logits)
     assert distribution.probs.sum() == pytest.approx(1)
     assert distribution.prob(3) >= distribution.probs.max() - 1e-12
-
-
-@pytest.mark.parametrize("count", [2, 5, MAX_LISTED, MAX_LISTED + 1])
-@given(seed=st.integers(0, 1000), uniform=st.floats(0, 1, exclude_max=True))
-def test_few_tokens_are_drawn_like_many(count, seed, uniform):
-    weights = np.random.default_rng(seed).random(count).round(1)  # zeros and equals among them
-    weights[seed % count] = 0.5
-    distribution = Distribution(np.arange(count) * 3, weights)
-    assert distribution.draw(uniform) == 3 * _quantile(weights, uniform)[0]
 
 
 @pytest.mark.parametrize(

@@ -232,8 +232,8 @@ class Stubborn:
 
     def _draw(self, ask):
         places = range(len(ask.history), len(ask.history) + ask.limit)
-        tokens = [self.source.draw(ask.sampler.dice.uniform(place, 2)) for place in places]
-        return Draft(tokens_of(tokens), "stubborn", (self.source,) * len(tokens))
+        tokens = [self.source.draw(ask.sampler.dice, place) for place in places]
+        return Draft(tokens_of(tokens), "stubborn")
 
     def release(self, slot):
         pass

@@ -89,15 +89,6 @@ def test_the_shortest_histories_are_answered(fresh, length):
     assert len(fresh().propose([ask([3] * length)])) == 1
 
 
-def test_a_sampled_draft_tells_the_distribution_of_each_token(fresh):
-    draft = fresh().propose([ask([1, 2, 1, 2, 1], sampling=SAMPLINGS["sampled"])])[0]
-    if draft.sources is not None:
-        assert len(draft.sources) == len(draft.confidences) == len(draft)
-        for token, source in zip(draft.tokens.tolist(), draft.sources, strict=True):
-            assert source.prob(token) > 0
-            assert source.probs.sum() == pytest.approx(1)
-
-
 @pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_confidence_is_a_chance_and_every_token_has_one(fresh, name):
     for history in growing(12):
