@@ -103,7 +103,7 @@ class KnownDrafts:
         self.read = len(ask.history) + min(length, drafts.right)
         self._clock.spend(self._machine.draft(self._by, length))
         drafted = tokens_of(tokens[:length]) if length else NONE
-        return Draft(drafted, self._by, None, tuple(sure[:length]))
+        return Draft(drafted, self._by, tuple(sure[:length]))
 
     def catch_up(self, length: int) -> None:
         """Read what is missed of the first so many tokens."""
