@@ -154,9 +154,11 @@ def test_a_proposer_whose_costs_are_hidden_is_as_quiet_as_ever():
 def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
     model = scripted()
     replies = list(plain(model, PROMPTS, TOKENS))
-    [reply] = run(model, Slips(replies), [ReplyRequest(PROMPTS[0], TOKENS, depth=3)])
-    right = defaultdict(int)
-    for step in reply.steps[2:]:
+    right, steps = defaultdict(int), []
+    for prompt in PROMPTS:
+        [reply] = run(model, Slips(replies), [ReplyRequest(prompt, TOKENS, depth=3)])
+        steps += reply.steps[2:]
+    for step in steps:
         [row], [answers] = step.rows, step.answers
         drafts = row.tokens[len(row.tokens) - row.tentative :].tolist()
         if len(drafts) == 3:

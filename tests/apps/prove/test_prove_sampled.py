@@ -203,12 +203,15 @@ def test_cases_that_came_up_too_seldom_are_left_out():
 
 
 def test_drawn_drafts_come_from_a_flatter_distribution_than_the_targets():
-    proposer = drawn_drafts(scripted(), SPOTS, WARM)
-    ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, 0, SPOTS[0].text))
-    [draft] = proposer.propose([ask])
+    proposer, drawn = drawn_drafts(scripted(), SPOTS, WARM), Counter()
+    for seed in range(2000):
+        ask = Ask(0, SPOTS[0].text, 2, Sampler(WARM, seed, SPOTS[0].text))
+        [draft] = proposer.propose([ask])
+        drawn.update(draft.tokens.tolist())
     logits = hashed_logits(1)(SPOTS[0].text.tolist())
     flatter = filters.distribution(Sampling(temperature=1.5), logits)
-    assert [each.probs.tolist() for each in draft.sources] == [flatter.probs.tolist()] * 2
+    assert fit([Observed(flatter, drawn)]).p > LEVEL
+    assert fit([Observed(filters.distribution(WARM, logits), drawn)]).p < LEVEL
 
 
 def test_a_tally_tells_cases_apart_by_width_and_by_what_was_accepted():
