@@ -239,8 +239,8 @@ def test_a_folder_that_is_no_model_is_not_searched(model, capsys, tmp_path):
     deep.mkdir()
     (deep / "loop.safetensors").symlink_to(f"{'x' * 300}")  # which no stat can follow
     (tmp_path / "mounts").symlink_to("/proc/self/mounts")  # where there is one, it cannot seek
-    assert run(["generate", str(tmp_path), "hi"]) == 1
-    assert "has no config.json" in capsys.readouterr().err
+    assert run(["generate", str(tmp_path), "hi"]) == 2
+    assert "is a folder without a model in it" in capsys.readouterr().err
 
 
 def test_a_place_that_the_system_refuses_is_told_in_a_line(model, capsys):
