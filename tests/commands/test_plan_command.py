@@ -56,6 +56,13 @@ def test_a_bar_is_as_wide_as_it_is_and_shows_whatever_there_is():
     assert bar([], 0) == " " * BAR_WIDTH
 
 
+def test_sizes_are_called_so_in_the_help(capsys):
+    for command in ("plan", "serve", "worker"):
+        assert run([command, "--help"]) == 0
+        assert "SIZE" in (out := capsys.readouterr().out)
+        assert "BYTES_IN" not in out
+
+
 def test_the_command_plans_for_this_machine_and_for_another(capsys):
     target = str(engines.tiny("llama"))
     assert run(["plan", target, "--context", "1024", "--slots", "2"]) == 0
@@ -64,6 +71,8 @@ def test_the_command_plans_for_this_machine_and_for_another(capsys):
     assert "W weights" in said
     assert run(["plan", target, "--json", "--budget", "much"]) == 2
     assert "is no size" in capsys.readouterr().err
+    assert run(["plan", target, "--json", "--budget", "900"]) == 2
+    assert "900 bytes? give 900MiB or 900GiB" in capsys.readouterr().err
     assert run(["plan", target, "--json", "--budget", "9000GiB"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["pools"][0]["total"] == 9000 * GB

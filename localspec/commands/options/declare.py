@@ -23,6 +23,7 @@ Values = Mapping[str, float]
 TEXT, INTEGER, NUMBER = click.STRING, click.INT, click.FLOAT
 COUNT = click.IntRange(1)
 NUMBERS = {"integer range": "N", "integer": "N", "float range": "NUMBER", "float": "NUMBER"}
+NUMBERS[SIZE.name] = "SIZE"
 SECONDS = click.FloatRange(0, min_open=True)
 READABLE: click.Path[Path] = click.Path(exists=True, dir_okay=False, path_type=Path)
 WRITABLE: click.Path[Path] = click.Path(dir_okay=False, path_type=Path)
