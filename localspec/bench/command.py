@@ -21,6 +21,7 @@ from localspec.bench.report import Report, as_json, report, text
 from localspec.bench.setup import describe_drafter, setup_of, sums
 from localspec.bench.timed_run import run
 from localspec.commands.loading_line import LoadingLine
+from localspec.commands.model_names import MODEL
 from localspec.commands.options.declare import (
     COUNT,
     INTEGER,
@@ -83,7 +84,7 @@ class BenchOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:
     """Measure whether speculation pays on this machine, and advise.

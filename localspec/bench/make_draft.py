@@ -27,6 +27,7 @@ from localspec.bench.skipping import (
     likeliest_tokens,
     search,
 )
+from localspec.commands.model_names import MODEL
 from localspec.commands.new_file import require_new
 from localspec.commands.options.declare import EXISTING, flag, option, options, read
 from localspec.commands.options.declare import TEXT as WORDS
@@ -77,7 +78,7 @@ class MakeDraftOptions:
 
 
 @click.command("make-draft", params=options(EngineOptions, MakeDraftOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
     """Write a draft model of some of a model's own layers, or train a head that drafts for it.

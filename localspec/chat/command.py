@@ -25,6 +25,7 @@ from localspec.commands.options.loading import LOADING
 from localspec.commands.options.reply import settings
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
+from localspec.models.ollama_names import listed_name
 from localspec.models.sources import expand_home, is_there
 from localspec.runtime.loading import Loading
 from localspec.sampling.lists import LISTS
@@ -44,7 +45,7 @@ def chat(
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)
     name, question = model_and_question(source, name, question)
     question = read_question(question, lens=chat_options.lens)
-    name = resolve_path(name)
+    name = resolve_path(name if chat_options.attach else listed_name(name))
     in_process = not chat_options.attach and loading.options.members == 1
     child = supervise(again=not question) if in_process else unsupervised()
     resumes, notices = chat_options.resume is not None or not child.is_first, list[str]()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import (
     INTEGER,
     READABLE,
@@ -43,7 +43,7 @@ class GenerateOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(*LOADING, ReplyOptions, GenerateOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.argument("prompt")
 @click.pass_context
 def generate(context: click.Context, model: str, prompt: str) -> None:

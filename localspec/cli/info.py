@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from localspec.backend import Footprint
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import flag, options, read
 from localspec.commands.options.loading import EngineOptions
 from localspec.memory.machine import size
@@ -25,7 +25,7 @@ class InfoOptions:
 
 
 @click.command(params=options(EngineOptions, InfoOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def info(context: click.Context, model: str) -> None:
     """Describe a model's file or folder, or an adapter's, as its engine reads it."""

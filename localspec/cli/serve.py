@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import arguments, options, read, typed_names
 from localspec.commands.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.commands.options.sections import SectionedCommand
@@ -15,7 +15,9 @@ from localspec.server.options import ServingOptions
 
 
 @click.command(cls=SectionedCommand, params=options(*LOADING, ServingOptions))
-@click.argument("names", metavar="[NAME_OR_PATH]...", nargs=-1, shell_complete=name_or_path)
+@click.argument(
+    "names", metavar="[NAME_OR_PATH]...", nargs=-1, type=MODEL, shell_complete=name_or_path
+)
 @click.pass_context
 def serve(context: click.Context, names: Sequence[str]) -> None:
     """Answer over HTTP, in the APIs of OpenAI and others.

@@ -25,6 +25,7 @@ from localspec.commands.configuration import HIDDEN
 from localspec.commands.interactive_load import locate_or_pull
 from localspec.errors import DoesNotFit, UsageError
 from localspec.memory.planner import plan_pair
+from localspec.models.ollama_names import listed_name
 from localspec.runtime.loading import Loading, choose_proposers
 from localspec.runtime.pair_files import PairFiles
 from localspec.server.options import FOR_AGENTS, ServingOptions
@@ -94,7 +95,7 @@ def report(server: Endpoint, how: str, request: ServerRequest) -> None:
 
 def plan_start(request: ServerRequest) -> Start:
     """Choose the named model, else the one used last, and its context."""
-    name = request.model or choice.without_asking(request.loading)
+    name = listed_name(request.model) or choice.without_asking(request.loading)
     if not name:
         raise UsageError("no model is installed yet: name one of `localspec list`")
     locate_or_pull(name, request.loading)

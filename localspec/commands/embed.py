@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 import click
 
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import (
     COUNT,
     READABLE,
@@ -70,7 +70,7 @@ class Out(Protocol):
 
 
 @click.command("embed", cls=SectionedCommand, params=options(EmbedOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=READABLE)
 @click.pass_context
 def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:

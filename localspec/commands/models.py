@@ -29,8 +29,12 @@ from localspec.pulling.estimate import fitting, size_of_drafter
 from localspec.pulling.pace import Pace, pace, speed_text
 from localspec.vector_model import DOES
 
-NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
-PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
+NAME = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.listed
+)
+PULLED = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
+)
 MISSING = "engine missing"
 TOO_LARGE = "does not fit"
 

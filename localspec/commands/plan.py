@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.backend_spec import Link
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import COUNT, flag, option, options, read
 from localspec.commands.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
@@ -43,7 +43,7 @@ class PlanOptions:
 @click.command(
     "plan", cls=SectionedCommand, params=options(LoadingOptions, DraftingOptions, PlanOptions)
 )
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:
     """Report what memory a model would take, and if it fits, without loading it.

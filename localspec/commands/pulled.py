@@ -17,7 +17,9 @@ from localspec.models.catalogue_file import NAME
 from localspec.models.sources import Package, expand_home, is_there
 from localspec.system.fingerprint import digest
 
-PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
+PULLED = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
+)
 
 
 @click.command(params=[PULLED])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from localspec.commands import draft_advice
-from localspec.commands.model_names import name_or_path
+from localspec.commands.model_names import MODEL, name_or_path
 from localspec.commands.options.declare import option, options, read
 from localspec.commands.options.loading import LoadingOptions, make_loading
 from localspec.commands.options.sections import SectionedCommand
@@ -29,7 +29,7 @@ class TuneOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(LoadingOptions, TuneOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def tune(context: click.Context, model: str) -> None:
     """Measure what forwards and drafts take on this machine, and remember it.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from localspec.commands.model_names import MODEL
 from localspec.commands.options.declare import COUNT, TEXT, option, options, read, required
 from localspec.export import llama_server, mlx_lm, ollama, sglang, tensorrt_llm, vllm
 from localspec.export.deployment import (
@@ -67,7 +68,7 @@ class ExportOptions:
 
 
 @click.command(params=options(ExportOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def export(context: click.Context, model: str) -> None:
     """Write the shell script that runs a pair on another engine, and what does not carry over.

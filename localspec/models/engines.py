@@ -95,7 +95,7 @@ def taker(path: Path, backend: str = AUTO) -> str:
     A file that no engine claims is for the first that takes files, which will say why not.
     """
     takers = claiming(path)
-    if path.is_dir() and backend == AUTO:
+    if path.is_dir() and (backend == AUTO or not spec(backend).folder):
         require_model_in(path, takers)
     if not takers:
         folder = path.is_dir()

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import click
 
+from localspec.commands.model_names import MODEL
 from localspec.commands.options.declare import (
     COUNT,
     NUMBER,
@@ -56,7 +57,7 @@ class ProveOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(ProveOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def prove(context: click.Context, model: str) -> None:
     """Show that speculation changes nothing with this model on this machine.

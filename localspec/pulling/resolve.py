@@ -13,6 +13,7 @@ from localspec.memory.planner import Limits, current_machine
 from localspec.models.catalogue import choose, entries, find, names, offer_for
 from localspec.models.engines import AUTO, spec, specs, taker
 from localspec.models.entry import Offer, Weights
+from localspec.models.ollama_names import listed_name
 from localspec.models.sources import Address, Hub, Package, Source, source
 from localspec.pulling import address, hub, listing
 from localspec.pulling.estimate import find_draft, fitting
@@ -75,6 +76,7 @@ def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullP
     """
     if name_or_source.startswith(("hf:", "https:", "http:")):
         return plan_of_source(name_or_source, engine, draft)
+    name_or_source = listed_name(name_or_source)
     name, _, weights = name_or_source.partition(":")
     # A repository is no name, and the error is to show it whole.
     entry = find(name_or_source if "/" in name_or_source else name)

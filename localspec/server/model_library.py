@@ -12,6 +12,7 @@ from localspec.commands.models import MISSING, TOO_LARGE, available_row, pulled_
 from localspec.commands.pulled import copy, forget
 from localspec.errors import PullError, UnknownModel, UsageError
 from localspec.models import catalogue, store
+from localspec.models.ollama_names import listed_name
 from localspec.server.offers import ServedOffer
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -68,7 +69,7 @@ class PulledLibrary:
 
     def offer(self, name: str) -> ServedOffer:
         pulled(name)
-        return self.offered(name.removesuffix(LATEST))
+        return self.offered(listed_name(name.removesuffix(LATEST)))
 
     def pull(self, name: str, download: Download) -> str:
         from localspec.pulling.pull import pull  # the hub's client takes a third of a start
@@ -105,7 +106,7 @@ class PulledLibrary:
 
 
 def pulled(name: str) -> list[store.PulledPair]:
-    pairs = store.find(name.removesuffix(LATEST))
+    pairs = store.find(listed_name(name.removesuffix(LATEST)))
     if not pairs:
         raise UnknownModel(f"{name[:200]!r} was not pulled; `localspec list` shows what was")
     return pairs
@@ -121,4 +122,4 @@ def pullable(name: str) -> str:
         raise UsageError(
             f"{name[:200]!r} is no name of the catalogue, and no hf:ORG/REPOSITORY[:FILE]"
         )
-    return short_name
+    return listed_name(short_name)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from localspec.backend import Footprint
 from localspec.errors import ModelFileError, UnknownModel
 from localspec.media import Kind as MediaKind
+from localspec.models.ollama_names import meant
 from localspec.runtime.phases import TellPhase
 from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.server.kinds import Resident, nothing_for, wrong_kind
@@ -75,7 +76,8 @@ class Offers(dict[str, ServedOffer]):
     def _find(self, name: str) -> ServedOffer | None:
         short = name.removesuffix(":latest")
         others = (offer for offer in self.values() if not name or offer.answers_to(short))
-        return self.get(name) or self.get(short) or next(others, None)
+        found = self.get(name) or self.get(short) or next(others, None)
+        return found or self.get(meant(short, self))
 
     def named(self, name: str) -> ServedOffer:
         """Find an offer by name; an empty name is the first, and `:latest` is ignored."""

@@ -13,6 +13,7 @@ import localspec
 from localspec.cli import commands
 from localspec.cli.lazy_group import ALIASES
 from localspec.models import catalogue
+from localspec.models.ollama_names import meant
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -22,7 +23,7 @@ PAGES = [
 ]
 TEMPLATES = [*(ROOT / ".github").glob("*.md"), *(ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()]
 LOADS = r"localspec (?:bench|chat|generate|info|plan|prove|pull|rm|serve|show|tune|verify-files) "
-NAME = re.compile(LOADS + r"([a-z0-9][a-z0-9._-]*)")
+NAME = re.compile(LOADS + r"([a-z0-9][a-z0-9._-]*(?::[a-z0-9._-]+)?)")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")
 FENCE = re.compile(r"^ *```(?:sh|console|bash|powershell|)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -67,8 +68,10 @@ RUN = sorted(words for words in COMMANDS - LAB if words[0] != "localspec")
 def test_models_that_the_documents_name_are_in_the_catalogue():
     named = {match[1] for page in PAGES for match in NAME.finditer(text(page))}
     assert "qwen3-8b" in named
-    named = {name for name in named if name != "hf" and not name.endswith(".gguf")}
-    assert named <= catalogue.entries().keys()
+    named = {name for name in named if not name.startswith("hf") and not name.endswith(".gguf")}
+    known = catalogue.names()
+    unknown = {name for name in named if not {name.partition(":")[0], meant(name, known)} & known}
+    assert unknown == set()
 
 
 def test_links_between_documents_lead_to_files_and_headings():

@@ -277,9 +277,15 @@ def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
     file = tmp_path / "model.gguf"
     file.touch()
     assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles("llamacpp", file)
+    assert locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)  # which will say why not
+    with pytest.raises(UsageError, match="a model is one file in it: model.gguf"):
+        locate(str(tmp_path), "llamacpp")
+    file.rename(tmp_path / "model.safetensors")
+    (tmp_path / "config.json").touch()
     assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)
     with pytest.raises(UsageError, match="GGUF file"):
         locate(str(tmp_path), "llamacpp")
+    file.touch()
     with pytest.raises(UsageError, match="MLX folder"):
         locate(str(file), "mlx")
 
