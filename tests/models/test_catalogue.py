@@ -278,7 +278,7 @@ def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
     file.touch()
     assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles("llamacpp", file)
     assert locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)  # which will say why not
-    with pytest.raises(UsageError, match="a model is one file in it: model.gguf"):
+    with pytest.raises(UsageError, match=r"a model is one file in it: model\.gguf"):
         locate(str(tmp_path), "llamacpp")
     file.rename(tmp_path / "model.safetensors")
     (tmp_path / "config.json").touch()
