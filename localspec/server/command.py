@@ -23,6 +23,7 @@ from localspec.commands.interactive_load import (
 )
 from localspec.commands.worker import is_loopback, tell
 from localspec.errors import ModelFileError, UsageError
+from localspec.memory.plan import held_for_slots
 from localspec.models import trial
 from localspec.models.engines import backend, spec
 from localspec.models.locate import ModelFiles, locate
@@ -306,8 +307,11 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
     def load(tell: TellPhase) -> Runtime:
         # Beside lines of a log, none may change.
         runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
+        plan = runtime.known.plan
+        notes = [held_for_slots(plan)] if plan else []
         if runtime.context < FOR_AGENTS:
-            note = short_for_agents(runtime.context, footprint.context)
+            notes.append(short_for_agents(runtime.context, footprint.context))
+        for note in filter(None, notes):
             click.echo(f"localspec: {note}", err=True)
         return runtime
 

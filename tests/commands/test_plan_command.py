@@ -10,7 +10,8 @@ import pytest
 from localspec.backend import Options
 from localspec.cli import run
 from localspec.commands.plan import BAR_WIDTH, bar, lines
-from localspec.memory.plan import beyond_training, plan
+from localspec.memory.placement import CONTEXT, Item
+from localspec.memory.plan import Plan, beyond_training, held_for_slots, plan
 from localspec.server.command import short_for_agents
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted
@@ -115,3 +116,23 @@ def test_slots_that_share_a_cache_may_hold_as_many_texts_as_long_as_was_trained(
 def test_agents_are_not_told_to_ask_for_a_context_that_a_model_has_not():
     assert short_for_agents(8192, 32_768).endswith("need 16,384 and more: --context")
     assert "--context" not in short_for_agents(8192, 8192)
+
+
+def slots_plan(slots, context, cache, *, shared=False):
+    items = (Item("host", "weights", GB), Item("host", CONTEXT, cache), Item("host", "buffers", 0))
+    options = Options(slots=slots, context=context, shared=shared)
+    return Plan(options, None, items, MACHINES["16 GB laptop"], 28)
+
+
+def test_what_several_slots_take_is_told_with_a_way_to_take_less():
+    assert held_for_slots(slots_plan(4, 32_768, 4 * GB)) == (
+        "of 5.0 GiB of memory, 4.0 GiB are for 4 requests at once (4 slots of 32,768 tokens); with "
+        "--slots 1 --context 8192 it would be about 1.2 GiB"
+    )
+    assert "with --slots 1 it would be about 1.5 GiB" in held_for_slots(slots_plan(4, 4096, 2 * GB))
+
+
+def test_slots_that_take_little_or_share_a_cache_are_not_told():
+    quiet = [(4, 4096, GB // 4), (1, 32_768, 4 * GB), (2, 4096, GB - 1)]
+    assert [held_for_slots(slots_plan(*each)) for each in quiet] == ["", "", ""]
+    assert held_for_slots(slots_plan(4, 32_768, 4 * GB, shared=True)) == ""
