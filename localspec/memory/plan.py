@@ -178,8 +178,8 @@ def held_for_slots(plan: Plan) -> str:
     less = total - cache + cache * fewer // (context * slots)
     smaller = f"--slots 1 --context {fewer}" if fewer < context else "--slots 1"
     return (
-        f"of {size(total)} of memory, {size(cache)} are for {slots} requests at once ({slots} slots "
-        f"of {context:,} tokens); with {smaller} it would be about {size(less)}"
+        f"of {size(total)} of memory, {size(cache)} are for {slots} requests at once ({slots} "
+        f"slots of {context:,} tokens); with {smaller} it would be about {size(less)}"
     )
 
 
