@@ -57,13 +57,6 @@ def test_a_bar_is_as_wide_as_it_is_and_shows_whatever_there_is():
     assert bar([], 0) == " " * BAR_WIDTH
 
 
-def test_sizes_are_called_so_in_the_help(capsys):
-    for command in ("plan", "serve", "worker"):
-        assert run([command, "--help"]) == 0
-        assert "SIZE" in (out := capsys.readouterr().out)
-        assert "BYTES_IN" not in out
-
-
 def test_the_command_plans_for_this_machine_and_for_another(capsys):
     target = str(engines.tiny("llama"))
     assert run(["plan", target, "--context", "1024", "--slots", "2"]) == 0

@@ -13,6 +13,7 @@ from localspec.memory.machine import size
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import ThoughtDefaults, recommended_sampling, thought_defaults
 from localspec.proposers.registry import DRAFT
+from localspec.proposers.words import in_words
 from localspec.pulling.at_hand import at_hand, who_sees
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
@@ -81,10 +82,9 @@ def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
     proposers = [
         proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
     ]
-    drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
     if facts.target:
         kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
-        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {drafting}"
+        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {in_words(proposers)}"
     if facts.plan:
         pools = facts.plan.pools
         yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)
