@@ -287,7 +287,7 @@ def test_a_reader_that_leaves_early_is_no_crash(model, name):
 def test_the_docs_describe_every_command_and_name_every_option():
     docs = Path(__file__).parents[2] / "docs"
     page = (docs / "cli.md").read_text(encoding="utf-8")
-    pages = "".join(each.read_text(encoding="utf-8") for each in docs.glob("*.md"))
+    pages = "".join(each.read_text(encoding="utf-8") for each in docs.rglob("*.md"))
     shown = {name for name, command in commands.commands.items() if not command.hidden}
     assert set(re.findall(r"\*\*([a-z-]+)\*\*", page)) == shown
     for name, command in commands.commands.items():

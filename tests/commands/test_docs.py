@@ -65,6 +65,14 @@ LAB = {tuple(words) for page in PAGES if page.parent.name == "lab" for words in 
 RUN = sorted(words for words in COMMANDS - LAB if words[0] != "localspec")
 
 
+def test_no_page_of_the_server_is_a_wall():
+    pages = [ROOT / "docs" / "server.md", *(ROOT / "docs" / "server").glob("*.md")]
+    assert len(pages) >= 10
+    assert {page.name: n for page in pages if (n := len(text(page).split())) > 1200} == {}
+    for page in pages:  # and none begins with a long part that no list of contents has
+        assert len(text(page).split("\n## ")[0].split()) < 250, page
+
+
 def test_models_that_the_documents_name_are_in_the_catalogue():
     named = {match[1] for page in PAGES for match in NAME.finditer(text(page))}
     assert "qwen3-8b" in named

@@ -30,11 +30,11 @@ TESTS = {
         "decoding/test_samplers_exact.py",
         "a_seeded_text_is_the_plain_text_alone_and_beside_others",
     ),
-    "[banned strings](docs/server.md#banned-strings)": (
+    "[banned strings](docs/server/structured-output.md#banned-strings)": (
         "sampling/test_banned.py",
         "greedy_text_without_banned_strings_is_the_plain_one",
     ),
-    "[reasoning budget](docs/server.md#a-budget-for-thought)": (
+    "[reasoning budget](docs/server/thinking.md)": (
         "thought/test_budget.py",
         "a_seeded_text_with_a_budget_is_the_plain_one",
     ),
@@ -51,7 +51,7 @@ TESTS = {
         "after_a_restart_a_conversation_goes_on_from_the_disk",
     ),
     "hybrids, e.g. Qwen3.5": GREEDY,
-    "[image input](docs/server.md#pictures)": (
+    "[image input](docs/server/media.md)": (
         "server/test_pictures.py",
         "drafts_change_nothing_of_what_is_said_of_pictures",
     ),
