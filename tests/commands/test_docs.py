@@ -65,6 +65,19 @@ LAB = {tuple(words) for page in PAGES if page.parent.name == "lab" for words in 
 RUN = sorted(words for words in COMMANDS - LAB if words[0] != "localspec")
 
 
+def test_comments_beside_commands_are_seen_on_a_small_screen():
+    pages = [page for page in PAGES if "lab" not in page.parts]
+    lines = [
+        line
+        for page in pages
+        for block in FENCE.findall(text(page))
+        for line in block.splitlines()
+        if re.match(r"(localspec|uv|pip|docker) .*\S +# ", line)
+    ]
+    assert len(lines) > 30
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_no_page_of_the_server_is_a_wall():
     pages = [ROOT / "docs" / "server.md", *(ROOT / "docs" / "server").glob("*.md")]
     assert len(pages) >= 10
