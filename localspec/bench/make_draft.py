@@ -123,7 +123,7 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
     from localspec.bench import train_draft  # only here: it needs what few have installed
 
     if draft_options.skip_layers:
-        raise UsageError("--train trains a head: leave --skip-layers away")
+        raise UsageError("--train trains a head: omit --skip-layers")
     train_draft.require_undrafted(files, footprint)
     train_draft.train_draft(
         train_draft.TrainingRequest(
@@ -184,7 +184,7 @@ def require_default(context: click.Context, *names: str) -> None:
     """Refuse options that only --train uses."""
     for name in names:
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{name} is for --train: add that, or leave --{name} away")
+            raise UsageError(f"--{name} is for --train: add that, or omit --{name}")
 
 
 def search_layers(

@@ -30,7 +30,7 @@ def serve(context: click.Context, names: Sequence[str]) -> None:
 
     serving, aside = read(context, ServingOptions), {"host", "port"} & typed_names(context)
     if serving.unix is not None and aside:
-        raise UsageError(f"a unix socket has no --{min(aside)}: leave it, or --unix, away")
+        raise UsageError(f"a unix socket has no --{min(aside)}: omit it, or --unix")
     loading, options = read_loading(context), read(context, LoadingOptions)
     as_typed = arguments(context, LoadingOptions)
     answer(serving, loading, options.draft, names or [chosen(loading.backend)], as_typed)

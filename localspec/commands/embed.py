@@ -48,7 +48,7 @@ class EmbedOptions:
     whole: bool = flag("Each file as one text, rather than each of its lines.")
     kind: str = option(
         click.Choice(["text", "query", "document"]),
-        "What the texts are, where a model of the catalogue tells queries from documents.",
+        "What the texts are, where a model of the catalogue reads queries and documents otherwise.",
         default="text",
     )
     dimensions: int | None = option(
@@ -82,7 +82,7 @@ def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:
 
     if wrong := sorted(FOR_TEXT & set_names(context)):
         flag_name = f"--{wrong[0].replace('_', '-')}"
-        raise UsageError(f"{flag_name} is for models that continue text: leave it away")
+        raise UsageError(f"{flag_name} is for models that continue text: omit it")
     chosen = read(context, EmbedOptions)
     if chosen.out and chosen.out.suffix not in (NPY, LINES):
         raise UsageError(f"--out {chosen.out} must end in {NPY} or {LINES}")

@@ -105,7 +105,7 @@ def taker(path: Path, backend: str = AUTO) -> str:
     if backend in takers:
         return backend
     raise UsageError(
-        f"{path} is for {takers[0]}; {backend} takes {spec(backend).kind}: leave --backend away"
+        f"{path} is for {takers[0]}; {backend} takes {spec(backend).kind}: omit --backend"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from localspec.engine.figures import TARGET
 from localspec.proposers.registry import CORPUS, DRAFT, HEADS
 
 OWN_HEAD = "the model's own drafting head"
@@ -17,6 +18,17 @@ PLACES: Mapping[str, str] = {
     "suffix": "the text itself",
     "prediction": "a text that was given as a prediction",
     "forced": "what a JSON schema or a budget for thought leaves no choice about",
+}
+# Beside a colour, where there is little room.
+SHORT: Mapping[str, str] = {
+    TARGET: "the model",
+    "draft-model": "a small model",
+    CORPUS: "files on disk",
+    "ngram": "the text itself",
+    "suffix": "the text itself",
+    "prediction": "the prediction",
+    "forced": "the form",
+    "mtp": "its head",
 }
 ON_REQUEST = ("prediction", "forced")  # where a request has something for them
 

@@ -85,7 +85,7 @@ class Loading:
         if missing := [path for path in self.corpus if not Path(path).expanduser().exists()]:
             raise UsageError(f"there is no file or folder {missing[0]} for the corpus")
         if self.has_corpus and self.proposer == "none":
-            raise UsageError("proposer is none, and a corpus is for drafts only: leave one away")
+            raise UsageError("proposer is none, and a corpus is for drafts only: omit one")
         if self.learn and not self.shares_replies:
             raise UsageError("replies that are not to be shared cannot be learned from")
 
@@ -182,7 +182,7 @@ def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
         target_alone, options = examined._replace(draft=None), replace(options, head=None)
         resolved = resolve_pair(target_alone, options, loading.limits, insists=False)
         proposers = without_heads(proposers)
-        LOG.warning("the drafting head is left away: %s", error)
+        LOG.warning("the drafting head is left out: %s", error)
     if options.head and not resolved.plan.options.head:
         proposers = without_heads(proposers)
     return replace(resolved, proposers=proposers)

@@ -112,7 +112,7 @@ def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
     if len(keys) > 1 and loading.learn:
         raise UsageError(
             f"--learn keeps the replies to all of {len(keys)} API keys together, and the speed of "
-            "a reply would tell what others were told: leave --learn away, or run a server for "
+            "a reply would show what others were answered: omit --learn, or run a server for "
             "each key"
         )
     owner = owner_of(keys[0]) if keys else ""
@@ -219,7 +219,7 @@ async def run_server(
 def terms_of(options: ServingOptions) -> Terms:
     if options.open and (options.no_page or options.unix):
         other = "--no-page" if options.no_page else "--unix"
-        raise UsageError(f"--open needs a page that a browser can reach: leave {other} away")
+        raise UsageError(f"--open needs a page that a browser can reach: omit {other}")
     keys = keys_of(options.api_key, options.api_key_file)
     alone = options.unix is not None or is_loopback(options.host)
     if not alone and not keys and not options.insecure:

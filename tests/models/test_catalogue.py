@@ -92,7 +92,7 @@ FAULTS = [
     ("head = 64, ", "", 7, "one.shape: lacks 'head'"),
     ('drafter = "model"', 'drafter = "magic"', 10, "is 'magic'; known: none, model"),
     ('draft = "one:q4_0"', "", 9, "is missing where the drafter is 'model'"),
-    ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
+    ('drafter = "model"', 'drafter = "none"', 11, "must be omitted where the drafter is 'none'"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\ndraft-size = "1GB"', 12, "is of a head, and the"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector = "x"', 12, "needs a projector-size"),
     (

@@ -9,6 +9,7 @@ from rich.text import Text
 from localspec.chat.terminal.ink import Ink, Run, split_shown, visible
 from localspec.engine.attribution import Span
 from localspec.engine.figures import TARGET
+from localspec.proposers.words import SHORT
 
 THOUGHT = "2;3"
 CODES = {"": "", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
@@ -74,8 +75,8 @@ def split_last_line(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 
 def legend(by_source: Mapping[str, int]) -> Text:
-    """Show which colour belongs to which proposer."""
+    """Show which colour belongs to which proposer, in words."""
     shown = Text()
     for by in by_source:
-        shown.append(f"■ {by}  ", COLOURS.get(by, HEAD))
+        shown.append(f"■ {SHORT.get(by, by)}  ", COLOURS.get(by, HEAD))
     return shown

@@ -195,7 +195,7 @@ def make_loading(
     workers.use(options.workers)
     drafting, corpus = drafting or DraftingOptions(), corpus or CorpusOptions()
     if options.mmproj and options.no_mmproj:
-        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: leave one away")
+        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: omit one")
     limits = Limits(
         options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
     )
