@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from localspec.engine.figures import TARGET
 from localspec.proposers.registry import CORPUS, DRAFT, HEADS
 
 OWN_HEAD = "the model's own drafting head"
@@ -21,7 +20,6 @@ PLACES: Mapping[str, str] = {
 }
 # Beside a colour, where there is little room.
 SHORT: Mapping[str, str] = {
-    TARGET: "the model",
     "draft-model": "a small model",
     CORPUS: "files on disk",
     "ngram": "the text itself",

@@ -23,6 +23,7 @@ COLOURS = {
     "prediction": "magenta",
     "forced": "blue",
 }
+NAMES = {TARGET: "the model", **SHORT}
 HEAD = "red"  # other proposers: heads of the target, and plug-ins
 
 
@@ -78,5 +79,5 @@ def legend(by_source: Mapping[str, int]) -> Text:
     """Show which colour belongs to which proposer, in words."""
     shown = Text()
     for by in by_source:
-        shown.append(f"■ {SHORT.get(by, by)}  ", COLOURS.get(by, HEAD))
+        shown.append(f"■ {NAMES.get(by, by)}  ", COLOURS.get(by, HEAD))
     return shown
