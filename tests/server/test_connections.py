@@ -105,7 +105,7 @@ def test_a_client_that_asks_whether_its_body_should_come_hears_so(lines):
         stranger = lines(server, head + b"\r\n")
         assert stranger.recv(4096).startswith(b"HTTP/1.1 401 ")
         known = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
-        assert known.recv(4096) == b"HTTP/1.1 100 \r\n\r\n"
+        assert known.recv(4096).startswith(b"HTTP/1.1 100 ")
         known.sendall(b"{}")
         assert known.recv(4096).startswith(b"HTTP/1.1 4")
     finally:
