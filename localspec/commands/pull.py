@@ -68,6 +68,6 @@ def plan_lines(plan: PullPlan) -> Iterator[str]:
     if plan.blind:
         yield f"  no projector: {plan.blind}"
     places = dict.fromkeys(str(part.folder) for part in plan.parts if part.folder)
-    known = all(part.bytes for part in plan.parts if part.folder)
-    amount = size(plan.missing) if known else "an unknown number of bytes"
+    is_sized = all(part.bytes for part in plan.parts if part.folder)
+    amount = size(plan.missing) if is_sized else "an unknown number of bytes"
     yield f"  {amount} to download" + (f", to {' and '.join(places)}" if places else "")

@@ -32,8 +32,8 @@ def meant(text: str, names: Collection[str]) -> str:
     family, tag = match["family"].lower(), (match["tag"] or "latest").lower()
     weights = WEIGHTS.search(tag)
     size = TUNED.sub("", tag[: weights.start()] if weights else tag)
-    wanted = words(family), words(USUAL.get(family, "") if size == "latest" else size)
-    fitting = [name for name in names if is_meant(words(name), *wanted)]
+    sought = words(family), words(USUAL.get(family, "") if size == "latest" else size)
+    fitting = [name for name in names if is_meant(words(name), *sought)]
     if len(fitting) != 1:
         return ""
     return fitting[0] + (f":{weights['weights']}" if weights else "")

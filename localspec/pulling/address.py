@@ -20,14 +20,14 @@ from localspec.pulling.hub import (
 from localspec.system.fingerprint import digest
 
 
-def folder() -> Path:
+def download_folder() -> Path:
     """Name the folder of such files."""
     return store.folder().parent / "files"
 
 
 def place(source: Address) -> Path:
     """Return the path of a file once it is here."""
-    return folder() / source.sha256 / source.name
+    return download_folder() / source.sha256 / source.name
 
 
 def part(source: Address) -> Path:

@@ -43,7 +43,7 @@ class PullPart:
     def folder(self) -> Path | None:
         """The folder to download to; None for what is here."""
         if isinstance(self.source, Address):
-            return address.folder()
+            return address.download_folder()
         return Path(constants.HF_HUB_CACHE) if self.listing else None
 
 

@@ -76,8 +76,8 @@ class Offers(dict[str, ServedOffer]):
     def _find(self, name: str) -> ServedOffer | None:
         short = name.removesuffix(":latest")
         others = (offer for offer in self.values() if not name or offer.answers_to(short))
-        found = self.get(name) or self.get(short) or next(others, None)
-        return found or self.get(meant(short, self))
+        offer = self.get(name) or self.get(short) or next(others, None)
+        return offer or self.get(meant(short, self))
 
     def named(self, name: str) -> ServedOffer:
         """Find an offer by name; an empty name is the first, and `:latest` is ignored."""

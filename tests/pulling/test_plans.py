@@ -8,7 +8,7 @@ import pytest
 
 from localspec.errors import PullError
 from localspec.models.sources import Address, Hub
-from localspec.pulling.address import folder
+from localspec.pulling.address import download_folder
 from localspec.pulling.listing import Listing, Remote
 from localspec.pulling.pull import DISK_RESERVE, require_disk_space
 from localspec.pulling.resolve import PullPart, PullPlan, pull_plan
@@ -37,7 +37,7 @@ def test_a_download_that_the_disk_does_not_hold_is_refused(part, variable):
 
 
 def test_parts_on_one_disk_are_added_up():
-    free = shutil.disk_usage(folder().parents[2]).free
+    free = shutil.disk_usage(download_folder().parents[2]).free
     large = PullPart(LOOSE, address_bytes=free * 6 // 10 - DISK_RESERVE)
     require_disk_space(plan(large))
     with pytest.raises(PullError, match="takes"):
