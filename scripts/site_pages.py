@@ -24,6 +24,8 @@ OUTSIDE: Mapping[str, str] = {
     "index.md": README.name,
     "packaging.md": "scripts/packaging/README.md",
 }
+# For those who change the program: searches of its users would find these first.
+UNSEARCHED = ("CONTRIBUTING.md", "CODE_OF_CONDUCT.md")
 PAGES = {document: page for page, document in OUTSIDE.items()}
 LINK = re.compile(r'(\]\(|\]: |src="|srcset=")(?!https?:|#)([^)\s"#]+)')
 CODE = re.compile(r"`[^`\n]+`")
@@ -41,6 +43,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Write a page's links for the site, and its code for Python-Markdown."""
     own = page.file.src_uri
+    if own in UNSEARCHED:
+        page.meta["search"] = {"exclude": True}
     folder = PurePosixPath(OUTSIDE.get(own, f"{DOCS}/{own}")).parent
 
     def moved(link: re.Match[str]) -> str:

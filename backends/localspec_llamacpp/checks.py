@@ -57,12 +57,12 @@ def check(footprint: Footprint, options: Options) -> None:
         adapter_headers.require_fit(footprint, adapter.path)
     within("cpu_moe", options.cpu_moe, 0, footprint.layers)
     if options.cpu_moe and not footprint.experts:
-        raise UsageError(f"{footprint.path.name} has no experts: leave cpu_moe away")
+        raise UsageError(f"{footprint.path.name} has no experts: omit cpu_moe")
     if options.bit_exact and not on_cpu(options):
         raise UsageError("texts can be equal to the bit on a CPU only: add --device cpu")
     if options.gpu_layers and not has_gpu():
         why = f" ({LOG.blind})" if LOG.blind else ""
         raise UsageError(
             f"gpu_layers is {options.gpu_layers}, but this build of llama.cpp sees no GPU{why}: "
-            "`localspec doctor` tells what to do, or leave the option away"
+            "`localspec doctor` reports what to do, or omit the option"
         )

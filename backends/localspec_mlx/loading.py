@@ -132,7 +132,7 @@ def check(options: Options) -> None:
     if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
         raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
     if options.members > 1 and (options.head or options.adapters):
-        raise UsageError("heads and adapters are for one machine: leave them away in a group")
+        raise UsageError("heads and adapters are for one machine: omit them in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (
@@ -143,4 +143,4 @@ def check(options: Options) -> None:
         ("flash_attention", options.flash_attention),
     ):
         if value is not None:
-            raise UsageError(f"{name} is for llama.cpp; MLX decides that itself: leave it away")
+            raise UsageError(f"{name} is for llama.cpp; MLX decides that itself: omit it")

@@ -58,7 +58,7 @@ def packed(model: Module, slack: int, bits: int, vocabulary: int) -> Blueprint:
         # A width it does not divide, or attention that cannot.
         except (TypeError, ValueError) as error:
             reason = error
-    raise UsageError(f"its keys and values cannot be quantised: {reason}: leave --kv-type away")
+    raise UsageError(f"its keys and values cannot be quantised: {reason}: omit --kv-type")
 
 
 def width(model: Module) -> int:

@@ -15,6 +15,7 @@ COLUMNS, ROWS = 58, 30  # of the terminal
 CELL, LINE, FONT = 7.2, 17, 12  # width and height of a character's cell, size of the letters
 MARGIN, TITLE, CAPTION = 12, 30, 28
 REST = 5.0  # seconds for which the end stands still
+BEFORE = 2.0  # of these, how many come first: a preview shows the first moment, and it has text
 COLOURS = {
     "default": "#d5dbe3",
     "black": "#6b7785",
@@ -145,6 +146,7 @@ def motion(pane: Pane, at: int, rows: int, seconds: float) -> str:
     still = f"transform: translateY({-last * height}px)"
     return (
         f"@keyframes move{at} {{ {steps}100% {{ {still} }} }} "
-        f".strip{at} {{ animation: move{at} {seconds:.2f}s step-end infinite }} "
+        f".strip{at} {{ {still}; "
+        f"animation: move{at} {seconds:.2f}s step-end {BEFORE - seconds:.2f}s infinite }} "
         f"@media (prefers-reduced-motion: reduce) {{ .strip{at} {{ animation: none; {still} }} }} "
     )

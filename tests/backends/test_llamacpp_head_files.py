@@ -106,7 +106,7 @@ def test_a_model_goes_without_a_head_that_does_not_fit(caplog, tmp_path):
         assert runtime.known.plan.options.head is None
         assert "eagle3" not in runtime.known.proposers
         assert len(runtime.generate("the", Settings(max_tokens=3, ignore_end=True)).tokens) == 3
-    assert "the drafting head is left away: wrong.gguf was made for another model" in caplog.text
+    assert "the drafting head is left out: wrong.gguf was made for another model" in caplog.text
     with pytest.raises(ModelFileError, match="was made for another model"):
         load(path, wrong, replace(loading, proposer="eagle3"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -45,6 +46,18 @@ def test_whoever_wants_less_motion_sees_the_end():
     still = re.search(r"reduced-motion: reduce\) { (.*?) } }", picture)
     assert still
     assert "animation: none; transform: translateY(-68px)" in still[1]
+
+
+def test_a_preview_has_text_whether_it_moves_or_not():
+    picture = draw([Pane("fast", FRAMES)], "")
+    strip = re.search(r"\.strip0 { (.*?); animation: (.*?) }", picture)
+    assert strip
+    assert strip[1] == "transform: translateY(-68px)"  # the last frame, where nothing moves
+    assert strip[2] == "move0 8.00s step-end -6.00s infinite"  # from a moment after it came
+    shown = (Path(__file__).parents[2] / "docs" / "pictures" / "chat.svg").read_text("utf-8")
+    assert re.search(
+        r"\.strip0 { transform: translateY\(-\d+px\); animation: .* -[\d.]+s inf", shown
+    )
 
 
 def test_text_of_a_terminal_is_no_markup():

@@ -143,7 +143,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     code, _, err = next(told)
     assert (code, err) == (
         2,
-        f"localspec: {path} is for toy; llamacpp takes a GGUF file: leave --backend away\n",
+        f"localspec: {path} is for toy; llamacpp takes a GGUF file: omit --backend\n",
     )
     code, _, err = next(told)
     assert (code, err) == (
@@ -153,7 +153,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     code, _, err = next(told)
     assert (code, err) == (
         2,
-        "localspec: KV type 'q8_0' is not for toys: leave --kv-type away\n",
+        "localspec: KV type 'q8_0' is not for toys: omit --kv-type\n",
     )
     assert next(told)[0] == 0
     code, out, _ = next(told)

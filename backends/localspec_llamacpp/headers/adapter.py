@@ -70,7 +70,7 @@ def check(header: Header) -> None:
     if (kind := header.text("adapter.type")) != "lora":
         header.refuse(f"is an adapter of kind {kind}; only lora is supported")
     if INVOCATION in header.values:
-        header.refuse("acts only behind certain tokens (aLoRA), which is not supported")
+        header.refuse("acts only after certain tokens (aLoRA), which is not supported")
     alpha = header.values.get(ALPHA)
     if alpha and (alpha.kind != FLOAT32 or not math.isfinite(alpha.number)):
         header.refuse(f"is broken: {ALPHA} is no finite number")

@@ -52,7 +52,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         return header.number(f"{architecture}.{key}", default)
 
     heads = number("attention.head_count")
-    # Converters leave the number where they leave the blocks away.
+    # Converters leave the number where they leave the blocks out.
     blocks = any(DRAFTING in tensor.name for tensor in header.tensors)
     return Footprint(
         path=header.path,

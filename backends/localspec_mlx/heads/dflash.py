@@ -116,7 +116,7 @@ class DFlash(Module):
         return filled
 
     def sanitize(self, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
-        """Leave away what is the target's."""
+        """Leave out what is the target's."""
         return {
             name.removeprefix("model.") + (".weight" if name.endswith("_codebook") else ""): array
             for name, array in weights.items()

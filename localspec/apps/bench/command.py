@@ -37,6 +37,7 @@ from localspec.console.options.declare import (
     repeated,
 )
 from localspec.console.options.loading import LoadingOptions, make_loading
+from localspec.console.options.model_names import MODEL
 from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.loading_line import LoadingLine
 from localspec.core.engine.settings import Settings
@@ -83,7 +84,7 @@ class BenchOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(BenchOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def bench(context: click.Context, model: str) -> None:
     """Measure whether speculation pays on this machine, and advise.

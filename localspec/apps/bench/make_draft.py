@@ -32,6 +32,7 @@ from localspec.console.options.declare import EXISTING, flag, option, options, r
 from localspec.console.options.declare import TEXT as WORDS
 from localspec.console.options.duration import seconds_in
 from localspec.console.options.loading import EngineOptions
+from localspec.console.options.model_names import MODEL
 from localspec.console.options.new_file import require_new
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.registry import DRAFT
@@ -77,7 +78,7 @@ class MakeDraftOptions:
 
 
 @click.command("make-draft", params=options(EngineOptions, MakeDraftOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
     """Write a draft model of some of a model's own layers, or train a head that drafts for it.
@@ -122,7 +123,7 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
     from localspec.apps.bench import train_draft  # only here: it needs what few have installed
 
     if draft_options.skip_layers:
-        raise UsageError("--train trains a head: leave --skip-layers away")
+        raise UsageError("--train trains a head: omit --skip-layers")
     train_draft.require_undrafted(files, footprint)
     train_draft.train_draft(
         train_draft.TrainingRequest(
@@ -183,7 +184,7 @@ def require_default(context: click.Context, *names: str) -> None:
     """Refuse options that only --train uses."""
     for name in names:
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{name} is for --train: add that, or leave --{name} away")
+            raise UsageError(f"--{name} is for --train: add that, or omit --{name}")
 
 
 def search_layers(

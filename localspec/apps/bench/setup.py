@@ -71,11 +71,7 @@ def describe_drafter(proposer: str, *, chosen_by_user: bool) -> Drafter | None:
     if not proposer:
         return None
     name = "this draft model" if proposer == registry.DRAFT else f"the {proposer} head"
-    without = (
-        "Leave --draft away"
-        if chosen_by_user
-        else f"Leave it away: --proposer {','.join(registry.AUTO)}"
-    )
+    without = "Omit --draft" if chosen_by_user else f"Omit it: --proposer {','.join(registry.AUTO)}"
     return Drafter(name, f"{without}.")
 
 

@@ -63,7 +63,7 @@ class Drafter:
     """The draft model or the head of a run, and how to do without it."""
 
     name: str  # as "this draft model"
-    leave: str  # as "Leave --draft away."
+    leave: str  # as "Omit --draft."
     least_gain: float = 1.0  # by which it is faster for sure, to be kept
 
 

@@ -30,6 +30,7 @@ from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.table import PARAMETERS
+from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import expand_home, is_there
 from localspec.running.runtime.loading import Loading
 
@@ -44,7 +45,7 @@ def chat(
     conversation, name, question = find_conversation(chat_options.resume or "", name, question)
     name, question = model_and_question(source, name, question)
     question = read_question(question, lens=chat_options.lens)
-    name = resolve_path(name)
+    name = resolve_path(name if chat_options.attach else listed_name(name))
     in_process = not chat_options.attach and loading.options.members == 1
     child = supervise(again=not question) if in_process else unsupervised()
     resumes, notices = chat_options.resume is not None or not child.is_first, list[str]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,17 +13,9 @@ from rich.table import Table
 from localspec.apps.chat.hearing import HeardAnswer
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended
 from localspec.core.engine.figures import TARGET, PositionCounts
+from localspec.core.proposers.words import PLACES
 
 ENDS = {"length": "length limit reached", "cancelled": "stopped"}
-SOURCES: Mapping[str, str] = {
-    "draft-model": "the small model",
-    "ngram": "words that occurred before",
-    "suffix": "texts that occurred before",
-    "corpus": "files and replies on disk",
-    "prediction": "the text given as a prediction",
-    "forced": "what a JSON schema or a budget for thought leaves no choice about",
-    "mtp": "the model's own drafting head",
-}
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 60  # characters of the sparkline
 WIDEST = 1000  # characters
@@ -81,7 +73,7 @@ def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
     yield "accepted", f"{figures.accepted:,} of them, {share:.0%}: the model chose the same"
     for source, count in figures.by_source.items():
         if source != TARGET:
-            about = SOURCES.get(source, "")
+            about = PLACES.get(source, "")
             yield f"  {source}", f"{count:,}" + (f", from {about}" if about else "")
 
 

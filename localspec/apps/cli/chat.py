@@ -11,8 +11,14 @@ from localspec.console.options.model_names import name_or_path
 from localspec.console.options.reply import ReplyOptions
 from localspec.console.options.sections import SectionedCommand
 
+# What a chat takes of the catalogue where nobody chose: the makers' own recommendation.
+RECOMMENDED = dict.fromkeys(("temperature", "top_k", "top_p", "min_p"), "the makers'")
 
-@click.command(cls=SectionedCommand, params=options(*LOADING, ReplyOptions, ChatOptions))
+
+@click.command(
+    cls=SectionedCommand,
+    params=options(*LOADING, ReplyOptions, ChatOptions, otherwise=RECOMMENDED),
+)
 @click.argument("name", metavar="[NAME_OR_PATH]", default="", shell_complete=name_or_path)
 @click.argument("question", default="")
 @click.pass_context

@@ -21,7 +21,7 @@ from localspec.console.options.declare import (
     repeated,
 )
 from localspec.console.options.loading import LOADING, LoadingOptions, read_loading
-from localspec.console.options.model_names import name_or_path
+from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.reply import ReplyOptions, settings
 from localspec.console.options.sections import SectionedCommand
 
@@ -43,7 +43,7 @@ class GenerateOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(*LOADING, ReplyOptions, GenerateOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.argument("prompt")
 @click.pass_context
 def generate(context: click.Context, model: str, prompt: str) -> None:

@@ -12,7 +12,7 @@ import click
 
 from localspec.console.options.declare import flag, options, read
 from localspec.console.options.loading import EngineOptions
-from localspec.console.options.model_names import name_or_path
+from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.interfaces.backend import Footprint
 from localspec.running.memory.machine import size
 from localspec.running.models import engines, trial
@@ -25,7 +25,7 @@ class InfoOptions:
 
 
 @click.command(params=options(EngineOptions, InfoOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def info(context: click.Context, model: str) -> None:
     """Describe a model's file or folder, or an adapter's, as its engine reads it."""

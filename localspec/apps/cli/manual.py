@@ -8,11 +8,13 @@ from importlib.metadata import version
 import click
 
 from localspec.apps.cli.lazy_group import LISTED
+from localspec.console.options.sections import ALL
 
 
 def manual(context: click.Context) -> str:
     """Return the page of the group and of each command that its help shows."""
     group = context.command
+    context.meta[ALL] = True
     page = ManualFormatter()
     page.write(
         f'.TH LOCALSPEC 1 "" "LocalSpec {version("localspec")}" "User Commands"\n.ad l\n.nh\n'

@@ -27,6 +27,7 @@ from localspec.console.options.configuration import HIDDEN
 from localspec.console.questions.interactive_load import locate_or_pull
 from localspec.interfaces.backend import CONTEXT
 from localspec.running.memory.planner import plan_pair
+from localspec.running.models.ollama_names import listed_name
 from localspec.running.runtime.loading import Loading, choose_proposers
 from localspec.running.runtime.pair_files import PairFiles
 
@@ -94,7 +95,7 @@ def report(server: Endpoint, how: str, request: ServerRequest) -> None:
 
 def plan_start(request: ServerRequest) -> Start:
     """Choose the named model, else the one used last, and its context."""
-    name = request.model or choice.without_asking(request.loading)
+    name = listed_name(request.model) or choice.without_asking(request.loading)
     if not name:
         raise UsageError("no model is installed yet: name one of `localspec list`")
     locate_or_pull(name, request.loading)

@@ -78,7 +78,7 @@ def format_of(origin: Source, named: str) -> str:
     if isinstance(origin, LocalFiles):
         actual = spec(taker(origin.path)).format
         if named not in ("", actual):
-            raise UsageError(f"{origin.path} is {actual}, not {named}: leave --format away")
+            raise UsageError(f"{origin.path} is {actual}, not {named}: omit --format")
         return actual
     if named:
         return named

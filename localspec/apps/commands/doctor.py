@@ -43,7 +43,8 @@ class DoctorOptions:
         "With --fix or --rebuild, compilation even where the engine's makers offer a build."
     )
     workers: str | None = workers.workers()
-    json: bool = flag("Findings as JSON.")
+    details: bool = flag("Findings on drafts, for each model that was measured here, too.")
+    json: bool = flag("Findings as JSON, with all details.")
     report: Path | None = optional(
         WRITABLE,
         f"File to write for an issue, without private texts; -: standard output. Alone, {REPORT}.",
@@ -70,7 +71,7 @@ def doctor(context: click.Context) -> None:
         click.echo(json.dumps({"findings": [*map(asdict, findings())]}, indent=2))
         return
     steps = 0
-    for finding in findings():
+    for finding in findings(details=options.details):
         click.echo(f"{finding.subject:<10} {finding.state}")
         if finding.step:
             steps += 1
@@ -104,9 +105,10 @@ def build_engines(kind: str, from_source: bool) -> None:
             click.echo(f"{name:<10} {builder.build(kind, from_source)}")
 
 
-def findings() -> Iterator[Finding]:
+def findings(*, details: bool = True) -> Iterator[Finding]:
     yield from machine_findings()
-    yield from speculation()
+    if details:
+        yield from speculation()
     yield from falls()
     yield from corpora()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from localspec.core.proposers.words import in_words
 from localspec.interfaces.costs import Curve
 from localspec.running.runtime.calibration import Calibration, Points
 
@@ -15,9 +16,9 @@ MIN_GAIN = 1.02  # times as fast
 def describe(calibration: Calibration) -> Iterator[str]:
     """Describe the price of some widths, then the best drafts of each proposer."""
     yield price(calibration.target)
-    yield "drafts that cost nothing: " + advice(calibration.target)
+    yield "drafts from the text itself: " + advice(calibration.target)
     for by, points in calibration.drafting.items():
-        yield f"drafts by {by}: {advice(calibration.target, points)}"
+        yield f"{in_words([by])}: {advice(calibration.target, points)}"
 
 
 def price(target: Points) -> str:
@@ -31,7 +32,11 @@ def price(target: Points) -> str:
 def advice(target: Points, drafting: Points | None = None) -> str:
     """Describe the best length of drafts for some shares of right tokens."""
     lengths = [(right, *best(target, right, drafting)) for right in RATES]
-    paying = [f"{n} if {right:.0%} are right ({gain:.1f} times)" for right, n, gain in lengths if n]
+    paying = [
+        f"{n} tokens if {right:.0%} of them are right ({gain:.1f} times as fast)"
+        for right, n, gain in lengths
+        if n
+    ]
     return "; ".join(paying) or "none pay"
 
 

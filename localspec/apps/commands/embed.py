@@ -24,7 +24,7 @@ from localspec.console.options.declare import (
     set_names,
 )
 from localspec.console.options.loading import LoadingOptions, make_loading
-from localspec.console.options.model_names import name_or_path
+from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.progress_bar import TEXTS, Progress
 
@@ -48,7 +48,7 @@ class EmbedOptions:
     whole: bool = flag("Each file as one text, rather than each of its lines.")
     kind: str = option(
         click.Choice(["text", "query", "document"]),
-        "What the texts are, where a model of the catalogue tells queries from documents.",
+        "What the texts are, where a model of the catalogue reads queries and documents otherwise.",
         default="text",
     )
     dimensions: int | None = option(
@@ -70,7 +70,7 @@ class Out(Protocol):
 
 
 @click.command("embed", cls=SectionedCommand, params=options(EmbedOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=READABLE)
 @click.pass_context
 def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:
@@ -82,7 +82,7 @@ def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:
 
     if wrong := sorted(FOR_TEXT & set_names(context)):
         flag_name = f"--{wrong[0].replace('_', '-')}"
-        raise UsageError(f"{flag_name} is for models that continue text: leave it away")
+        raise UsageError(f"{flag_name} is for models that continue text: omit it")
     chosen = read(context, EmbedOptions)
     if chosen.out and chosen.out.suffix not in (NPY, LINES):
         raise UsageError(f"--out {chosen.out} must end in {NPY} or {LINES}")

@@ -24,8 +24,12 @@ from localspec.running.models.entry import Entry, Offer
 from localspec.running.pulling.at_hand import with_a_way_on
 from localspec.running.pulling.listed_model import available_row, pulled_row
 
-NAME = click.Argument(["name"], metavar="NAME", shell_complete=model_names.listed)
-PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
+NAME = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.listed
+)
+PULLED = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from localspec.base.errors import NotPulled
 from localspec.base.system.bandwidth import copied_bytes_a_second
 from localspec.console.options.declare import COUNT, flag, option, options, read
 from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
-from localspec.console.options.model_names import name_or_path
+from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
 from localspec.interfaces.backend_spec import Link
 from localspec.running.memory.machine import Pool, size
@@ -43,7 +43,7 @@ class PlanOptions:
 @click.command(
     "plan", cls=SectionedCommand, params=options(LoadingOptions, DraftingOptions, PlanOptions)
 )
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def plan(context: click.Context, model: str) -> None:
     """Report what memory a model would take, and if it fits, without loading it.

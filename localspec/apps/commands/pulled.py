@@ -12,7 +12,9 @@ from localspec.running.models import catalogue, catalogue_file, store
 from localspec.running.models.pulled_files import copy, forget
 from localspec.running.models.sources import Package, expand_home, is_there
 
-PULLED = click.Argument(["name"], metavar="NAME", shell_complete=model_names.pulled)
+PULLED = click.Argument(
+    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
+)
 
 
 @click.command(params=[PULLED])

@@ -11,7 +11,7 @@ from localspec.apps.commands import draft_advice
 from localspec.base.errors import BackendError, UsageError
 from localspec.console.options.declare import option, options, read
 from localspec.console.options.loading import LoadingOptions, make_loading
-from localspec.console.options.model_names import name_or_path
+from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
 from localspec.running.runtime import kept_calibrations
 from localspec.running.runtime.calibration import MIN_CONTEXT, Calibration, Points, calibrate
@@ -29,7 +29,7 @@ class TuneOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(LoadingOptions, TuneOptions))
-@click.argument("model", metavar="NAME_OR_PATH", shell_complete=name_or_path)
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL, shell_complete=name_or_path)
 @click.pass_context
 def tune(context: click.Context, model: str) -> None:
     """Measure what forwards and drafts take on this machine, and remember it.
@@ -68,7 +68,7 @@ def lines(calibration: Calibration) -> Iterator[str]:
     plain = calibration.target[min(calibration.target)]
     yield from curve("tokens checked at once", calibration.target, plain)
     attention = calibration.attention.row + calibration.attention.token
-    yield f"{'behind 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
+    yield f"{'after 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
     for by, points in calibration.drafting.items():
         yield ""
         yield from curve(f"tokens drafted by {by}", points, plain)

@@ -19,6 +19,7 @@ from localspec.apps.export.deployment import (
 )
 from localspec.apps.export.script import Script
 from localspec.console.options.declare import COUNT, TEXT, option, options, read, required
+from localspec.console.options.model_names import MODEL
 
 
 class OtherEngine(NamedTuple):
@@ -67,7 +68,7 @@ class ExportOptions:
 
 
 @click.command(params=options(ExportOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def export(context: click.Context, model: str) -> None:
     """Write the shell script that runs a pair on another engine, and what does not carry over.

@@ -28,6 +28,7 @@ from localspec.console.options.declare import (
     read,
 )
 from localspec.console.options.loading import LoadingOptions, make_loading
+from localspec.console.options.model_names import MODEL
 from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.progress_bar import duration
 from localspec.console.progress.time_left import TimeLeft
@@ -56,7 +57,7 @@ class ProveOptions:
 
 
 @click.command(cls=SectionedCommand, params=options(ProveOptions, LoadingOptions))
-@click.argument("model", metavar="NAME_OR_PATH")
+@click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def prove(context: click.Context, model: str) -> None:
     """Show that speculation changes nothing with this model on this machine.

@@ -39,6 +39,7 @@ from localspec.console.questions.interactive_load import (
 )
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import CONTEXT, Footprint
+from localspec.running.memory.plan import held_for_slots
 from localspec.running.models import trial
 from localspec.running.models.engines import backend, spec
 from localspec.running.models.locate import ModelFiles, locate
@@ -112,7 +113,7 @@ def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
     if len(keys) > 1 and loading.learn:
         raise UsageError(
             f"--learn keeps the replies to all of {len(keys)} API keys together, and the speed of "
-            "a reply would tell what others were told: leave --learn away, or run a server for "
+            "a reply would show what others were answered: omit --learn, or run a server for "
             "each key"
         )
     owner = owner_of(keys[0]) if keys else ""
@@ -219,7 +220,7 @@ async def run_server(
 def terms_of(options: ServingOptions) -> Terms:
     if options.open and (options.no_page or options.unix):
         other = "--no-page" if options.no_page else "--unix"
-        raise UsageError(f"--open needs a page that a browser can reach: leave {other} away")
+        raise UsageError(f"--open needs a page that a browser can reach: omit {other}")
     keys = keys_of(options.api_key, options.api_key_file)
     alone = options.unix is not None or is_loopback(options.host)
     if not alone and not keys and not options.insecure:
@@ -307,8 +308,11 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
     def load(tell: TellPhase) -> Runtime:
         # Beside lines of a log, none may change.
         runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
+        plan = runtime.known.plan
+        notes = [held_for_slots(plan)] if plan else []
         if runtime.context < FOR_AGENTS:
-            note = short_for_agents(runtime.context, footprint.context)
+            notes.append(short_for_agents(runtime.context, footprint.context))
+        for note in filter(None, notes):
             click.echo(f"localspec: {note}", err=True)
         return runtime
 

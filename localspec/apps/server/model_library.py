@@ -11,6 +11,7 @@ from typing import Protocol
 from localspec.apps.server.offers import ServedOffer
 from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import catalogue, store
+from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.pulled_files import copy, forget
 from localspec.running.pulling.listed_model import MISSING, TOO_LARGE, available_row, pulled_row
 
@@ -68,7 +69,7 @@ class PulledLibrary:
 
     def offer(self, name: str) -> ServedOffer:
         pulled(name)
-        return self.offered(name.removesuffix(LATEST))
+        return self.offered(listed_name(name.removesuffix(LATEST)))
 
     def pull(self, name: str, download: Download) -> str:
         from localspec.running.pulling.pull import pull  # the hub's client takes a third of a start
@@ -105,7 +106,7 @@ class PulledLibrary:
 
 
 def pulled(name: str) -> list[store.PulledPair]:
-    pairs = store.find(name.removesuffix(LATEST))
+    pairs = store.find(listed_name(name.removesuffix(LATEST)))
     if not pairs:
         raise UnknownModel(f"{name[:200]!r} was not pulled; `localspec list` shows what was")
     return pairs
@@ -121,4 +122,4 @@ def pullable(name: str) -> str:
         raise UsageError(
             f"{name[:200]!r} is no name of the catalogue, and no hf:ORG/REPOSITORY[:FILE]"
         )
-    return short_name
+    return listed_name(short_name)

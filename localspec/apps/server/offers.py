@@ -15,6 +15,7 @@ from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.interfaces.backend import Footprint
 from localspec.interfaces.media import Kind as MediaKind
 from localspec.interfaces.vector_model import Kind
+from localspec.running.models.ollama_names import meant
 from localspec.running.runtime.phases import TellPhase
 
 Load = Callable[[TellPhase], Resident]
@@ -75,7 +76,8 @@ class Offers(dict[str, ServedOffer]):
     def _find(self, name: str) -> ServedOffer | None:
         short = name.removesuffix(":latest")
         others = (offer for offer in self.values() if not name or offer.answers_to(short))
-        return self.get(name) or self.get(short) or next(others, None)
+        offer = self.get(name) or self.get(short) or next(others, None)
+        return offer or self.get(meant(short, self))
 
     def named(self, name: str) -> ServedOffer:
         """Find an offer by name; an empty name is the first, and `:latest` is ignored."""

@@ -147,7 +147,7 @@ def keys_of(options: Sequence[str], file: Path | None) -> tuple[str, ...]:
             raise UsageError(f"{file} has no keys; write one a line")
     keys = (*options, *lines)
     if not all(keys):  # as of `--api-key "$KEY"`, which clients without a key would match
-        raise UsageError("an API key is empty: give one, or leave --api-key away")
+        raise UsageError("an API key is empty: give one, or omit --api-key")
     if not all(key.isascii() and key.isprintable() and key.strip() == key for key in keys):
         raise UsageError("an API key is of visible ASCII letters")
     return tuple(keys)

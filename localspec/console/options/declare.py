@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 import click
@@ -20,9 +21,11 @@ T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
 Values = Mapping[str, float]
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 TEXT, INTEGER, NUMBER = click.STRING, click.INT, click.FLOAT
 COUNT = click.IntRange(1)
 NUMBERS = {"integer range": "N", "integer": "N", "float range": "NUMBER", "float": "NUMBER"}
+NUMBERS[SIZE.name] = "SIZE"
 SECONDS = click.FloatRange(0, min_open=True)
 READABLE: click.Path[Path] = click.Path(exists=True, dir_okay=False, path_type=Path)
 WRITABLE: click.Path[Path] = click.Path(dir_okay=False, path_type=Path)
@@ -136,14 +139,19 @@ class TypedOption(click.Option):
         return extra
 
 
-def options(*records: type[DataclassInstance]) -> list[click.Parameter]:
-    """Make click's options of the fields of records, each named like its field."""
+def options(
+    *records: type[DataclassInstance], otherwise: Mapping[str, str] = NOTHING
+) -> list[click.Parameter]:
+    """Make click's options of the fields of records, each named like its field.
+
+    `otherwise` says in words what holds where some are left open, in place of their defaults.
+    """
     return [
         TypedOption(
             [f"--{name.replace('_', '-')}"],
             expose_value=False,  # so that commands take few parameters
             callback=_keep,
-            **{"show_default": True, **metadata},
+            **{"show_default": otherwise.get(name, True), **metadata},
         )
         for record in records
         for member in fields(record)

@@ -105,7 +105,8 @@ class LoadingOptions:
     bit_exact: bool = flag(
         "Same arithmetic in batches of any size: greedy text is the same to the bit alone, beside "
         "other requests and with drafts. llama.cpp on a CPU only. With LocalSpec's own products "
-        "it costs nothing. With llama.cpp's it takes dense weights in Q2_K to Q8_0, and longer."
+        "it costs nothing. With llama.cpp's it takes longer, and dense weights in Q4_0 to Q8_0, "
+        "K-quants or IQ4_XS."
     )
     flash_attention: str = option(
         click.Choice(["auto", "on", "off"]),
@@ -194,7 +195,7 @@ def make_loading(
     workers.use(options.workers)
     drafting, corpus = drafting or DraftingOptions(), corpus or CorpusOptions()
     if options.mmproj and options.no_mmproj:
-        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: leave one away")
+        raise UsageError("--mmproj names a projector, and --no-mmproj is for none: omit one")
     limits = Limits(
         options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
     )

@@ -1,11 +1,15 @@
-"""Completion of models' names in the shell, from the catalogue's and the store's own files."""
+"""Names of models on the command line, and their completion in the shell."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import CompletionItem
+from click.types import FuncParamType
 
 from localspec.running.models import catalogue, store
+from localspec.running.models.ollama_names import listed_name
+
+MODEL: click.ParamType[str] = FuncParamType(listed_name)
 
 
 def listed(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:

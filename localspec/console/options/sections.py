@@ -11,7 +11,7 @@ OWN = "Options"  # those that no other section has
 SECTIONS: Mapping[str, Sequence[str]] = {
     title: names.split()
     for title, names in {
-        OWN: "help",
+        OWN: "help help_all",
         "Reply": """
             max_tokens temperature top_p top_k min_p seed stop ban reasoning_budget
             reasoning_budget_message repetition_penalty presence_penalty frequency_penalty
@@ -37,14 +37,43 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         """,
     }.items()
 }
+RARE = ("Samplers",)  # sections that few readers of --help look for
+ALL = "localspec.help_all"  # whether help was asked for with all sections
+
+
+def print_all_help(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    """Print the help with all sections, and exit."""
+    if requested and not context.resilient_parsing:
+        context.meta[ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    allow_from_autoenv=False,
+    callback=print_all_help,
+    help="Show this message with all samplers, and exit.",
+)
 _SECTION_OF = {name: title for title, names in SECTIONS.items() for name in names}
 _PLACES = {name: at for names in SECTIONS.values() for at, name in enumerate(names)}
 
 
 class SectionedCommand(click.Command):
-    """Shows its options in sections."""
+    """Shows its options in sections, those for experts only with --help-all."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Add --help-all where there are options that --help leaves out."""
+        params = super().get_params(ctx)
+        if not any(_SECTION_OF.get(parameter.name or "") in RARE for parameter in params):
+            return params
+        return [*params, HELP_ALL]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shows_all = ctx.meta.get(ALL, False)
         rows: dict[str, list[tuple[int, tuple[str, str]]]] = {title: [] for title in SECTIONS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -52,7 +81,7 @@ class SectionedCommand(click.Command):
                 name = parameter.name or ""
                 rows[_SECTION_OF.get(name, OWN)].append((_PLACES.get(name, -1), record))
         for title, records in rows.items():
-            if records:
+            if records and (shows_all or title not in RARE):
                 records.sort(key=lambda row: row[0])  # own options as they are declared
                 with formatter.section(title):
                     formatter.write_dl([record for _, record in records])

@@ -62,8 +62,12 @@ def plan_lines(plan: PullPlan) -> Iterator[str]:
     roles = (("model", plan.target), (plan.drafter, plan.draft), ("projector", plan.projector))
     for role, part in roles:
         if part:
-            amount = f"{len(part.files)} file{'s' * (len(part.files) != 1)}, {size(part.bytes)}"
-            yield f"  {role:<9} {part.source}" + (f"  ({amount})" if part.files else "")
+            count = max(len(part.files), 1)
+            amount = f"{count} file{'s' * (count != 1)}, {size(part.bytes)}"
+            yield f"  {role:<9} {part.source}" + (f"  ({amount})" if part.bytes else "")
     if plan.blind:
         yield f"  no projector: {plan.blind}"
-    yield f"  {size(plan.missing)} to download"
+    places = dict.fromkeys(str(part.folder) for part in plan.parts if part.folder)
+    is_sized = all(part.bytes for part in plan.parts if part.folder)
+    amount = size(plan.missing) if is_sized else "an unknown number of bytes"
+    yield f"  {amount} to download" + (f", to {' and '.join(places)}" if places else "")

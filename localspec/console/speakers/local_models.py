@@ -10,6 +10,7 @@ from localspec.console.questions.interactive_load import load_and_report, locate
 from localspec.console.speakers.local import LocalSpeaker
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.registry import DRAFT
+from localspec.core.proposers.words import in_words
 from localspec.core.sampling.parameters import Sampling
 from localspec.running.memory.machine import size
 from localspec.running.models.locate import ModelFiles, locate
@@ -85,10 +86,9 @@ def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
     proposers = [
         proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
     ]
-    drafting = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
     if facts.target:
         kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
-        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {drafting}"
+        yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {in_words(proposers)}"
     if facts.plan:
         pools = facts.plan.pools
         yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)

@@ -124,6 +124,8 @@ class Job:
     def readable(self) -> Tokens:
         """The beginning of the text that need not be read where a slot holds it already."""
         g = self.generation
+        if g.reads and not self.settings.reuse_prefix:
+            return g.tokens[:0]
         return g.tokens[: len(self.logprobs)] if g.scores and g.reads else g.tokens[:-1]
 
     def score(self, outcome: Outcome) -> None:

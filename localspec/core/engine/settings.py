@@ -46,6 +46,7 @@ class Settings:
     media: the pictures and sounds in the prompt
     prompt_logprobs: report log-probabilities of the prompt's tokens but the first, too
     min_tokens: how many come before any token that ends the reply
+    reuse_prefix: begin where the KV cache of an earlier text ends, if it is a prefix of the prompt
     """
 
     max_tokens: int | None = None
@@ -69,6 +70,7 @@ class Settings:
     media: tuple[Run, ...] = ()
     prompt_logprobs: bool = False
     min_tokens: int = 0
+    reuse_prefix: bool = True
 
     def __post_init__(self) -> None:
         self._check_kinds()

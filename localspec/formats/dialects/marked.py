@@ -133,7 +133,7 @@ class Marked:
             return lark.source(f"({self._free(lark, calls, bounds.prompt_end)}) {end}")
         if calls and bounds.form is not None and calls.are_bare:
             # One JSON object looks like the other until it is too late.
-            raise UsageError("this model's calls have no mark: leave away the format or tools")
+            raise UsageError("this model's calls have no mark: omit the format or the tools")
         answers = [f"{self._nothing(lark)} {calls.forced()}"] if calls else []
         answers += [] if bounds.form is None else [self._answer(lark, json_reply(bounds.form))]
         return lark.source(f"{self._first(lark, bounds.prompt_end)} {choice(answers)} {end}")

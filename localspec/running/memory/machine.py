@@ -92,8 +92,8 @@ class Machine:
             if self.gpus:
                 raise UsageError(f"there is no GPU {gpu}; there are: 0 to {len(self.gpus) - 1}")
             raise UsageError(
-                f"there is no GPU {gpu}: no engine sees one here; `localspec doctor` tells what it "
-                "sees, and --device cpu needs none"
+                f"there is no GPU {gpu}: no engine sees one here; `localspec doctor` reports what "
+                "it sees, and --device cpu needs none"
             )
 
     def within(self, budget: int) -> Machine:

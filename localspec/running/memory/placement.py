@@ -9,7 +9,8 @@ from typing import Any
 from localspec.interfaces.backend import Needs, Options
 from localspec.running.memory.machine import Machine, Pool
 
-DRAFT_MODEL, DRAFT_HEAD, PROJECTOR = "draft model", "drafting head", "projector"
+CONTEXT, DRAFT_MODEL = "context", "draft model"
+DRAFT_HEAD, PROJECTOR = "drafting head", "projector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def on_gpus(fit: Placement, machine: Machine) -> Placement:
 
 def items_in_pool(pool: str, target: Needs, draft_needs: Needs | None) -> Iterator[Item]:
     yield Item(pool, "weights", target.weights)
-    yield Item(pool, "context", target.cache)
+    yield Item(pool, CONTEXT, target.cache)
     if draft_needs:
         yield Item(pool, DRAFT_MODEL, draft_needs.weights + draft_needs.cache)
     if target.head:
@@ -181,7 +182,7 @@ def items_on_gpus(
         own = count - has_output
         weights = layer_weights(target) * own // target.layers + target.output * has_output
         items.append(Item(gpu.name, "weights", weights))
-        items.append(Item(gpu.name, "context", target.cache * own // target.layers))
+        items.append(Item(gpu.name, CONTEXT, target.cache * own // target.layers))
         items.append(Item(gpu.name, "buffers", target.working))
         if has_output and target.head:
             items.append(Item(gpu.name, DRAFT_HEAD, target.head))
@@ -196,7 +197,7 @@ def items_on_host(target: Needs, layers: int, host: str, draft_bytes: int) -> li
     output = 0 if target.tied or layers > target.layers else target.output
     weights = layer_weights(target) * remaining // target.layers + target.embeddings + output
     items = [Item(host, "weights", weights)]
-    items.append(Item(host, "context", target.cache * remaining // target.layers))
+    items.append(Item(host, CONTEXT, target.cache * remaining // target.layers))
     if target.head and layers <= target.layers:
         items.append(Item(host, DRAFT_HEAD, target.head))
     return [*items, Item(host, "buffers", target.host + draft_bytes)]

@@ -9,11 +9,13 @@ from localspec.base.errors import DoesNotFit, UsageError
 from localspec.interfaces.backend import Options
 from localspec.running.memory.concessions import NO_DRAFT, Concession, concede, fewer_layers
 from localspec.running.memory.machine import Machine, Pool, size
-from localspec.running.memory.placement import DRAFT_HEAD, DRAFT_MODEL, Item, Placement
+from localspec.running.memory.placement import CONTEXT, DRAFT_HEAD, DRAFT_MODEL, Item, Placement
 from localspec.running.memory.plan_request import PlanRequest
 from localspec.running.memory.settle import Settling
 
 MAX_NAMED = 3  # other plans that an error names at most
+SMALL_CONTEXT = 8192  # tokens, with which a conversation goes on for a while
+NOTABLE_BYTES = 512 << 20  # bytes of slots, about which a line is worth reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,25 @@ def relaxations(request: PlanRequest) -> Iterator[tuple[str, PlanRequest]]:
         yield "", request.with_options(gpu_layers=None)
     if options.slots > 1:
         yield "one slot", request.with_options(slots=1)
+
+
+def held_for_slots(plan: Plan) -> str:
+    """Return what slots with caches of their own take, and how to take less; "" if that is little.
+
+    All of it is taken from the start, however short the texts are.
+    """
+    options, total = plan.options, sum(item.bytes for item in plan.items)
+    cache = sum(item.bytes for item in plan.items if item.what == CONTEXT)
+    context, slots = options.context or 0, options.slots
+    if options.shared is not False or slots == 1 or cache < max(total / 2, NOTABLE_BYTES):
+        return ""
+    fewer = min(context, SMALL_CONTEXT)
+    less = total - cache + cache * fewer // (context * slots)
+    smaller = f"--slots 1 --context {fewer}" if fewer < context else "--slots 1"
+    return (
+        f"of {size(total)} of memory, {size(cache)} are for {slots} requests at once ({slots} "
+        f"slots of {context:,} tokens); with {smaller} it would be about {size(less)}"
+    )
 
 
 def beyond_training(options: Options, trained: int, requested: int | None = None) -> str:

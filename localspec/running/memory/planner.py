@@ -152,7 +152,7 @@ def machine_within(devices: Sequence[Device], limits: Limits) -> Machine:
 def on_cpu(devices: Sequence[Device], options: Options) -> Options:
     """Put everything on the host; an engine that needs a GPU refuses when it computes needs."""
     if options.gpu_layers:
-        raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: leave one away")
+        raise UsageError("--gpu-layers are for a GPU, and --device cpu is for none: omit one")
     has_gpu = any("gpu" in device.kind for device in devices)
     return replace(options, gpu_layers=0) if has_gpu else options
 

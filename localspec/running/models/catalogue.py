@@ -76,7 +76,7 @@ def choose(entry: Entry, backend: str, order: Sequence[str]) -> str:
         )
     raise UsageError(
         f"{entry.name} is not listed as {spec(backend).kind}, which {backend} needs: "
-        "leave --backend away, or give a path"
+        "omit --backend, or give a path"
     )
 
 

@@ -200,7 +200,7 @@ def _offer(fields: _Table) -> Offer:
     drafter = fields.choice("drafter", "none", DRAFTERS)
     draft = fields.take("draft", str, "")
     if bool(draft) == (drafter in NO_PARTS):
-        need = "must be left away" if draft else "is missing"
+        need = "must be omitted" if draft else "is missing"
         fields.refuse("draft", f"{need} where the drafter is {drafter!r}")
     original = fields.take("draft-original", str, "")
     draft_size = fields.size("draft-size", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from localspec.interfaces.backend_spec import WORKERS, BackendSpec, Link, Worker
 
 GROUP = "localspec.backends"
 AUTO = "auto"  # a wish for whichever engine takes a model
+MAX_LISTED = 8  # files of a folder that an error names
 
 
 @cache
@@ -90,9 +92,11 @@ def claiming(path: Path) -> list[str]:
 def taker(path: Path, backend: str = AUTO) -> str:
     """The engine for a path: the one that is named, or the first that claims it.
 
-    What no engine claims is for the first that takes files, or folders, which will say why not.
+    A file that no engine claims is for the first that takes files, which will say why not.
     """
     takers = claiming(path)
+    if path.is_dir() and (backend == AUTO or not spec(backend).folder):
+        require_model_in(path, takers)
     if not takers:
         folder = path.is_dir()
         takers = [name for name, engine in specs().items() if engine.folder == folder]
@@ -101,8 +105,34 @@ def taker(path: Path, backend: str = AUTO) -> str:
     if backend in takers:
         return backend
     raise UsageError(
-        f"{path} is for {takers[0]}; {backend} takes {spec(backend).kind}: leave --backend away"
+        f"{path} is for {takers[0]}; {backend} takes {spec(backend).kind}: omit --backend"
     )
+
+
+def require_model_in(folder: Path, takers: Sequence[str]) -> None:
+    """Refuse a folder that is no model itself, and name the files in it that are models."""
+    names = sorted(entry.name for entry in folder.iterdir())
+    if any(models is None or models(names) for models in (spec(name).models for name in takers)):
+        return
+    for engine in specs().values():
+        if not engine.folder and (files := model_files(engine, folder, names)):
+            more = f" and {len(files) - MAX_LISTED} more" if len(files) > MAX_LISTED else ""
+            raise UsageError(
+                f"{folder} is a folder, and a model is one file in it: "
+                f"{', '.join(files[:MAX_LISTED])}{more}; give its path, as in "
+                f"localspec chat {shlex.quote(str(folder / files[0]))}"
+            )
+    if not takers:
+        kinds = " or ".join(engine.kind for engine in specs().values())
+        raise UsageError(f"{folder} is a folder without a model in it: give {kinds}")
+
+
+def model_files(engine: BackendSpec, folder: Path, names: Sequence[str]) -> list[str]:
+    """List the files of a folder that an engine takes; of a model in parts, the first."""
+    claimed = [name for name in names if engine.claims(folder / name)]
+    if engine.models is None:
+        return claimed
+    return [model.files[0] for model in engine.models(claimed) if model.role == "model"]
 
 
 def backend(name: str) -> Backend:

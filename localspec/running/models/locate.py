@@ -10,6 +10,7 @@ from localspec.running.models import store, trained
 from localspec.running.models.catalogue import choose, find, offer_for
 from localspec.running.models.engines import AUTO, claiming, spec, specs, taker
 from localspec.running.models.entry import Entry, Offer
+from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import (
     LocalFiles,
     Package,
@@ -58,6 +59,8 @@ def _locate(name_or_path: str, backend: str) -> ModelFiles:
         return ModelFiles(
             pulled.engine, target, pulled.draft_path, projector.path if projector else None
         )
+    if (listed := listed_name(name_or_path)) != name_or_path:
+        return _locate(listed, backend)
     name, _, weights = name_or_path.partition(":")
     if "/" in name_or_path or len(path.parts) > 1 or (not weights and claiming(path)):
         hub = "" if claiming(path) else as_hub_source(name_or_path)

@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.base.errors import LocalSpecError, PullError
+from localspec.base.errors import LocalSpecError, NotPulled, PullError
 from localspec.running.models import recent, store
 from localspec.running.models.catalogue import entries
 from localspec.running.models.engines import AUTO, weight_files
+from localspec.running.models.engines import backend as engine_module
 from localspec.running.models.entry import Entry
 from localspec.running.models.locate import locate
 from localspec.running.models.sources import LocalFiles, Package
@@ -48,6 +49,18 @@ def at_hand(backend: str = AUTO) -> list[ModelAtHand]:
             files = locate(name, backend)
             models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
     return list(models.values())
+
+
+def first_at_hand(backend: str = AUTO) -> ModelAtHand:
+    """Choose the model that was used last, else the first that is here, to continue texts."""
+    for model in at_hand(backend):
+        with suppress(LocalSpecError):
+            if engine_module(model.engine).inspect(model.path).kind == "text":
+                return model
+    raise NotPulled(
+        "no model is here yet: `localspec list` shows those that fit this machine; get one by "
+        "localspec pull NAME, or give the path of a file"
+    )
 
 
 def who_sees(backend: str = AUTO) -> str:

@@ -6,6 +6,7 @@ beside the client's blobs, are gone on with, and become blobs once their sum is 
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import defaultdict
@@ -33,7 +34,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from localspec.base.errors import HubUnreachable, PullError
 from localspec.base.system.fingerprint import digest
-from localspec.running.models.sources import Address, Hub, inside
+from localspec.running.models.sources import Hub, inside
 from localspec.running.pulling.listing import Listing, Remote
 
 LOCKS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
@@ -66,7 +67,7 @@ def cached_path(listing: Listing, file: Remote) -> Path | None:
 def missing(listing: Listing, files: Sequence[Remote]) -> int:
     """Count the bytes that are still to be downloaded."""
     return sum(
-        file.size - min(_size(part(listing, file)), file.size)
+        file.size - min(size_of(part(listing, file)), file.size)
         for file in files
         if cached_path(listing, file) is None
     )
@@ -114,13 +115,13 @@ def fetch_start(listing: Listing, file: Remote, part_path: Path, most: int) -> b
     """Fetch the rest of the first `most` bytes; False if the server sends no ranges."""
     end = min(most, file.size)
     with translate_errors(listing.repository), locked(part_path, file.name):
-        present = _size(part_path)
+        present = size_of(part_path)
         if present < end:
             url = hf_hub_url(listing.repository, file.name, revision=listing.revision)
             with part_path.open("ab") as out:
                 for piece in span(url, present, end):
                     out.write(piece)
-        return _size(part_path) >= end
+        return size_of(part_path) >= end
 
 
 def span(url: str, start: int, end: int) -> Iterator[bytes]:
@@ -146,20 +147,6 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
                 return
 
 
-def fetch_address(source: Address, folder: Path, count: Count) -> Path:
-    """Get a file from any address, whose sum is known."""
-    whole = folder / source.sha256 / source.name
-    if whole.exists() and digest(whole, large=True) == source.sha256:
-        return whole
-    part_path = whole.with_name(f"{source.name}.localspec")
-    with translate_errors(source.address), locked(part_path, source.name):
-        if not part_path.exists() or digest(part_path, large=True) != source.sha256:
-            resume_download(source.address, part_path, None, {}, count)
-        if digest(part_path, large=True) != source.sha256:
-            raise wrong_file(part_path, source.address)
-        return part_path.replace(whole)
-
-
 def wrong_file(part_path: Path, name: str) -> PullError:
     part_path.unlink()
     return PullError(
@@ -173,7 +160,7 @@ def resume_download(
 ) -> None:
     """Download what is missing of a file."""
     part_path.parent.mkdir(parents=True, exist_ok=True)
-    present = _size(part_path)
+    present = size_of(part_path)
     if total is not None and present > total:
         part_path.unlink()
         present = 0
@@ -181,10 +168,27 @@ def resume_download(
     if present == total:
         return
     disable_progress_bars()
-    with part_path.open("r+b" if present else "wb") as file:
+    if total and total > constants.MAX_HTTP_DOWNLOAD_SIZE:
+        total = None  # of which the client would refuse even to try; the sum is checked anyhow
+    with removed_when_full(part_path), part_path.open("r+b" if present else "wb") as file:
         file.seek(present)
         target: Any = Counted(file, count)
         http_get(url, target, resume_size=present, headers=headers, expected_size=total)
+
+
+@contextmanager
+def removed_when_full(part_path: Path) -> Iterator[None]:
+    """Remove a partial download that filled the disk, which others need."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        part_path.unlink(missing_ok=True)
+        raise PullError(
+            f"the disk is full, and what came is removed from {part_path.parent}: make room, or "
+            "set HF_HOME (for a file at an address XDG_DATA_HOME) to a larger disk"
+        ) from error
 
 
 def part(listing: Listing, file: Remote) -> Path:
@@ -219,10 +223,11 @@ class Counted:
 
 def is_right(path: Path, file: Remote) -> bool:
     """Whether a file has the size and the checksum of the hub's listing."""
-    return _size(path) == file.size and file.sum in (digest(path, file.large), "")
+    return size_of(path) == file.size and file.sum in (digest(path, file.large), "")
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the bytes of a file; 0 where there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
@@ -264,14 +269,16 @@ def translate_errors(repository: str) -> Iterator[None]:
         raise PullError(f"{repository} could not be pulled: {_line(error)}") from error
     except Exception as error:  # of the client's own HTTP library, whichever that is
         if type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3")):
-            raise HubUnreachable(f"{unreachable()} ({_line(error)})") from error
+            raise HubUnreachable(f"{unreachable(repository)} ({_line(error)})") from error
         raise
 
 
-def unreachable() -> str:
-    """Describe how to reach the hub again."""
+def unreachable(place: str = "") -> str:
+    """Describe how to reach the hub, or an address, again."""
     if constants.HF_HUB_OFFLINE:
         return "the hub is not asked, since HF_HUB_OFFLINE is set: unset it"
+    if place.startswith("http"):
+        return f"{place} is out of reach: check the network"
     return (
         f"the hub is out of reach: check the network, or HF_ENDPOINT, which is {constants.ENDPOINT}"
     )

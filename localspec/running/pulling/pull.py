@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-
-from huggingface_hub import constants
 
 from localspec.base.errors import LocalSpecError, PullError
 from localspec.base.system.fingerprint import digest
@@ -21,7 +20,7 @@ from localspec.running.models.engines import spec
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.sources import Address, LocalFiles, Package, Source
 from localspec.running.models.trial import Examined
-from localspec.running.pulling import hub
+from localspec.running.pulling import address, hub
 from localspec.running.pulling.listing import Remote
 from localspec.running.pulling.remote_header import require_readable
 from localspec.running.pulling.resolve import PullPart, PullPlan
@@ -33,15 +32,21 @@ Say = Callable[[str], None]
 
 
 def require_disk_space(plan: PullPlan) -> None:
-    """Refuse a download that is larger than the free disk space."""
-    cache = Path(constants.HF_HUB_CACHE)
-    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(existing).free
-    if plan.missing and plan.missing + DISK_RESERVE > free:
-        raise PullError(
-            f"{plan.name} takes {size(plan.missing)} of disk and {size(DISK_RESERVE)} stay free; "
-            f"{cache} has {size(free)}: make room, or set HF_HOME to a larger disk"
-        )
+    """Refuse a download that is larger than the free space of a disk that it goes to."""
+    missing: defaultdict[int, int] = defaultdict(int)  # bytes, by disk
+    for part in plan.parts:
+        if part.folder is None or not part.missing:
+            continue
+        folder = next(path for path in (part.folder, *part.folder.parents) if path.exists())
+        disk, free = folder.stat().st_dev, shutil.disk_usage(folder).free
+        missing[disk] += part.missing
+        if missing[disk] + DISK_RESERVE > free:
+            variable = "XDG_DATA_HOME" if isinstance(part.source, Address) else "HF_HOME"
+            raise PullError(
+                f"{plan.name} takes {size(plan.missing)} of disk and {size(DISK_RESERVE)} stay "
+                f"free; {part.folder} has {size(free)}: make room, or set {variable} to a larger "
+                "disk"
+            )
 
 
 def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
@@ -102,7 +107,7 @@ def check_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, sa
 def fetch_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
-        path = hub.fetch_address(part.source, store.folder().parent / "files", count)
+        path = address.fetch(part.source, part.address_bytes, count)
         return replace(_here(LocalFiles(path)), source=str(part.source))
     if part.listing is None:
         return _here(part.source)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from huggingface_hub import constants
+
 from localspec.base.errors import PullError, require_known
 from localspec.interfaces.backend_spec import RemoteModel
 from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, entries, find, offer_for
+from localspec.running.models.catalogue import choose, entries, find, names, offer_for
 from localspec.running.models.engines import AUTO, spec, specs, taker
 from localspec.running.models.entry import Offer, Weights
+from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import Address, Hub, Package, Source, source
-from localspec.running.pulling import hub, listing
+from localspec.running.pulling import address, hub, listing
 from localspec.running.pulling.estimate import find_draft, fitting
 from localspec.running.pulling.listing import Listing, Remote
 
@@ -24,14 +27,24 @@ class PullPart:
     source: Source
     listing: Listing | None = None
     files: tuple[Remote, ...] = ()
+    address_bytes: int = 0  # of the file at an address; 0: not known
 
     @property
     def bytes(self) -> int:
-        return sum(file.size for file in self.files)
+        return self.address_bytes or sum(file.size for file in self.files)
 
     @property
     def missing(self) -> int:
+        if isinstance(self.source, Address):
+            return address.missing_bytes(self.source, self.address_bytes)
         return hub.missing(self.listing, self.files) if self.listing else 0
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder to download to; None for what is here."""
+        if isinstance(self.source, Address):
+            return address.download_folder()
+        return Path(constants.HF_HUB_CACHE) if self.listing else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,7 @@ def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullP
     """
     if name_or_source.startswith(("hf:", "https:", "http:")):
         return plan_of_source(name_or_source, engine, draft)
+    name_or_source = listed_name(name_or_source)
     name, _, weights = name_or_source.partition(":")
     # A repository is no name, and the error is to show it whole.
     entry = find(name_or_source if "/" in name_or_source else name)
@@ -102,8 +116,19 @@ def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
     else:
         assert isinstance(origin, Address)
         file = Path(origin.name)
-        plan = PullPlan(file.stem.lower(), "as-given", taker(file, engine), PullPart(origin))
+        engine, name = taker(file, engine), new_name(file.stem.lower(), origin)
+        plan = PullPlan(name, "as-given", engine, part(origin, engine, ""))
     return replace(plan, drafter="model", draft=_named_draft(draft, plan.engine)) if draft else plan
+
+
+def new_name(name: str, origin: Source) -> str:
+    """Return the name of a source; refuse one that an entry of the catalogue has."""
+    if name in names():
+        raise PullError(
+            f"{name} is a name of the catalogue already, which {origin} would hide: give it a name "
+            f"of its own by localspec add NAME --target '{origin}', and then pull that"
+        )
+    return name
 
 
 def plan_of_repository(origin: Hub, engine: str) -> PullPlan:
@@ -113,7 +138,7 @@ def plan_of_repository(origin: Hub, engine: str) -> PullPlan:
     target = hub_part(origin, offered, engine, "")
     drafter = listing.drafter(offered, spec(engine))
     return PullPlan(
-        origin.repository.rpartition("/")[2].lower(),
+        new_name(origin.repository.rpartition("/")[2].lower(), origin),
         "as-given",
         engine,
         target,
@@ -164,6 +189,8 @@ def listed_part(weights: Weights, engine: str, name: str) -> PullPart:
 
 
 def part(origin: Source, engine: str, weights: str) -> PullPart:
+    if isinstance(origin, Address):
+        return PullPart(origin, address_bytes=address.total_bytes(origin))
     if not isinstance(origin, Hub):
         return PullPart(origin)
     return hub_part(origin, hub.listing(origin), engine, weights)

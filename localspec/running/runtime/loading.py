@@ -104,7 +104,7 @@ def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:
         target_alone, options = examined._replace(draft=None), replace(options, head=None)
         resolved = resolve_pair(target_alone, options, loading.limits, insists=False)
         proposers = without_heads(proposers)
-        LOG.warning("the drafting head is left away: %s", error)
+        LOG.warning("the drafting head is left out: %s", error)
     if options.head and not resolved.plan.options.head:
         proposers = without_heads(proposers)
     return replace(resolved, proposers=proposers)

@@ -59,7 +59,7 @@ class Loading:
         if missing := [path for path in self.corpus if not Path(path).expanduser().exists()]:
             raise UsageError(f"there is no file or folder {missing[0]} for the corpus")
         if self.has_corpus and self.proposer == "none":
-            raise UsageError("proposer is none, and a corpus is for drafts only: leave one away")
+            raise UsageError("proposer is none, and a corpus is for drafts only: omit one")
         if self.learn and not self.shares_replies:
             raise UsageError("replies that are not to be shared cannot be learned from")
 

@@ -20,7 +20,7 @@ from localspec.running.runtime.prompting import Choice, Conversation, name_of
 class ReplyOptions(TypedDict, total=False):
     """The options of one reply; each takes precedence over `Settings`.
 
-    temperature: 0 is greedy, the default; higher is more varied
+    temperature: 0 is greedy, the default; higher is more varied, up to 2
     top_k, top_p, min_p: only the most likely tokens, by number or by probability
     repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
     presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
@@ -115,7 +115,8 @@ def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
     for parameter in PARAMETERS:
         name = parameter.names[0]
         if name in values:
-            check(name, values[name], parameter.low, parameter.high, whole=parameter.whole)
+            low, high = parameter.sensible or parameter.bounds
+            check(name, values[name], low, high, whole=parameter.whole)
             sampling = parameter.put(sampling, values[name])
     for texts in LISTS:
         value = values.get(texts.name)

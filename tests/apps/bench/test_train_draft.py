@@ -192,7 +192,7 @@ def locate_footprint(path):
 
 def test_the_command_refuses_options_that_contradict_each_other(model, capsys):
     assert run(["make-draft", str(model), "--train", "--skip-layers", "1"]) == 2
-    assert "leave --skip-layers away" in capsys.readouterr().err
+    assert "omit --skip-layers" in capsys.readouterr().err
     assert run(["make-draft", str(model), "--train", "--budget", "2"]) == 2
     assert "write it as 2h, 90min or 45s" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ from localspec.apps.bench.verdict import Drafter, Speeds, judge
 from localspec.base.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
 from tests.apps.bench.invented import CROWD, QUIET, speeds
 
-DRAFT_MODEL = Drafter("this draft model", "Leave --draft away.")
+DRAFT_MODEL = Drafter("this draft model", "Omit --draft.")
 
 
 def text(*measured, drafter=None, load=QUIET):
@@ -73,14 +73,14 @@ def test_a_draft_model_that_pays_is_kept():
 def test_where_prompt_lookup_pays_and_the_draft_model_does_not_the_one_to_keep_is_said():
     assert text(*pair(1.3, 1.1), drafter=DRAFT_MODEL) == (
         "With this draft model: 1.10 times plain; by prompt lookup alone: 1.30 times plain "
-        "(edit 1.56, chat 1.08). Leave --draft away."
+        "(edit 1.56, chat 1.08). Omit --draft."
     )
 
 
 def test_a_draft_model_that_slows_things_down_is_left_away():
     slow = [speeds(lookup=1.0, auto=0.59)] * 4
     assert text(*slow, drafter=DRAFT_MODEL).startswith(
-        "With this draft model: 0.59 times as fast here. Leave --draft away."
+        "With this draft model: 0.59 times as fast here. Omit --draft."
     )
 
 
@@ -88,17 +88,17 @@ def test_a_draft_model_that_brings_nothing_is_left_away_without_a_claim():
     same = [speeds(lookup=1.2, auto=1.2 * more) for more in (0.99, 1.01)] * 3
     assert text(*same, drafter=DRAFT_MODEL) == (
         "This draft model makes no difference that could be measured: 1.20 times plain with it, "
-        "1.20 without. Leave --draft away."
+        "1.20 without. Omit --draft."
     )
     noisy = pair(1.2, 1.22, noise=0.06)
     assert text(*noisy, drafter=DRAFT_MODEL).startswith("This draft model makes no difference")
     only_less_bad = [speeds(lookup=0.9, auto=1.0)] * 6
     assert text(*only_less_bad, drafter=DRAFT_MODEL) == (
         "This draft model brings no gain over plain that could be measured: 1.00 times plain with "
-        "it, 0.90 without. Leave --draft away."
+        "it, 0.90 without. Omit --draft."
     )
     nearly_plain = [speeds(lookup=1.04, auto=1.0, noise=noise) for noise in (0.01, -0.01)] * 4
-    assert "Leave --draft away" in text(*nearly_plain, drafter=DRAFT_MODEL)
+    assert "Omit --draft" in text(*nearly_plain, drafter=DRAFT_MODEL)
 
 
 def test_modes_of_ones_own_are_ranked():

@@ -13,6 +13,7 @@ import pytest
 from localspec.apps.chat import choice, command, session
 from localspec.apps.chat.choice import STARTER, Candidate, MachineFigures
 from localspec.apps.chat.session import ChatMessage, Session
+from localspec.apps.cli.serve import chosen as chosen_for_server
 from localspec.base.errors import NotPulled, PullError, UsageError
 from localspec.console.speakers.local_models import LocalModels
 from localspec.console.speakers.server import AttachedServer
@@ -25,7 +26,7 @@ from localspec.running.models.store import File, PulledPair, StoredModel
 from localspec.running.pulling.at_hand import INSTALLED, at_hand, with_a_way_on
 from localspec.running.pulling.pace import TALKING_SPEED, Pace, expectation, pace, speed_text
 from localspec.running.runtime.loading import Loading
-from tests import engines
+from tests import engines, tiny_bert
 
 ROOMY = Loading(limits=Limits("cpu", 64 << 30, supposed=True))
 
@@ -90,6 +91,24 @@ def test_what_was_used_lately_comes_before_what_was_pulled_whether_name_or_path(
         recent.remember(name)
     assert here() == [str(copy), "small:Q8_0", "large:Q8_0"]
     assert choice.without_asking(ROOMY) == str(copy)
+
+
+def test_a_server_without_a_name_serves_what_was_used_last_and_what_continues_texts(
+    home, monkeypatch, capsys
+):
+    monkeypatch.setattr(
+        "localspec.running.pulling.at_hand.entries", dict
+    )  # a starter may be installed
+    with pytest.raises(NotPulled, match=r"no model is here yet: .* localspec pull NAME"):
+        chosen_for_server("auto")
+    pull("a-model-of-vectors", tiny_bert.write(home / "vectors.gguf", "mean"))
+    pull("small", engines.tiny("llama"))
+    assert chosen_for_server("auto") == "small:Q8_0"
+    pull("large", engines.tiny("mamba2"))
+    recent.remember("large")
+    assert chosen_for_server("auto") == "large"
+    err = capsys.readouterr().err
+    assert "no model is named: serving large (used lately)" in err
 
 
 def test_a_list_of_recent_models_that_is_broken_names_none(home):

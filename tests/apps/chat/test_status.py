@@ -77,8 +77,8 @@ def test_the_figures_are_told_in_words():
         "with drafts": "2.00 times as fast as without, by estimate",
         "drafted": "900 tokens guessed ahead in 500 rounds",
         "accepted": "700 of them, 78%: the model chose the same",
-        "  ngram": "600, from words that occurred before",
-        "  suffix": "100, from texts that occurred before",
+        "  ngram": "600, from the text itself",
+        "  suffix": "100, from the text itself",
         "prompt": "300 tokens; 100 were in the cache already",
         "context": "1,500 of 8,192 tokens used, 6,692 left",
     }

@@ -239,8 +239,8 @@ def test_a_folder_that_is_no_model_is_not_searched(model, capsys, tmp_path):
     deep.mkdir()
     (deep / "loop.safetensors").symlink_to(f"{'x' * 300}")  # which no stat can follow
     (tmp_path / "mounts").symlink_to("/proc/self/mounts")  # where there is one, it cannot seek
-    assert run(["generate", str(tmp_path), "hi"]) == 1
-    assert "has no config.json" in capsys.readouterr().err
+    assert run(["generate", str(tmp_path), "hi"]) == 2
+    assert "is a folder without a model in it" in capsys.readouterr().err
 
 
 def test_a_place_that_the_system_refuses_is_told_in_a_line(model, capsys):
@@ -287,7 +287,7 @@ def test_a_reader_that_leaves_early_is_no_crash(model, name):
 def test_the_docs_describe_every_command_and_name_every_option():
     docs = Path(__file__).parents[3] / "docs"
     page = (docs / "cli.md").read_text(encoding="utf-8")
-    pages = "".join(each.read_text(encoding="utf-8") for each in docs.glob("*.md"))
+    pages = "".join(each.read_text(encoding="utf-8") for each in docs.rglob("*.md"))
     shown = {name for name, command in commands.commands.items() if not command.hidden}
     assert set(re.findall(r"\*\*([a-z-]+)\*\*", page)) == shown
     for name, command in commands.commands.items():

@@ -13,6 +13,7 @@ import localspec
 from localspec.apps.cli import commands
 from localspec.apps.cli.lazy_group import ALIASES
 from localspec.running.models import catalogue
+from localspec.running.models.ollama_names import meant
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "scripts"
@@ -22,7 +23,7 @@ PAGES = [
 ]
 TEMPLATES = [*(ROOT / ".github").glob("*.md"), *(ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()]
 LOADS = r"localspec (?:bench|chat|generate|info|plan|prove|pull|rm|serve|show|tune|verify-files) "
-NAME = re.compile(LOADS + r"([a-z0-9][a-z0-9._-]*)")
+NAME = re.compile(LOADS + r"([a-z0-9][a-z0-9._-]*(?::[a-z0-9._-]+)?)")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")
 FENCE = re.compile(r"^ *```(?:sh|console|bash|powershell|)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -64,11 +65,34 @@ LAB = {tuple(words) for page in PAGES if page.parent.name == "lab" for words in 
 RUN = sorted(words for words in COMMANDS - LAB if words[0] != "localspec")
 
 
+def test_comments_beside_commands_are_seen_on_a_small_screen():
+    pages = [page for page in PAGES if "lab" not in page.parts]
+    lines = [
+        line
+        for page in pages
+        for block in FENCE.findall(text(page))
+        for line in block.splitlines()
+        if re.match(r"(localspec|uv|pip|docker) .*\S +# ", line)
+    ]
+    assert len(lines) > 30
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_no_page_of_the_server_is_a_wall():
+    pages = [ROOT / "docs" / "server.md", *(ROOT / "docs" / "server").glob("*.md")]
+    assert len(pages) >= 10
+    assert {page.name: n for page in pages if (n := len(text(page).split())) > 1200} == {}
+    for page in pages:  # and none begins with a long part that no list of contents has
+        assert len(text(page).split("\n## ")[0].split()) < 250, page
+
+
 def test_models_that_the_documents_name_are_in_the_catalogue():
     named = {match[1] for page in PAGES for match in NAME.finditer(text(page))}
     assert "qwen3-8b" in named
-    named = {name for name in named if name != "hf" and not name.endswith(".gguf")}
-    assert named <= catalogue.entries().keys()
+    named = {name for name in named if not name.startswith("hf") and not name.endswith(".gguf")}
+    known = catalogue.names()
+    unknown = {name for name in named if not {name.partition(":")[0], meant(name, known)} & known}
+    assert unknown == set()
 
 
 def test_links_between_documents_lead_to_files_and_headings():

@@ -28,7 +28,7 @@ def test_the_best_draft_is_the_one_with_most_tokens_a_second():
 
 def test_no_drafts_pay_where_each_token_costs_as_much_as_one():
     assert best(STEEP, 0.9) == (0, 1.0)
-    assert list(describe(Calibration(STEEP)))[1] == "drafts that cost nothing: none pay"
+    assert list(describe(Calibration(STEEP)))[1] == "drafts from the text itself: none pay"
 
 
 def test_a_proposer_that_takes_time_drafts_less():
@@ -36,13 +36,15 @@ def test_a_proposer_that_takes_time_drafts_less():
     assert priced[0] < free[0]
     assert priced[1] < free[1]
     [_, _, line] = describe(Calibration(FLAT, {"mtp": {1: 0.002, 4: 0.008}}))
-    assert line.startswith("drafts by mtp: 2 if 60% are right (1.")
+    assert line.startswith("drafts from the model's own drafting head: 2 tokens if 60% of them")
 
 
 def test_the_doctor_tells_which_drafts_pay_for_the_models_that_were_measured_last(capsys):
     kept_calibrations.keep("old", Calibration(FLAT))  # of a version that kept no names
     kept_calibrations.keep("new", Calibration(STEEP), "small.gguf")
     assert run(["doctor"]) == 0
+    assert "small.gguf" not in capsys.readouterr().out
+    assert run(["doctor", "--details"]) == 0
     said = capsys.readouterr().out
     assert "drafts     small.gguf: checking 2 tokens 2.0, 4 tokens 4.0, 8 tokens 8.0 times" in said
-    assert "drafts that cost nothing: none pay" in said
+    assert "drafts from the text itself: none pay" in said

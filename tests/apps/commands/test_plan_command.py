@@ -11,7 +11,8 @@ from localspec.apps.cli import run
 from localspec.apps.commands.plan import BAR_WIDTH, bar, lines
 from localspec.apps.server.command import short_for_agents
 from localspec.interfaces.backend import Options
-from localspec.running.memory.plan import beyond_training, plan
+from localspec.running.memory.placement import CONTEXT, Item
+from localspec.running.memory.plan import Plan, beyond_training, held_for_slots, plan
 from tests import engines
 from tests.machines import GB, MACHINES, MB, cpu, wanted
 
@@ -64,6 +65,8 @@ def test_the_command_plans_for_this_machine_and_for_another(capsys):
     assert "W weights" in said
     assert run(["plan", target, "--json", "--budget", "much"]) == 2
     assert "is no size" in capsys.readouterr().err
+    assert run(["plan", target, "--json", "--budget", "900"]) == 2
+    assert "900 bytes? give 900MiB or 900GiB" in capsys.readouterr().err
     assert run(["plan", target, "--json", "--budget", "9000GiB"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["pools"][0]["total"] == 9000 * GB
@@ -106,3 +109,23 @@ def test_slots_that_share_a_cache_may_hold_as_many_texts_as_long_as_was_trained(
 def test_agents_are_not_told_to_ask_for_a_context_that_a_model_has_not():
     assert short_for_agents(8192, 32_768).endswith("need 16,384 and more: --context")
     assert "--context" not in short_for_agents(8192, 8192)
+
+
+def slots_plan(slots, context, cache, *, shared=False):
+    items = (Item("host", "weights", GB), Item("host", CONTEXT, cache), Item("host", "buffers", 0))
+    options = Options(slots=slots, context=context, shared=shared)
+    return Plan(options, None, items, MACHINES["16 GB laptop"], 28)
+
+
+def test_what_several_slots_take_is_told_with_a_way_to_take_less():
+    assert held_for_slots(slots_plan(4, 32_768, 4 * GB)) == (
+        "of 5.0 GiB of memory, 4.0 GiB are for 4 requests at once (4 slots of 32,768 tokens); with "
+        "--slots 1 --context 8192 it would be about 1.2 GiB"
+    )
+    assert "with --slots 1 it would be about 1.5 GiB" in held_for_slots(slots_plan(4, 4096, 2 * GB))
+
+
+def test_slots_that_take_little_or_share_a_cache_are_not_told():
+    quiet = [(4, 4096, GB // 4), (1, 32_768, 4 * GB), (2, 4096, GB - 1)]
+    assert [held_for_slots(slots_plan(*each)) for each in quiet] == ["", "", ""]
+    assert held_for_slots(slots_plan(4, 32_768, 4 * GB, shared=True)) == ""

@@ -110,6 +110,20 @@ def test_tokens_end_a_reply_sooner_and_a_least_length_later(client, coder):
     assert coder.server.client.post("/api/generate", json=asked).json()["eval_count"] >= 14
 
 
+def test_a_prompt_is_read_anew_where_a_request_wants_no_prefix(client, coder):
+    def cached(reply):
+        return reply.usage.prompt_tokens_details.cached_tokens
+
+    first = ask(client)
+    fresh, reused = (ask(client, extra_body={"cache_prompt": reuse}) for reuse in (False, True))
+    assert cached(fresh) == 0 < cached(reused)
+    assert first.choices[0].text == fresh.choices[0].text == reused.choices[0].text
+    native = {"prompt": COUNTING, "n_predict": 3}
+    for reuse in (True, False):
+        told = coder.server.client.post("/completion", json=native | {"cache_prompt": reuse}).json()
+        assert (told["timings"]["cache_n"] == 0) is not reuse
+
+
 def test_half_a_character_is_repeated_as_a_question_mark(server):
     for stream in (False, True):
         body = b'{"prompt": "a \\ud83d", "echo": true, "max_tokens": 1, "stream": %d}' % stream

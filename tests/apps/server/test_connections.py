@@ -97,6 +97,21 @@ def test_a_head_is_looked_at_once_its_body_begins(lines):
         server.close()
 
 
+def test_a_client_that_asks_whether_its_body_should_come_hears_so(lines):
+    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: 2\r\n"
+    try:
+        stranger = lines(server, head + b"\r\n")
+        assert stranger.recv(4096).startswith(b"HTTP/1.1 401 ")
+        known = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
+        assert known.recv(4096).startswith(b"HTTP/1.1 100 ")
+        known.sendall(b"{}")
+        assert known.recv(4096).startswith(b"HTTP/1.1 4")
+    finally:
+        server.close()
+
+
 BEGUN = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\n\n",

@@ -1,4 +1,4 @@
-"""The README's table of what works with drafts on: each cell has a test, or a source."""
+"""The table of what works with drafts on: each cell has a test, or a source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 GREEDY = ("core/decoding/test_exactness.py", "greedy_text_is_the_plain_text")  # endings, hybrids
 SAME_CONTEXT = (
     "core/decoding/test_exactness.py",
@@ -26,15 +27,15 @@ TESTS = {
         "core/decoding/test_exactness.py",
         "a_seeded_text_is_the_plain_text_with_any_drafts_at_any_depth",
     ),
-    "[DRY, XTC, typical-p, mirostat and the like](docs/sampling.md)": (
+    "[DRY, XTC, typical-p, mirostat and the like](sampling.md)": (
         "core/decoding/test_samplers_exact.py",
         "a_seeded_text_is_the_plain_text_alone_and_beside_others",
     ),
-    "[banned strings](docs/server.md#banned-strings)": (
+    "[banned strings](server/structured-output.md#banned-strings)": (
         "core/sampling/test_banned.py",
         "greedy_text_without_banned_strings_is_the_plain_one",
     ),
-    "[reasoning budget](docs/server.md#a-budget-for-thought)": (
+    "[reasoning budget](server/thinking.md)": (
         "formats/thought/test_budget.py",
         "a_seeded_text_with_a_budget_is_the_plain_one",
     ),
@@ -51,7 +52,7 @@ TESTS = {
         "after_a_restart_a_conversation_goes_on_from_the_disk",
     ),
     "hybrids, e.g. Qwen3.5": GREEDY,
-    "[image input](docs/server.md#pictures)": (
+    "[image input](server/media.md)": (
         "apps/server/test_pictures.py",
         "drafts_change_nothing_of_what_is_said_of_pictures",
     ),
@@ -60,13 +61,19 @@ TESTS = {
         "texts_with_adapters_and_drafts_are_what_they_are_alone",
     ),
 }
-SECTION = PAGE.partition("## What works with drafts on\n")[2].partition("\n## ")[0]
-ROWS = {
-    cells[0]: cells[1:]
-    for line in SECTION.splitlines()
-    if line.startswith("| ")
-    for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
-}
+LINK = re.compile(r"\[([^]]+)\](?:\[[a-z-]+\]|\(\S+\))")
+
+
+def rows_of(text):
+    return {
+        cells[0]: cells[1:]
+        for line in text.splitlines()
+        if line.startswith("| ")
+        for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+    }
+
+
+ROWS = rows_of(PAGE)
 SOURCES = dict(re.findall(r"^\[([a-z-]+)\]: (https://\S+)$", PAGE, re.MULTILINE))
 LOCALSPEC = ["LocalSpec, GGUF", "LocalSpec, MLX"]
 OTHERS = ["llama-server", "mlx-vlm", "Ollama", "LM Studio", "vLLM"]
@@ -93,4 +100,11 @@ def test_what_is_said_of_another_server_has_its_source(feature):
 
 
 def test_every_source_is_used_and_there():
-    assert set(re.findall(r"\]\[([a-z-]+)\]", SECTION)) == set(SOURCES)
+    assert set(re.findall(r"\]\[([a-z-]+)\]", PAGE)) == set(SOURCES)
+
+
+def test_the_readme_has_a_few_rows_of_it_word_for_word():
+    shown = rows_of(README.partition("## What works with drafts on\n")[2].partition("\n## ")[0])
+    whole = rows_of(LINK.sub(r"\1", PAGE))
+    assert len(shown) == 6
+    assert {name: whole[name] for name in shown} == shown

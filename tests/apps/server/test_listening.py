@@ -104,7 +104,7 @@ def test_a_path_for_no_socket_is_refused(tmp_path, path, said):
 
 def test_a_port_beside_a_unix_socket_is_refused_before_anything_is_looked_for(capsys):
     assert run(["serve", "nothing-here", "--unix", "s", "--port", "80"]) == 2
-    assert "a unix socket has no --port: leave it, or --unix, away" in capsys.readouterr().err
+    assert "a unix socket has no --port: omit it, or --unix" in capsys.readouterr().err
 
 
 @UNIX

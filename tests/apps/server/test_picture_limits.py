@@ -176,6 +176,10 @@ def test_a_request_has_limits_of_pictures_of_their_bytes_and_of_their_pixels():
         limited.close()
 
 
+def test_a_conversation_may_gather_screenshots_of_a_large_screen():
+    assert MediaLimits().all_pixels >= 40 * 3840 * 2160
+
+
 def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
     limited = seeing(Terms(media=MediaLimits(all_pixels=2 * 16 * 8)))
     try:

@@ -217,7 +217,7 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
         card = replace(found, devices=[*found.devices, Device("card", kind, 8 << 30, 8 << 30)])
         monkeypatch.setattr(engines_by_name, "engine_here", lambda _, card=card: card)
         assert fitted(target, limits=host_only).options.gpu_layers == 0
-        with pytest.raises(UsageError, match="leave one away"):
+        with pytest.raises(UsageError, match="omit one"):
             fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
 
 

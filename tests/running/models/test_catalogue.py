@@ -96,7 +96,7 @@ FAULTS = [
     ("head = 64, ", "", 7, "one.shape: lacks 'head'"),
     ('drafter = "model"', 'drafter = "magic"', 10, "is 'magic'; known: none, model"),
     ('draft = "one:q4_0"', "", 9, "is missing where the drafter is 'model'"),
-    ('drafter = "model"', 'drafter = "none"', 11, "must be left away where the drafter is 'none'"),
+    ('drafter = "model"', 'drafter = "none"', 11, "must be omitted where the drafter is 'none'"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\ndraft-size = "1GB"', 12, "is of a head, and the"),
     ('draft = "one:q4_0"', 'draft = "one:q4_0"\nprojector = "x"', 12, "needs a projector-size"),
     (
@@ -281,9 +281,15 @@ def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
     file = tmp_path / "model.gguf"
     file.touch()
     assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles("llamacpp", file)
+    assert locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)  # which will say why not
+    with pytest.raises(UsageError, match=r"a model is one file in it: model\.gguf"):
+        locate(str(tmp_path), "llamacpp")
+    file.rename(tmp_path / "model.safetensors")
+    (tmp_path / "config.json").touch()
     assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)
     with pytest.raises(UsageError, match="GGUF file"):
         locate(str(tmp_path), "llamacpp")
+    file.touch()
     with pytest.raises(UsageError, match="MLX folder"):
         locate(str(file), "mlx")
 

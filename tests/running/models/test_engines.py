@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -97,7 +98,36 @@ def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes
         taker(model, "mlx")
     strange = tmp_path / "strange.txt"
     strange.touch()
-    assert (taker(strange), taker(tmp_path)) == ("broken", "mlx")  # which will say why not
+    assert (taker(strange), taker(tmp_path, "mlx")) == ("broken", "mlx")  # which will say why not
+
+
+def test_the_model_files_of_a_folder_are_listed_with_what_to_type(tmp_path):
+    names = ["b.gguf", "a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "mmproj-b.gguf", "x.txt"]
+    for name in names:
+        (tmp_path / name).touch()
+    said = f"a-00001-of-00002.gguf, b.gguf; give its path, as in localspec chat {tmp_path}/a-"
+    with pytest.raises(UsageError, match=re.escape(said)):
+        taker(tmp_path)
+    (tmp_path / "config.json").touch()  # as in many repositories of GGUF files
+    with pytest.raises(UsageError, match="a model is one file in it"):
+        taker(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    assert taker(tmp_path) == "mlx"
+
+
+def test_of_many_model_files_a_folder_lists_the_first(tmp_path):
+    for number in range(20):
+        (tmp_path / f"{number:02}.gguf").touch()
+    with pytest.raises(UsageError, match=r"06.gguf, 07.gguf and 12 more; give"):
+        taker(tmp_path)
+
+
+def test_a_folder_without_a_model_is_refused_whatever_engines_are_here(tmp_path):
+    (tmp_path / "mmproj-b.gguf").touch()
+    with pytest.raises(UsageError, match="without a model in it: give a GGUF file or an MLX f"):
+        taker(tmp_path)
+    (tmp_path / "config.json").touch()
+    assert taker(tmp_path) == "mlx"  # which will say what it lacks
 
 
 def test_a_gguf_is_known_by_its_name_or_by_what_it_begins_with(tmp_path):

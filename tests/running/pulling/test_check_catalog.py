@@ -123,7 +123,7 @@ WRONG = {
     ),
     "no layers for drafting are inside": (
         Entry("headless", drafter="mtp-inside"),
-        model({"nextn_predict_layers": 1}),  # as converters write it that leave the blocks away
+        model({"nextn_predict_layers": 1}),  # as converters write it that leave the blocks out
         "has no layers for multi-token prediction inside",
     ),
     "it is cut short": (Entry("short"), model()[:-2000], "short-q8_0.gguf is cut short"),

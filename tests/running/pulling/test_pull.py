@@ -362,6 +362,40 @@ def test_an_address_needs_its_sum_and_holds_it_against_what_comes(hub, home):
     assert home.run("rm", "loose")[1] == "loose is gone; 1 MiB are free again\n"
 
 
+def test_a_file_at_an_address_is_sized_before_it_is_downloaded(hub, home):
+    file = hub.put("people/loose", "loose.gguf", content())
+    source = f"{hub.store}/cdn/people/loose/loose.gguf#sha256={file.sum}"
+    for ranges in (True, False):
+        hub.faults.ranges = ranges
+        code, out, err = home.run("pull", source, "--dry-run")
+        assert code == 0, err
+        assert "(1 file, 1 MiB)" in out
+        assert f"  1 MiB to download, to {home.path}/data/localspec/files\n" in out
+    assert not (home.path / "data" / "localspec" / "files").exists()
+    assert home.run("pull", source)[0] == 0
+    [path] = (home.path / "data" / "localspec" / "files").rglob("*.gguf")
+    assert str(path) in home.run("show", "loose")[1]
+    assert "0 MiB to download" in home.run("pull", source)[1]
+
+
+def test_what_came_is_removed_where_the_disk_is_full(hub, home):
+    file = hub.put("people/loose", "loose.gguf", content())
+    stock(hub)
+    full = "import errno; from localspec.running.pulling import hub\n"
+    full += "def write(self, data): self._file.write(data); raise OSError(errno.ENOSPC, 'full')\n"
+    full += "hub.Counted.write = write; from localspec.apps.cli import main; main()"
+    for source in (NAME, f"{hub.store}/cdn/people/loose/loose.gguf#sha256={file.sum}"):
+        done = subprocess.run(
+            [sys.executable, "-c", full, "pull", source],
+            env=home.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1
+        assert "the disk is full, and what came is removed from" in done.stderr
+        assert not list(home.path.rglob("*.localspec"))
+
+
 def test_what_has_changed_on_disk_is_seen(hub, home):
     stock(hub)
     assert home.run("pull", NAME)[0] == 0

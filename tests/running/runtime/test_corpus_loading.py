@@ -118,7 +118,7 @@ def test_what_one_api_key_was_told_drafts_for_no_other_in_a_later_server_either(
 def test_what_cannot_be_drafted_from_is_refused_before_anything_is_loaded(tmp_path):
     with pytest.raises(UsageError, match="there is no file or folder"):
         replace(LOADING, corpus=(tmp_path / "gone",))
-    with pytest.raises(UsageError, match="leave one away"):
+    with pytest.raises(UsageError, match="omit one"):
         replace(LOADING, proposer="none", learn=True)
     with pytest.raises(UsageError, match="name files with --corpus"):
         registry.choose("corpus")

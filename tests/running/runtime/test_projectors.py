@@ -1,4 +1,4 @@
-"""Projectors from the folder of a model to what is loaded: taken, left away, refused."""
+"""Projectors from the folder of a model to what is loaded: taken, left out, refused."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_commands_show_the_projector_and_leave_it_away(seeing, capsys):
     assert json.loads(capsys.readouterr().out)["projector"].endswith("mmproj-llama.gguf")
     given = ["--mmproj", str(seeing.with_name("mmproj-llama.gguf"))]
     assert run(["plan", str(seeing), *given, "--no-mmproj"]) == 2
-    assert "leave one away" in capsys.readouterr().err
+    assert "omit one" in capsys.readouterr().err
 
 
 def test_a_picture_is_read_by_a_model_that_was_loaded_by_its_path(seeing):

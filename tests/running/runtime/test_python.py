@@ -182,6 +182,7 @@ def test_a_call_of_tools_needs_no_content(model):
         ({"temprature": 1}, "there is no option 'temprature'; did you mean temperature"),
         ({"x": 1}, "there is no option 'x'; there are: temperature, top_k"),
         ({"temperature": "hot"}, "temperature is 'hot'; it must be a number from 0"),
+        ({"temperature": 2.1}, "temperature is 2.1; it must be at least 0 and at most 2"),
         ({"top_k": 1.5}, "top_k is 1.5; it must be a whole number"),
         ({"max_tokens": "9"}, "max_tokens is '9'; it must be a whole number"),
         ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),

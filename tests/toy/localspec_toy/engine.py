@@ -78,7 +78,7 @@ def rehearse(path: Path) -> Iterator[ToyRehearsal]:
 
 def check(options: Options) -> None:
     if options.kv_type != "auto":
-        raise UsageError(f"KV type {options.kv_type!r} is not for toys: leave --kv-type away")
+        raise UsageError(f"KV type {options.kv_type!r} is not for toys: omit --kv-type")
 
 
 def alphabet() -> Alphabet:

@@ -9,6 +9,7 @@ from rich.text import Text
 from localspec.apps.chat.terminal.ink import Ink, Run, split_shown, visible
 from localspec.core.engine.attribution import Span
 from localspec.core.engine.figures import TARGET
+from localspec.core.proposers.words import SHORT
 
 THOUGHT = "2;3"
 CODES = {"": "", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
@@ -22,6 +23,7 @@ COLOURS = {
     "prediction": "magenta",
     "forced": "blue",
 }
+NAMES = {TARGET: "the model", **SHORT}
 HEAD = "red"  # other proposers: heads of the target, and plug-ins
 
 
@@ -74,8 +76,8 @@ def split_last_line(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 
 def legend(by_source: Mapping[str, int]) -> Text:
-    """Show which colour belongs to which proposer."""
+    """Show which colour belongs to which proposer, in words."""
     shown = Text()
     for by in by_source:
-        shown.append(f"■ {by}  ", COLOURS.get(by, HEAD))
+        shown.append(f"■ {NAMES.get(by, by)}  ", COLOURS.get(by, HEAD))
     return shown

@@ -35,6 +35,7 @@ class OllamaOptions(SamplingFields):
             max_tokens=min(self.num_predict, MAX_TOKENS) if self.num_predict > 0 else None,
             sampling=self.sampling_of(served),
             min_tokens=self.min_tokens,
+            reuse_prefix=self.cache_prompt,
             ends=self.ends(served.runtime.tokenizer),
             seed=self.own_seed,
             stop=tuple(self.stop),

@@ -101,6 +101,7 @@ class TextRequest(SamplingFields):
             max_tokens=None if max_tokens is None else max(max_tokens, 1),  # as llama.cpp does
             sampling=self.sampling_of(served),
             min_tokens=self.min_tokens,
+            reuse_prefix=self.cache_prompt,
             ends=self.ends(served.runtime.tokenizer),
             seed=self.own_seed,
             stop=stop,

@@ -120,6 +120,7 @@ class SamplingFields(RequestPart):
     )
     # As vLLM calls them.
     min_tokens: Annotated[int, Field(ge=0, le=1 << 31)] = 0
+    cache_prompt: bool = True  # as llama.cpp calls it: go on from a prefix that a slot holds
     stop_token_ids: Annotated[
         list[int], Field(max_length=MAX_STOPS), BeforeValidator(as_tokens)
     ] = Field(default_factory=list)
