@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from localspec.adapter import AdaptedModel, adapters_of
-from localspec.backend import Model, RestingModel
+from localspec.backend import Model, NotingModel, RestingModel
 from localspec.costs import Costs
 from localspec.decoding.generation import Generation
 from localspec.decoding.plain_rounds import Hurried, PlainRounds, are_plain
@@ -38,6 +39,8 @@ from localspec.tokens import LogitRows, Tokens
 DEFAULT_DEPTH = 4  # tokens to draft, by default
 AWAIT_SECONDS = 0.01  # between two looks for new requests, while all others wait for pictures
 MIN_REPLY_ROOM = 64  # a request is admitted if its prompt and so many tokens of a reply fit
+
+LOG = logging.getLogger("localspec")
 
 
 def always() -> bool:
@@ -93,6 +96,7 @@ class Engine:
         self.target = target
         self._adapters = adapters_of(target)
         self._adapted = target if isinstance(target, AdaptedModel) and self._adapters else None
+        self._noting = target if isinstance(target, NotingModel) else None
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
@@ -273,6 +277,10 @@ class Engine:
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
         notices += self.tiers.take_notices()
+        if self._noting:
+            for notice in self._noting.take_notices():
+                LOG.warning(notice)
+                notices.append(notice)
         for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)

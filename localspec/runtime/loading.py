@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from localspec.backend import Options
+from localspec.backend import Model, NotingModel, Options
 from localspec.control.depth import Depth
 from localspec.corpus.corpus import Corpus, open_corpus
 from localspec.costs import Costs
@@ -165,7 +165,7 @@ def load_pair(
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*advice(loaded), *([fall] if fall else [])),
+            (*advice(loaded), *([fall] if fall else []), *notices_of(loaded.pair.target)),
             corpus,
         )
         return Runtime(engine, closing.pop_all(), facts)
@@ -203,6 +203,11 @@ def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
 def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     """Whether measured costs decide the depth."""
     return loading.depth is None and bool(loaded.resolved.proposers)
+
+
+def notices_of(target: Model) -> list[str]:
+    """Return what a model changed since it was loaded, as it was measured."""
+    return target.take_notices() if isinstance(target, NotingModel) else []
 
 
 def may_begin_drafted(loaded: LoadedPair) -> bool:
