@@ -14,7 +14,7 @@ from localspec.models import trial
 from localspec.models.engines import AUTO
 from localspec.models.locate import ModelFiles, locate
 from localspec.models.sources import expand_home
-from localspec.models.trial import Examined
+from localspec.models.trial import Examined, Step
 from localspec.proposers.registry import DRAFT, HEAD
 from localspec.runtime.phases import Phase, TellPhase, unheard
 from localspec.vector_model import DOES
@@ -84,8 +84,8 @@ class PairFiles:
     def examine(self, tell: TellPhase = unheard) -> Iterator[ExaminedPair]:
         """Open both files to examine them; `tell` hears when one is tried."""
 
-        def begins(path: Path) -> None:
-            tell(Phase("trying", path.name))
+        def begins(step: Step, path: Path) -> None:
+            tell(Phase(step, path.name))
 
         with ExitStack() as closing:
             target = closing.enter_context(trial.examine(self.target, begins=begins))
