@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -19,6 +19,7 @@ from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.resolved_pair import resolve_pair
+from localspec.system.machine_load import CROWDED, RivalWatch
 
 BAR_WIDTH = 40  # characters of the longest bar
 
@@ -49,7 +50,9 @@ def tune(context: click.Context, model: str) -> None:
                 f"--context is {tokens}; to measure takes at least {MIN_CONTEXT} tokens"
             )
         key = kept_calibrations.key_of(loaded)
+        rivals = RivalWatch()
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
+        share = rivals.share()
     for line in lines(calibration):
         click.echo(line)
     if not calibration.steady:
@@ -60,6 +63,14 @@ def tune(context: click.Context, model: str) -> None:
     click.echo("")
     for line in draft_advice.describe(calibration):
         click.echo(line)
+    busy = share > CROWDED
+    if busy:
+        click.echo(
+            f"other programs took {share:.0%} of the processors: this is measured again once they "
+            "are free",
+            err=True,
+        )
+    calibration = replace(calibration, busy=busy)
     kept_calibrations.keep(key, calibration, kept_calibrations.pair_title(loaded))
 
 

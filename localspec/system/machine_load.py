@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ import psutil
 from localspec.system.bandwidth import copied_bytes_a_second
 
 CROWDED = 0.15  # a share of the processors in other programs, with which speeds mean little
+BUSY_SECONDS = 0.3  # of watching; systems count processor time in steps of 10 ms
 UNEXPLAINED = 0.5  # of a change of memory's speed, as a logarithm: may be none of a model's
 
 
@@ -135,7 +137,10 @@ class LoadWatch:
 
 
 class RivalWatch:
-    """Tells the share of the processors that rivals took since it was last asked."""
+    """Tells the share of the processors that rivals took since it was last asked.
+
+    Rivals are other programs, but for those of a lower priority.
+    """
 
     def __init__(self, read: Callable[[], ProcessorTimes] = processor_times) -> None:
         self._read, self._last = read, read()
@@ -143,3 +148,10 @@ class RivalWatch:
     def share(self) -> float:
         earlier, self._last = self._last, self._read()
         return self._last.since(earlier).rivals
+
+
+def is_busy(seconds: float = BUSY_SECONDS) -> bool:
+    """Watch the processors for a moment: whether other programs take so much that speeds fall."""
+    watch = RivalWatch()
+    time.sleep(seconds)
+    return watch.share() > CROWDED
