@@ -14,7 +14,7 @@ from collections.abc import Callable
 import llama_cpp.llama_cpp as lib
 import psutil
 
-from localspec.system.machine_load import RivalWatch
+from localspec.system.processors import RivalWatch
 
 # Seconds between two looks at the processors; after so many without any, what happened meanwhile
 # tells little of now, and another look follows soon.

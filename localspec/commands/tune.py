@@ -19,7 +19,7 @@ from localspec.runtime.loaded_pair import load_models
 from localspec.runtime.long_drafts import with_long_drafts
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.resolved_pair import resolve_pair
-from localspec.system.machine_load import CROWDED, RivalWatch
+from localspec.system.processors import CROWDED, RivalWatch
 
 BAR_WIDTH = 40  # characters of the longest bar
 

@@ -28,7 +28,7 @@ from localspec.runtime.calibration import (
 )
 from localspec.runtime.loaded_pair import LoadedPair
 from localspec.runtime.phases import Phase, TellPhase, unheard
-from localspec.system import folders, kept_json, machine_load
+from localspec.system import folders, kept_json, processors
 from localspec.system.fingerprint import fingerprint
 
 MUCH_FASTER = 0.85  # of the calibrated time of a plain round, or less
@@ -40,7 +40,7 @@ def load_or_measure(
     loaded_pair: LoadedPair,
     tell: TellPhase = unheard,
     measure: Callable[[Model, Model | None], Calibration] = calibrate,
-    is_busy: Callable[[], bool] = machine_load.is_busy,
+    is_busy: Callable[[], bool] = processors.is_busy,
 ) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
     key, target = key_of(loaded_pair), loaded_pair.pair.target
@@ -64,11 +64,11 @@ def watched(
     measure: Callable[[], Calibration], rivals: Callable[[], float] | None = None
 ) -> Calibration:
     """Measure, and note whether that was beside other programs."""
-    rivals = rivals or machine_load.RivalWatch().share
+    rivals = rivals or processors.RivalWatch().share
     calibration = measure()
     if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
         return replace(calibration.in_plain_rounds(), busy=True)
-    return replace(calibration, busy=rivals() > machine_load.CROWDED)
+    return replace(calibration, busy=rivals() > processors.CROWDED)
 
 
 def reconsider(loaded_pair: LoadedPair, costs: Costs) -> None:

@@ -3,57 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import psutil
-
 from localspec.system.bandwidth import copied_bytes_a_second
+from localspec.system.processors import CROWDED, ProcessorTimes, processor_times
 
-CROWDED = 0.15  # a share of the processors in other programs, with which speeds mean little
-BUSY_SECONDS = 0.3  # of watching; systems count processor time in steps of 10 ms
 UNEXPLAINED = 0.5  # of a change of memory's speed, as a logarithm: may be none of a model's
 
 
 # Beside a model that may have filled the memory: 256 MB for a moment.
 copied_beside_a_model = partial(copied_bytes_a_second, copies=5, most_threads=4)
-
-
-class ProcessorTimes(NamedTuple):
-    """Seconds of the processors until now: idle and busy; of the busy ones, this process's own.
-
-    yielding: busy ones of programs that give way to this one, by their priority
-    """
-
-    idle: float
-    busy: float
-    own: float
-    yielding: float = 0.0
-
-    def since(self, earlier: ProcessorTimes) -> ProcessorTimes:
-        """Return the seconds that have gone by; no clock runs backwards."""
-        return ProcessorTimes(
-            *(max(now - then, 0.0) for now, then in zip(self, earlier, strict=True))
-        )
-
-    @property
-    def total(self) -> float:
-        return (self.idle + self.busy) or math.inf
-
-    @property
-    def others(self) -> float:
-        """The share of other programs."""
-        return max(self.busy - self.own, 0.0) / self.total
-
-    @property
-    def rivals(self) -> float:
-        """The share of other programs that do not give way."""
-        return max(self.busy - self.own - self.yielding, 0.0) / self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +66,6 @@ class MachineChange(NamedTuple):
         return cls(faster, math.hypot(UNEXPLAINED * faster, before.drift, now.drift))
 
 
-def processor_times() -> ProcessorTimes:
-    times, own = psutil.cpu_times()._asdict(), psutil.Process().cpu_times()
-    idle = times["idle"] + times.get("iowait", 0.0)
-    twice = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # in user and nice as well
-    busy = sum(times.values()) - idle - twice
-    niced = times.get("nice", 0.0)  # of programs of a low priority
-    return ProcessorTimes(idle, busy, own.user + own.system, 0.0 if gives_way() else niced)
-
-
-def gives_way() -> bool:
-    """Whether this process itself has a low priority."""
-    return sys.platform != "win32" and os.getpriority(os.PRIO_PROCESS, 0) > 0
-
-
 class LoadWatch:
     """Measures the load from when it was made."""
 
@@ -134,24 +82,3 @@ class LoadWatch:
         times = self._read().since(self._begin)
         own = min(times.own / times.total, 1.0)
         return MachineLoad(own, times.others, (self._copied_before, self._copied()))
-
-
-class RivalWatch:
-    """Tells the share of the processors that rivals took since it was last asked.
-
-    Rivals are other programs, but for those of a lower priority.
-    """
-
-    def __init__(self, read: Callable[[], ProcessorTimes] = processor_times) -> None:
-        self._read, self._last = read, read()
-
-    def share(self) -> float:
-        earlier, self._last = self._last, self._read()
-        return self._last.since(earlier).rivals
-
-
-def is_busy(seconds: float = BUSY_SECONDS) -> bool:
-    """Watch the processors for a moment: whether other programs take so much that speeds fall."""
-    watch = RivalWatch()
-    time.sleep(seconds)
-    return watch.share() > CROWDED

@@ -6,7 +6,8 @@ import pytest
 
 from localspec.bench.report import verdict_table
 from localspec.bench.verdict import Drafter, Speeds, judge
-from localspec.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
+from localspec.system.machine_load import LoadWatch, MachineLoad
+from localspec.system.processors import ProcessorTimes
 from tests.bench.invented import CROWD, QUIET, speeds
 
 DRAFT_MODEL = Drafter("this draft model", "Leave --draft away.")

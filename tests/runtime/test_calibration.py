@@ -22,7 +22,7 @@ from localspec.runtime.loaded_pair import load_models, resolve_and_load
 from localspec.runtime.loading import Loading, load
 from localspec.runtime.pair_files import PairFiles
 from localspec.system.fingerprint import fingerprint
-from localspec.system.machine_load import RivalWatch
+from localspec.system.processors import RivalWatch
 from localspec.testing import ScriptedModel, hashed_logits
 from tests import engines
 

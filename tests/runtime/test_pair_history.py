@@ -21,7 +21,8 @@ from localspec.runtime.loading import Loading, load_pair
 from localspec.runtime.pair_files import PairFiles
 from localspec.runtime.pair_history import MAX_TRIES, Era, History, key_of, note, read, update
 from localspec.runtime.pair_speed import MAX_SECONDS, POSITIONS, PairSpeed, measure
-from localspec.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
+from localspec.system.machine_load import LoadWatch, MachineLoad
+from localspec.system.processors import ProcessorTimes
 from localspec.testing import ScriptedModel, hashed_logits
 from tests import engines
 
