@@ -75,8 +75,13 @@ class RivalWatch:
         return self._last.since(earlier).rivals
 
 
-def is_busy(seconds: float = BUSY_SECONDS) -> bool:
-    """Watch the processors for a moment: whether other programs take so much that speeds fall."""
-    watch = RivalWatch()
+def watched(seconds: float = BUSY_SECONDS) -> ProcessorTimes:
+    """Watch the processors for a moment."""
+    before = processor_times()
     time.sleep(seconds)
-    return watch.share() > CROWDED
+    return processor_times().since(before)
+
+
+def is_busy() -> bool:
+    """Watch the processors for a moment: whether other programs take so much that speeds fall."""
+    return watched().rivals > CROWDED
