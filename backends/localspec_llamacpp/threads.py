@@ -37,7 +37,7 @@ class Threads:
         self._looked = clock()
         self._taken = 0  # processors, by other programs
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Look at the processors, unless that was done a moment ago."""
         now = self.clock()
         seconds = now - self._looked
@@ -77,7 +77,7 @@ class ContextThreads:
         """Have the next forward computed by as many threads as are worth it."""
         if self._fixed:
             return
-        self._threads.look()
+        self._threads.refresh()
         count = self._threads.count(self._most)
         if count != self._count:
             self._count = count
@@ -91,6 +91,5 @@ class ContextThreads:
         self._told, self._told_at = self._count, now
         if self._count == self._most:
             return [f"the processors are free again: {self._most} threads"]
-        one = self._count == 1
-        threads = "one thread" if one else f"{self._count} threads"
+        threads = "one thread" if self._count == 1 else f"{self._count} threads"
         return [f"the processors are busy: {threads} in place of {self._most}"]

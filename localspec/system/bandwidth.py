@@ -59,7 +59,7 @@ def kept_speed(
     The fastest that was ever measured counts: other programs only slow it down.
     """
     path = folders.cache() / "bandwidth.json"
-    kept, fresh = _read(path)
+    kept, fresh = _kept_speed(path)
     if kept and fresh and not kept.busy:
         return kept
     busy = is_busy()
@@ -72,7 +72,7 @@ def kept_speed(
     return MemorySpeed(fastest, busy)
 
 
-def _read(path: Path) -> tuple[MemorySpeed | None, bool]:
+def _kept_speed(path: Path) -> tuple[MemorySpeed | None, bool]:
     """Read the speed that is kept, and whether it was measured within a day."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         record = kept_json.read(path)

@@ -31,7 +31,7 @@ class Machine:
 
     def look(self, share: float) -> int:
         self.share, self.now = share, self.now + self.seconds
-        self.threads.look()
+        self.threads.refresh()
         return self.threads.count(4)
 
 
