@@ -77,8 +77,8 @@ def expectation(name: str, backend: str, limits: Limits) -> str:
         engine = choose(entry, backend, tuple(specs()))
         weights = fitting(entry, engine, weights, current_machine(engine, limits))
         count = offer_for(entry, engine).weights[weights].bytes
-        here = pace(engine, limits)
-        speed = speed_text(here, here.tokens_a_second(count, entry.active_share))
+        engine_pace = pace(engine, limits)
+        speed = speed_text(engine_pace, engine_pace.tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""
         return f"{weights} takes {size(count)}; {speed} here{reasons}"
     return ""
