@@ -150,9 +150,20 @@ def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> Cont
         kv_type=kv_type(options, footprint),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
+        fixed_threads=has_fixed_threads(options, footprint),
         pictured=options.projector is not None,
         watched=is_watched(weights, options),
     )
+
+
+def has_fixed_threads(options: Options, footprint: Footprint) -> bool:
+    """Decide whether other programs leave the number of threads alone.
+
+    llama.cpp's attention adds up a text in as many parts as there are threads, LocalSpec's does
+    not.
+    """
+    differs = options.bit_exact and not even(options, footprint)
+    return options.threads is not None or differs or not on_cpu(options)
 
 
 def is_watched(weights: ModelWeights, options: Options) -> bool:

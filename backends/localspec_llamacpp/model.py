@@ -285,6 +285,9 @@ class LlamaModel:
             self.head = self._head = None
             self._context.tell_nothing()
 
+    def take_notices(self) -> list[str]:
+        return self._context.threads.take_notices()
+
     def rest(self) -> None:
         openmp.end_threads()
 

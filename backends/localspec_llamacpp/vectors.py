@@ -21,6 +21,7 @@ from localspec_llamacpp.bindings.pooled import BATCH, TEXTS, PooledContext, Pool
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.checks import check
 from localspec_llamacpp.cores import physical_cores
+from localspec_llamacpp.devices import on_cpu
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import placement, suits_huge_pages
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -55,6 +56,7 @@ def pooled_shape(weights: ModelWeights, options: Options) -> PooledShape:
         texts=TEXTS,
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
+        fixed_threads=options.threads is not None or not on_cpu(options),
     )
     return replace(shape, in_pieces=reads_on(weights, shape))
 

@@ -292,6 +292,14 @@ class RestingModel(Protocol):
         """Let it go until the next forward; called on that thread when there are no requests."""
 
 
+@runtime_checkable
+class NotingModel(Protocol):
+    """A model that adapts to the machine while it runs."""
+
+    def take_notices(self) -> list[str]:
+        """Return in words what it changed, each change once."""
+
+
 Choose = Callable[[Sequence["Logits"]], Sequence[int] | None]
 
 

@@ -23,6 +23,7 @@ from localspec_llamacpp.bindings.places import Stretch
 from localspec_llamacpp.bindings.shape import EAGLE3, MODEL, MTP, ContextShape
 from localspec_llamacpp.bindings.watching import Watch
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.threads import ContextThreads
 
 if TYPE_CHECKING:
     from localspec_llamacpp.bindings.projector import Piece
@@ -67,6 +68,7 @@ class Context:
             size = f"{shape.cells:,} tokens of {shape.kv_type} context"
             raise LOG.failure(f"llama.cpp could not set up {size}")
         self.shape = shape
+        self.threads = ContextThreads(self.pointer, shape.threads, fixed=shape.fixed_threads)
         try:
             self.memory = SequenceMemory(self.pointer, shape)
         except ModelFileError:
@@ -129,12 +131,14 @@ class Context:
         batch.fill(self.memory.places.placed(parts), self.memory.ids)
         values, positions = batch.cells[:2]
         decode, struct, ran = lib.llama_decode, batch.struct, worker_graphs.RUN.add
+        follow = self.threads.follow
         address, rows, lays_out = 0, list[Logits](), self._lays_out
         LOG.forget_errors()
         for _ in range(steps):
             for at, token in enumerate(newest):
                 values[at] = token
             ran(context)
+            follow()
             status = decode(context, struct)
             if lays_out:
                 self._note_layout()
@@ -188,6 +192,7 @@ class Context:
     def _run(self, run: Callable[[Any, Any], int], batch: object, sequence: int) -> None:
         LOG.forget_errors()
         worker_graphs.RUN.add(self.pointer)
+        self.threads.follow()
         if self._watch:
             self._watch.begin()
         status = run(self.pointer, batch)

@@ -17,6 +17,7 @@ from localspec_llamacpp.bindings.context import NO_MEMORY
 from localspec_llamacpp.bindings.library import POOLINGS
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
+from localspec_llamacpp.threads import ContextThreads
 
 TEXTS = 64  # that are read at once
 BATCH = 512  # tokens that are read at once, where texts are shorter
@@ -31,6 +32,7 @@ class PooledShape:
     texts: int
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
+    fixed_threads: bool  # also where other programs use the processors
     in_pieces: bool = False  # whether a long text is read piece by piece
 
 
@@ -57,6 +59,7 @@ class PooledContext:
         if not self.pointer:
             raise LOG.failure(f"llama.cpp could not set up texts of {shape.tokens:,} tokens")
         self.shape = shape
+        self._threads = ContextThreads(self.pointer, shape.threads, fixed=shape.fixed_threads)
         self._batch = LlamaBatch(params.n_batch, shape.texts)
         self._width = params.n_batch
         self._ids = range(shape.texts)
@@ -93,6 +96,7 @@ class PooledContext:
         self._batch.fill(parts, self._ids)
         LOG.forget_errors()
         worker_graphs.RUN.add(self.pointer)
+        self._threads.follow()
         if status := lib.llama_decode(self.pointer, self._batch.struct):
             self._forget()
             kind = OutOfMemory if status == NO_MEMORY else BackendError

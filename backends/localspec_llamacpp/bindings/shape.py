@@ -28,6 +28,7 @@ class ContextShape:
     kv_type: str
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
+    fixed_threads: bool  # also where other programs use the processors
     graph: str = MODEL  # what is computed: the model, or a kind of head
     pictured: bool = False  # whether texts may hold pictures
     watched: bool = False  # whether what goes into single layers is copied on the way

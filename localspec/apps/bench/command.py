@@ -21,6 +21,8 @@ from localspec.apps.bench.report import Report, as_json, report, text
 from localspec.apps.bench.setup import describe_drafter, setup_of, sums
 from localspec.apps.bench.timed_run import run
 from localspec.base.errors import LocalSpecError, UsageError
+from localspec.base.system import processors
+from localspec.base.system.processors import ProcessorTimes
 from localspec.console.options.declare import (
     COUNT,
     INTEGER,
@@ -44,7 +46,8 @@ from localspec.core.engine.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.running.runtime.pair_files import PairFiles
 
-WHOLE_RUN = 150.0  # seconds: with what a slow machine adds, no more than three minutes
+ANSWERING = 150.0  # seconds: with loading, and what a slow machine adds, some three minutes
+LOAD_SECONDS = 1.0  # of looking at other programs before
 PROMPTS_OF_A_CATEGORY = 2
 
 
@@ -52,7 +55,7 @@ PROMPTS_OF_A_CATEGORY = 2
 class BenchOptions:
     details: bool = flag("More modes; drafts, costs and forecasts, too.")
     seconds: float = option(
-        SECONDS, "Seconds for the whole run, loading included.", "N", default=WHOLE_RUN
+        SECONDS, "Seconds for the answers, once the model is loaded.", "N", default=ANSWERING
     )
     modes: str = option(
         TEXT,
@@ -94,7 +97,6 @@ def bench(context: click.Context, model: str) -> None:
     depth (suffix:8).
     """
     bench_options, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
-    deadline = time.monotonic() + bench_options.seconds
     loading = make_loading(loading_options)
     earlier = earlier_run.read(bench_options.against) if bench_options.against else None
     if earlier:
@@ -105,6 +107,7 @@ def bench(context: click.Context, model: str) -> None:
     prompts_to_ask = _prompts(bench_options)
     _check_files(bench_options)
     files = PairFiles.locate(model, loading_options.draft, loading.backend)
+    warn_of_others(processors.watched(LOAD_SECONDS))
     with ExitStack() as closing:
         with LoadingLine(model) as line:
             opened = modes.load(files, loading, names, line, details=bench_options.details)
@@ -115,6 +118,7 @@ def bench(context: click.Context, model: str) -> None:
         if earlier:
             earlier_run.require_comparable(earlier, setup)
         asked = questions(lineup.target, prompts_to_ask, settings)
+        deadline = time.monotonic() + bench_options.seconds
         outcome = run(lineup, asked, bench_options.repeat, deadline)
     measurements = report(setup, outcome)
     click.echo(text(measurements, details=bench_options.details))
@@ -127,6 +131,16 @@ def bench(context: click.Context, model: str) -> None:
         _share(bench_options.share, share.row(model, resolved, measurements), words)
     if bench_options.against and earlier:
         _compare(bench_options.against, earlier, measurements)
+
+
+def warn_of_others(times: ProcessorTimes) -> None:
+    """Say before minutes are spent that the machine is too busy to compare."""
+    if times.others > processors.CROWDED:
+        click.echo(
+            f"localspec: other programs take {times.others:.0%} of the processors: what is "
+            "measured beside them says little; end them first (Ctrl-C stops this)",
+            err=True,
+        )
 
 
 def _as_before(bench_options: BenchOptions, earlier: BenchRun) -> BenchOptions:

@@ -34,7 +34,10 @@ def run(
     deadline: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Measure all modes by these questions, or by those that are answered until the deadline."""
+    """Measure all modes by these questions, or by those that are answered until the deadline.
+
+    The first is answered by all modes in any case: without that there is nothing to compare.
+    """
     watch, measured = LoadWatch(), list[MeasuredReply]()
     try:
         asked, least = planned(lineup, asked, deadline - clock())
@@ -46,7 +49,8 @@ def run(
             done, partial = divmod(len(measured), size)
             now = clock()
             whole = not partial and done >= FEWEST
-            if now > deadline + LATE or (whole and now + (now - begun) / done > deadline):
+            late = done and now > deadline + LATE
+            if late or (whole and now + (now - begun) / done > deadline):
                 break
     except KeyboardInterrupt:
         click.echo("interrupted: the figures are of what was answered", err=True)

@@ -75,10 +75,13 @@ class MachineFigures:
         self.paces: dict[str, Pace] = {}  # by engine
         self._free_bytes: dict[str, int] = {}
 
-    def tokens_a_second(self, engine: str, count: int, entry: Entry | None) -> float:
+    def pace(self, engine: str) -> Pace:
         if engine not in self.paces:
             self.paces[engine] = pace(engine, self._limits)
-        return self.paces[engine].tokens_a_second(count, entry.active_share if entry else 1.0)
+        return self.paces[engine]
+
+    def tokens_a_second(self, engine: str, count: int, entry: Entry | None) -> float:
+        return self.pace(engine).tokens_a_second(count, entry.active_share if entry else 1.0)
 
     def free_bytes(self, engine: str) -> int:
         if engine not in self._free_bytes:
@@ -109,7 +112,7 @@ def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
 def candidate_of(model: ModelAtHand, machine: MachineFigures) -> Candidate:
     speed = machine.tokens_a_second(model.engine, model.bytes, model.entry)
     quick = quick_enough(speed, reasons=bool(model.entry and model.entry.reasons))
-    about = f"{size(model.bytes)}, {model.why}, {speed_text(speed)}"
+    about = f"{size(model.bytes)}, {model.why}, {speed_text(machine.pace(model.engine), speed)}"
     return Candidate(model.name, about, model.bytes, quick, model.why)
 
 
@@ -132,7 +135,8 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
         speed = machine.tokens_a_second(engine, listed.bytes, entry)
         quick = quick_enough(speed, reasons=entry.reasons)
         if quick and not isinstance(listed.source, Package | LocalFiles):
-            about = f"{size(listed.bytes)} to download, {speed_text(speed)}; {entry.about}"
+            words = speed_text(machine.pace(engine), speed)
+            about = f"{size(listed.bytes)} to download, {words}; {entry.about}"
             return Candidate(entry.name, about, listed.bytes, quick)
     return None
 

@@ -15,7 +15,8 @@ MIN_GAIN = 1.02  # times as fast
 
 def describe(calibration: Calibration) -> Iterator[str]:
     """Describe the price of some widths, then the best drafts of each proposer."""
-    yield price(calibration.target)
+    busy = " (busy)" if calibration.busy else ""  # other programs were, so it may be wrong
+    yield f"{price(calibration.target)}{busy}"
     yield "drafts from the text itself: " + advice(calibration.target)
     for by, points in calibration.drafting.items():
         yield f"{in_words([by])}: {advice(calibration.target, points)}"

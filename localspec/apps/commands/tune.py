@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
 from localspec.apps.commands import draft_advice
 from localspec.base.errors import BackendError, UsageError
+from localspec.base.system.processors import CROWDED, RivalWatch
 from localspec.console.options.declare import option, options, read
 from localspec.console.options.loading import LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
@@ -49,7 +50,9 @@ def tune(context: click.Context, model: str) -> None:
                 f"--context is {tokens}; to measure takes at least {MIN_CONTEXT} tokens"
             )
         key = kept_calibrations.key_of(loaded)
+        rivals = RivalWatch()
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
+        share = rivals.share()
     for line in lines(calibration):
         click.echo(line)
     if not calibration.steady:
@@ -60,6 +63,14 @@ def tune(context: click.Context, model: str) -> None:
     click.echo("")
     for line in draft_advice.describe(calibration):
         click.echo(line)
+    busy = share > CROWDED
+    if busy:
+        click.echo(
+            f"other programs took {share:.0%} of the processors: this is measured again once they "
+            "are free",
+            err=True,
+        )
+    calibration = replace(calibration, busy=busy)
     kept_calibrations.keep(key, calibration, kept_calibrations.pair_title(loaded))
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
-from localspec.base.system import folders, kept_json
+from localspec.base.system import folders, kept_json, processors
 
 COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches hold
 KEPT_SECONDS = 24 * 3600.0
@@ -39,18 +43,40 @@ def copied_bytes_a_second(copies: int = COPIES, most_threads: int = 1 << 10) -> 
     return 2 * COPIED_BYTES * threads / best
 
 
-def kept_bytes_a_second() -> float:
-    """Return the rate if it was measured within a day; else measure it.
+class MemorySpeed(NamedTuple):
+    """Bytes that are copied in a second; `busy`: beside other programs, which slow that down."""
+
+    bytes_a_second: float
+    busy: bool = False
+
+
+def kept_speed(
+    measure: Callable[[], float] = copied_bytes_a_second,
+    is_busy: Callable[[], bool] = processors.is_busy,
+) -> MemorySpeed:
+    """Return the speed that was measured within a day; else, or if it was busy and is not, measure.
 
     The fastest that was ever measured counts: other programs only slow it down.
     """
     path = folders.cache() / "bandwidth.json"
-    fastest = 0.0
+    kept, fresh = _kept_speed(path)
+    if kept and fresh and not kept.busy:
+        return kept
+    busy = is_busy()
+    if kept and fresh and busy:
+        return kept
+    fastest = measure()
+    if kept and kept.bytes_a_second > fastest:
+        fastest, busy = kept.bytes_a_second, kept.busy and busy
+    kept_json.keep(path, {"measured": time.time(), "bytes_a_second": fastest, "busy": busy})
+    return MemorySpeed(fastest, busy)
+
+
+def _kept_speed(path: Path) -> tuple[MemorySpeed | None, bool]:
+    """Read the speed that is kept, and whether it was measured within a day."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         record = kept_json.read(path)
-        fastest = max(float(record["bytes_a_second"]), 0.0)
-        if 0 <= time.time() - record["measured"] < KEPT_SECONDS and fastest:
-            return fastest
-    fastest = max(copied_bytes_a_second(), fastest)
-    kept_json.keep(path, {"measured": time.time(), "bytes_a_second": fastest})
-    return fastest
+        speed = MemorySpeed(float(record["bytes_a_second"]), record.get("busy") is True)
+        if 0 < speed.bytes_a_second < math.inf:
+            return speed, 0 <= time.time() - record["measured"] < KEPT_SECONDS
+    return None, False

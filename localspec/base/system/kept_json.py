@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from localspec.base.system import folders
 from localspec.base.system.atomic_write import write
+
+LOG = logging.getLogger(__name__)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -28,10 +33,20 @@ def decode(data: bytes) -> dict[str, Any]:
 
 def keep(path: Path, value: object) -> bool:
     """Write an object; False where that cannot be done, as a full disk is no reason to fail."""
-    with suppress(OSError):
+    try:
         write(path, json.dumps(value, default=str))
-        return True
-    return False
+    except OSError as error:
+        cache_folder = folders.cache()
+        folder = cache_folder if path.is_relative_to(cache_folder) else path.parent
+        _warn(folder, (error.strerror or str(error)).lower())
+        return False
+    return True
+
+
+@cache
+def _warn(folder: Path, why: str) -> None:
+    """Say once what cannot be kept: each start measures again then."""
+    LOG.warning("cannot keep measurements in %s: %s", folder, why)
 
 
 def newest_first(folder: Path) -> list[Path]:

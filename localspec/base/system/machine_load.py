@@ -8,24 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import psutil
-
 from localspec.base.system.bandwidth import copied_bytes_a_second
+from localspec.base.system.processors import CROWDED, ProcessorTimes, processor_times
 
-CROWDED = 0.15  # a share of the processors in other programs, with which speeds mean little
 UNEXPLAINED = 0.5  # of a change of memory's speed, as a logarithm: may be none of a model's
 
 
 # Beside a model that may have filled the memory: 256 MB for a moment.
 copied_beside_a_model = partial(copied_bytes_a_second, copies=5, most_threads=4)
-
-
-class ProcessorTimes(NamedTuple):
-    """Seconds of the processors until now: idle, busy, and of the busy ones this process's own."""
-
-    idle: float
-    busy: float
-    own: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +66,6 @@ class MachineChange(NamedTuple):
         return cls(faster, math.hypot(UNEXPLAINED * faster, before.drift, now.drift))
 
 
-def processor_times() -> ProcessorTimes:
-    times, own = psutil.cpu_times()._asdict(), psutil.Process().cpu_times()
-    idle = times["idle"] + times.get("iowait", 0.0)
-    twice = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # in user and nice as well
-    return ProcessorTimes(idle, sum(times.values()) - idle - twice, own.user + own.system)
-
-
 class LoadWatch:
     """Measures the load from when it was made."""
 
@@ -96,9 +79,6 @@ class LoadWatch:
         self._begin = read()
 
     def load(self) -> MachineLoad:
-        idle, busy, own = (
-            max(now - then, 0.0) for now, then in zip(self._read(), self._begin, strict=True)
-        )
-        total = (idle + busy) or math.inf
-        shares = min(own / total, 1.0), max(busy - own, 0.0) / total
-        return MachineLoad(*shares, (self._copied_before, self._copied()))
+        times = self._read().since(self._begin)
+        own = min(times.own / times.total, 1.0)
+        return MachineLoad(own, times.others, (self._copied_before, self._copied()))

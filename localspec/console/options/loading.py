@@ -138,7 +138,11 @@ class LoadingOptions:
         otherwise="as few as possible",
     )
     workers: str | None = workers.workers()
-    threads: int | None = option(COUNT, "Number of CPU threads.", otherwise="one per physical core")
+    threads: int | None = option(
+        COUNT,
+        "Number of CPU threads.",
+        otherwise="one per physical core, fewer while others use them",
+    )
     mmap: bool = flag(
         "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."

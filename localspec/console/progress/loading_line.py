@@ -72,6 +72,8 @@ class LoadingLine:
 def words(phase: Phase) -> str:
     """Describe a phase in a line."""
     match phase.name:
+        case "planning":
+            return f"planning the memory for {phase.file}"
         case "trying":
             return f"trying {phase.file} in a process of its own {ONCE}"
         case "reading":

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from localspec.base.errors import NotPulled, PullError, UsageError
+from localspec.base.system import kept_json
 from localspec.console.progress.loading_line import CLEAR, LoadingLine
 from localspec.console.questions.question import drop_typed_input
 from localspec.running.memory.plan import beyond_training
@@ -49,7 +50,7 @@ def load_and_report(
     tell: TellPhase = unheard,
 ) -> Runtime:
     """Load a pair that is here; report its progress, and what was conceded."""
-    with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
+    with LoadingLine(name_or_path, changes=line_changes) as line, report_warnings():
         runtime = load_pair(files, loading, to_both(line, tell))
     report_concessions(runtime.known, loading.options.context)
     recent.remember(name_or_path)
@@ -65,7 +66,7 @@ def load_vectors_and_report(
     tell: TellPhase = unheard,
 ) -> VectorRuntime:
     """Load a model of whole texts that is here, as `load_and_report` does."""
-    with LoadingLine(name_or_path, changes=line_changes) as line, report_waiting():
+    with LoadingLine(name_or_path, changes=line_changes) as line, report_warnings():
         runtime = load_vector_files(name_or_path, files, loading, to_both(line, tell))
     report_concessions(runtime.known)  # the context may be meant for the model beside it
     return runtime
@@ -80,16 +81,19 @@ def to_both(one: TellPhase, other: TellPhase) -> TellPhase:
 
 
 @contextmanager
-def report_waiting() -> Iterator[None]:
-    """Print the trial's warnings while a driver takes long to try a model."""
-    log, handler = logging.getLogger(trial_process.__name__), logging.StreamHandler()
+def report_warnings() -> Iterator[None]:
+    """Print warnings of loading: a driver takes long to try a model, or nothing can be kept."""
+    logs = [logging.getLogger(module.__name__) for module in (trial_process, kept_json)]
+    handler = logging.StreamHandler()
     line_start = CLEAR if sys.stderr.isatty() else ""
     handler.setFormatter(logging.Formatter(f"{line_start}localspec: %(message)s"))
-    log.addHandler(handler)
+    for log in logs:
+        log.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        for log in logs:
+            log.removeHandler(handler)
 
 
 def locate_or_pull(name_or_path: str, loading: Loading) -> ModelFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections import deque
@@ -30,7 +31,7 @@ from localspec.core.sampling.banned import Bans
 from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.formats.grammar.compiler import Lexicon
 from localspec.interfaces.adapter import AdaptedModel, adapters_of
-from localspec.interfaces.backend import Model, RestingModel
+from localspec.interfaces.backend import Model, NotingModel, RestingModel
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.proposer import Proposer, notes_of
@@ -38,6 +39,8 @@ from localspec.interfaces.proposer import Proposer, notes_of
 DEFAULT_DEPTH = 4  # tokens to draft, by default
 AWAIT_SECONDS = 0.01  # between two looks for new requests, while all others wait for pictures
 MIN_REPLY_ROOM = 64  # a request is admitted if its prompt and so many tokens of a reply fit
+
+LOG = logging.getLogger("localspec")
 
 
 def always() -> bool:
@@ -93,6 +96,7 @@ class Engine:
         self.target = target
         self._adapters = adapters_of(target)
         self._adapted = target if isinstance(target, AdaptedModel) and self._adapters else None
+        self._noting = target if isinstance(target, NotingModel) else None
         self._proposer = proposer
         self._depth = depth
         self._clock = clock
@@ -269,6 +273,10 @@ class Engine:
     def _notify(self) -> None:
         notices = self._relief.take_notices() if self._relief else []
         notices += self.tiers.take_notices()
+        if self._noting:
+            for notice in self._noting.take_notices():
+                LOG.warning(notice)
+                notices.append(notice)
         for notice in notices:
             for job in self._active.values():
                 job.notices.append(notice)

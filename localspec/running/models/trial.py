@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.base.tokenizer import Tokenizer
@@ -20,6 +20,13 @@ from localspec.running.models.trial_process import TrialProcess
 from localspec.running.models.trial_record import Record
 
 T = TypeVar("T")
+
+Step = Literal["planning", "trying"]  # what another process does with a file
+Begins = Callable[[Step, Path], None]
+
+
+def unheard(_: Step, __: Path) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Examined:
         files: ModelFiles,
         engine: EngineHere,
         start: Callable[[ModelFiles], TrialProcess],
-        begins: Callable[[Path], None],
+        begins: Begins,
     ) -> None:
         self.files = files
         self.engine = engine
@@ -47,11 +54,12 @@ class Examined:
         self._begins = begins
         self._record = Record(files, engine)
         self._process: TrialProcess | None = None
+        self._step: Step | None = None  # the one that was reported last
 
     def footprint(self) -> Footprint:
         footprint = self._record.footprint()
         if footprint is None:
-            footprint = self._ask(lambda process: process.footprint())
+            footprint = self._ask("planning", lambda process: process.footprint())
             self._record.keep_footprint(footprint)
         return footprint
 
@@ -62,7 +70,7 @@ class Examined:
         """Compute the memory for loading; `UsageError` if this model cannot be loaded so."""
         needs = self._record.needs(options)
         if needs is None:
-            needs = self._ask(lambda process: process.needs(options))
+            needs = self._ask("planning", lambda process: process.needs(options))
             self._record.keep_needs(options, needs)
         return needs
 
@@ -77,6 +85,8 @@ class Examined:
             return ""  # no process can try it alone
         driven = uses_gpu(self.engine.devices, options)
         small = replace(trial_options(options, trial_context(options, driven)), threads=None)
+        if not driven:  # no driver that could die of a batch
+            small = replace(small, batch=Options().batch, shared=None)
         verdict = self._record.verdict(small)
         if verdict is None:
             if self.needs(small).total > free_bytes:
@@ -89,7 +99,7 @@ class Examined:
 
     def _verdict(self, options: Options, driven: bool) -> str | None:
         try:
-            self._ask(lambda process: process.run(options, driven=driven))
+            self._ask("trying", lambda process: process.run(options, driven=driven))
         except OutOfMemory:
             return None
         except (ModelFileError, BackendError) as error:
@@ -98,14 +108,16 @@ class Examined:
             return str(error)
         return ""
 
-    def _ask(self, ask: Callable[[TrialProcess], T]) -> T:
-        """Ask the trial's process, started if there is none.
+    def _ask(self, step: Step, ask: Callable[[TrialProcess], T]) -> T:
+        """Ask the trial's process, started if there is none, and report the step.
 
         It ends if it refuses the file, so that the next question, about another way to load the
         file, goes to a new one.
         """
+        if step != self._step:
+            self._step = step
+            self._begins(step, self.files.path)
         if self._process is None:
-            self._begins(self.files.path)
             self._process = self._start(self.files)
         try:
             return ask(self._process)
@@ -149,11 +161,11 @@ def examine(
     files: ModelFiles,
     start: Callable[[ModelFiles], TrialProcess] | None = None,
     engine: EngineHere | None = None,
-    begins: Callable[[Path], None] = lambda _: None,
+    begins: Begins = unheard,
 ) -> Iterator[Examined]:
     """Open a file, with a process to try it in once an unknown fact is asked for.
 
-    `begins` is called with its path before there is a process, which takes seconds.
+    `begins` is called before each step of that process, which takes seconds.
     """
     engine = engine or engines.engine_here(files.engine)
     examined = Examined(files, engine, start or TrialProcess, begins)

@@ -95,7 +95,8 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
 def speed(entry: Entry, engine: str, weights: str) -> str:
     """Estimate the speed of the catalogue's weights on this machine, in words."""
     count = offer_for(entry, engine).weights[weights].bytes
-    return speed_text(paces(engine).tokens_a_second(count, entry.active_share))
+    expected = paces(engine)
+    return speed_text(expected, expected.tokens_a_second(count, entry.active_share))
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from localspec.base.errors import LocalSpecError
-from localspec.base.system.bandwidth import kept_bytes_a_second
+from localspec.base.system.bandwidth import kept_speed
 from localspec.interfaces.backend import Device
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits, current_machine, machine_within
@@ -30,6 +30,7 @@ class Pace:
     bytes_a_second: float  # from the host's memory
     gpu_bytes: int = 0  # that GPUs have room for; how fast these read is not measured
     slow: bool = False  # the engine has no GPU here, and is slow without one
+    busy: bool = False  # it was measured beside other programs
 
     def tokens_a_second(self, weight_bytes: int, active_share: float = 1.0) -> float:
         """Return about how many to expect: `inf` from GPUs alone, 0 of a slow engine."""
@@ -46,9 +47,10 @@ def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
     gpus = machine_within(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
-    rate = kept_bytes_a_second() * (1 if has_gpu and not gpus else READING_SHARE)
+    copying = kept_speed()
+    rate = copying.bytes_a_second * (1 if has_gpu and not gpus else READING_SHARE)
     slow = spec(engine).slow_without_gpu and not has_gpu
-    return Pace(rate, sum(gpu.available for gpu in gpus), slow)
+    return Pace(rate, sum(gpu.available for gpu in gpus), slow, copying.busy)
 
 
 def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
@@ -56,14 +58,15 @@ def quick_enough(tokens_a_second: float, *, reasons: bool) -> bool:
     return tokens_a_second >= (REASONING_SPEED if reasons else TALKING_SPEED)
 
 
-def speed_text(tokens_a_second: float) -> str:
-    """Describe a speed in a few words."""
+def speed_text(pace: Pace, tokens_a_second: float) -> str:
+    """Describe a speed in a few words; "(busy)" if other programs made it slower than it is."""
     if tokens_a_second == inf:
         return "on the GPU"
     if not tokens_a_second:
         return "slow without a GPU"
     count = round(tokens_a_second)
-    return f"about {count} tokens/s" if count > 1 else "a token/s or less"
+    words = f"about {count} tokens/s" if count > 1 else "a token/s or less"
+    return f"{words} (busy)" if pace.busy else words
 
 
 def expectation(name: str, backend: str, limits: Limits) -> str:
@@ -74,7 +77,8 @@ def expectation(name: str, backend: str, limits: Limits) -> str:
         engine = choose(entry, backend, tuple(specs()))
         weights = fitting(entry, engine, weights, current_machine(engine, limits))
         count = offer_for(entry, engine).weights[weights].bytes
-        speed = speed_text(pace(engine, limits).tokens_a_second(count, entry.active_share))
+        engine_pace = pace(engine, limits)
+        speed = speed_text(engine_pace, engine_pace.tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""
         return f"{weights} takes {size(count)}; {speed} here{reasons}"
     return ""

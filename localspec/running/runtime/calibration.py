@@ -56,6 +56,7 @@ class Calibration:
     """Seconds of the target's forwards by tokens; of drafts by depth, and of each token read.
 
     The target's were measured behind `held` tokens; attention adds so much for each of them.
+    `busy`: other programs used the processors meanwhile.
     """
 
     target: Points
@@ -63,6 +64,7 @@ class Calibration:
     reading: Mapping[str, float] = field(default_factory=dict)
     attention: Attention = NO_ATTENTION
     held: int = 0
+    busy: bool = False
 
     @property
     def steady(self) -> bool:
@@ -120,8 +122,7 @@ def calibrate(
 def _measure_costs(
     target: Model, draft_model: Model | None, seconds: float, sizes: Sequence[int], clock: Clock
 ) -> Calibration:
-    fit = [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
-    times = CostProbe(target, clock).forwards(fit, seconds)
+    times = CostProbe(target, clock).forwards(narrow_sizes(target, sizes), seconds)
     target.truncate(0, 0)
     if target.head is not None:
         drafting, reading = CostProbe(target, clock).head(target.head, seconds * DRAFTING_SHARE)
@@ -134,6 +135,11 @@ def _measure_costs(
     draft_model.truncate(0, 0)
     by = "draft-model"
     return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
+
+
+def narrow_sizes(target: Model, sizes: Sequence[int] = SIZES) -> list[int]:
+    """Choose the sizes of forwards that are always measured, of those that a model can verify."""
+    return [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
 
 
 class ForwardTimes(NamedTuple):

@@ -1,4 +1,8 @@
-"""Calibrations on disk: one small file for each pair, machine and way of loading."""
+"""Calibrations on disk: one small file for each pair, machine and way of computing.
+
+One that was measured beside other programs is used until the processors are free, and then
+measured again.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from localspec.base.system import folders, kept_json
+from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import fingerprint
-from localspec.interfaces.backend import Model
+from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import UNMEASURED, Attention, Costs
 from localspec.running.models import engines
-from localspec.running.runtime.calibration import ALL_SIZES, MIN_CONTEXT, Calibration, calibrate
+from localspec.running.runtime.calibration import (
+    ALL_SIZES,
+    MIN_CONTEXT,
+    Calibration,
+    calibrate,
+    narrow_sizes,
+)
 from localspec.running.runtime.loaded_pair import LoadedPair
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
 
@@ -30,28 +40,45 @@ def load_or_measure(
     loaded_pair: LoadedPair,
     tell: TellPhase = unheard,
     measure: Callable[[Model, Model | None], Calibration] = calibrate,
+    is_busy: Callable[[], bool] = processors.is_busy,
 ) -> Calibration:
     """Return the costs of a pair on this machine, kept or measured now."""
-    key = key_of(loaded_pair)
+    key, target = key_of(loaded_pair), loaded_pair.pair.target
     calibration = find(key)
-    if calibration is None:
-        if loaded_pair.pair.target.context < MIN_CONTEXT:  # no room: learn from the rounds
-            return Calibration(UNMEASURED)
-        tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
-        pair = loaded_pair.pair
-        calibration = measure_apart(lambda: measure(pair.target, pair.draft))
-        if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
-            return calibration.in_plain_rounds()
-        keep(key, calibration, pair_title(loaded_pair))
+    if calibration and serves(calibration, target) and not (calibration.busy and not is_busy()):
+        return calibration
+    if target.context < MIN_CONTEXT:  # no room: learn from the rounds
+        return calibration or Calibration(UNMEASURED)
+    tell(Phase("measuring", loaded_pair.resolved.target.files.path.name))
+    calibration = watched(lambda: measure_apart(lambda: measure(target, loaded_pair.pair.draft)))
+    keep(key, calibration, pair_title(loaded_pair))
     return calibration
+
+
+def serves(calibration: Calibration, target: Model) -> bool:
+    """Whether it has all sizes of short drafts that a model verifies; a line goes on from there."""
+    return calibration.busy or set(narrow_sizes(target)) <= set(calibration.target)
+
+
+def watched(
+    measure: Callable[[], Calibration], rivals: Callable[[], float] | None = None
+) -> Calibration:
+    """Measure, and note whether that was beside other programs."""
+    rivals = rivals or processors.RivalWatch().share
+    calibration = measure()
+    if not calibration.steady:  # too busy a machine to tell: learn from the rounds themselves
+        return replace(calibration.in_plain_rounds(), busy=True)
+    return replace(calibration, busy=rivals() > processors.CROWDED)
 
 
 def reconsider(loaded_pair: LoadedPair, costs: Costs) -> None:
     """Forget a calibration of a busy machine, so that the next load measures: wide rounds too.
 
     Plain rounds then took much less than it says. A quiet machine is never faster than its best.
+    One that is known to be of a busy machine is measured again anyway.
     """
-    if costs.slowdown < MUCH_FASTER:
+    kept = find(key_of(loaded_pair))
+    if kept and not kept.busy and costs.slowdown < MUCH_FASTER:
         with suppress(OSError):
             (folder() / f"{key_of(loaded_pair)}.json").unlink(missing_ok=True)
 
@@ -68,19 +95,35 @@ def measure_apart(measure: Callable[[], T]) -> T:
 
 
 def key_of(loaded_pair: LoadedPair) -> str:
-    """Return the key of a pair's measurements: weights, options, sizes, device, versions."""
-    # How much a slot could hold is no matter: it is measured with little in it.
+    """Return the key of a pair's measurements: weights, sizes, device, versions, and options.
+
+    How many slots there are and how much one could hold is no matter: one is measured, with little
+    in it.
+    """
     plan = loaded_pair.plan
-    bare = [
-        replace(options, context=None, head=None, projector=None, adapters=())
-        for options in (plan.options, plan.drafting)
-        if options
-    ]
+    bare = [computing(options) for options in (plan.options, plan.drafting) if options]
     machine = [line for model in loaded_pair.models for line in model.engine.circumstances]
     adapters = [adapter.path for adapter in plan.options.adapters if adapter.scale]
     return fingerprint(
         [*(model.files.path for model in loaded_pair.models), *adapters],
         [repr(bare), repr(ALL_SIZES), str(os.cpu_count()), *machine, *links(loaded_pair)],
+    )
+
+
+def computing(options: Options) -> Options:
+    """Keep of options those by which a token takes longer or shorter."""
+    usual = Options()
+    return replace(
+        options,
+        slots=usual.slots,
+        shared=None,
+        context=None,
+        batch=usual.batch,
+        tentative=usual.tentative,
+        head=None,
+        projector=None,
+        adapters=(),
+        verbose=False,
     )
 
 
@@ -117,6 +160,7 @@ def read(file: Path) -> tuple[str, Calibration] | None:
             {by: _seconds(value, least=0.0) for by, value in record["reading"].items()},
             Attention(*(_seconds(value, least=0.0) for value in record["attention"])),
             int(record["held"]),
+            record.get("busy") is True,
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

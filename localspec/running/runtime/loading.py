@@ -20,7 +20,7 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers import registry
 from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
-from localspec.interfaces.backend import Options
+from localspec.interfaces.backend import Model, NotingModel, Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
@@ -87,7 +87,7 @@ def load_pair(
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*advice(loaded), *([fall] if fall else [])),
+            (*advice(loaded), *([fall] if fall else []), *notices_of(loaded.pair.target)),
             corpus,
         )
         return Runtime(engine, closing.pop_all(), facts)
@@ -125,6 +125,11 @@ def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
 def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     """Whether measured costs decide the depth."""
     return loading.depth is None and bool(loaded.resolved.proposers)
+
+
+def notices_of(target: Model) -> list[str]:
+    """Return what a model changed since it was loaded, as it was measured."""
+    return target.take_notices() if isinstance(target, NotingModel) else []
 
 
 def may_begin_drafted(loaded: LoadedPair) -> bool:

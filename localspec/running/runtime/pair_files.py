@@ -16,7 +16,7 @@ from localspec.running.models import trial
 from localspec.running.models.engines import AUTO
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.sources import expand_home
-from localspec.running.models.trial import Examined
+from localspec.running.models.trial import Examined, Step
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
 
 
@@ -84,8 +84,8 @@ class PairFiles:
     def examine(self, tell: TellPhase = unheard) -> Iterator[ExaminedPair]:
         """Open both files to examine them; `tell` hears when one is tried."""
 
-        def begins(path: Path) -> None:
-            tell(Phase("trying", path.name))
+        def begins(step: Step, path: Path) -> None:
+            tell(Phase(step, path.name))
 
         with ExitStack() as closing:
             target = closing.enter_context(trial.examine(self.target, begins=begins))

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from localspec.base.system import folders, kept_json
+from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import changed_versions, fingerprint
 from localspec.base.system.machine_load import MachineChange
 from localspec.running.models import engines
@@ -141,14 +141,23 @@ def note(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> str:
 
     now = Era(versions_of(loaded_pair))
     history = History(pair_title(loaded_pair), loaded_pair.plan.on_host, now)
-    return update(folder() / f"{key_of(loaded_pair)}.json", history, measure_now)
+    file = folder() / f"{key_of(loaded_pair)}.json"
+    return update(file, history, measure_now, processors.is_busy)
 
 
-def update(path: Path, fresh: History, measure: Callable[[], PairSpeed]) -> str:
-    """Continue the history of a pair in its file; return what fell."""
+def update(
+    path: Path,
+    fresh: History,
+    measure: Callable[[], PairSpeed],
+    is_busy: Callable[[], bool] = lambda: False,
+) -> str:
+    """Continue the history of a pair in its file; return what fell.
+
+    Once it was measured, it is measured again only while the machine is not busy.
+    """
     stored = read(path)
     history = (stored or fresh).with_versions(fresh.now.versions)
-    if history.unsettled:
+    if history.unsettled and not (history.now.tries and is_busy()):
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
         if not kept_json.keep(path, asdict(history)):  # else each load would measure, for nothing
             return ""

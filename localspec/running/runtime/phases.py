@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-PhaseName = Literal["trying", "reading", "measuring"]
+PhaseName = Literal["planning", "trying", "reading", "measuring"]
 
 
 class Phase(NamedTuple):
     """A phase of loading.
 
-    name: "trying" in a process of its own and "measuring" what drafts cost, which are done the
-      first time only, or "reading" the weights
+    name: "planning" the memory, once for each set of options; "trying" in a process of its own and
+      "measuring" what drafts cost, which are done the first time only; or "reading" the weights
     file: the name of the model's file
     share: of the weights that was read, from 0 to 1, if the engine tells
     """

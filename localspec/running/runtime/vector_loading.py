@@ -32,7 +32,7 @@ def load_vector_files(
 ) -> VectorRuntime:
     """Load a model of whole texts by its files."""
     engine = engines.vector_engine(files.engine)
-    with trial.examine(files, begins=lambda path: tell(Phase("trying", path.name))) as examined:
+    with trial.examine(files, begins=lambda step, path: tell(Phase(step, path.name))) as examined:
         footprint = examined.footprint()
         require_vectors(footprint)
         options = vector_options(loading.options, footprint)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.bench import command
+from localspec.apps.bench import command, modes, timed_run
 from localspec.apps.bench.prompts import built_in
 from localspec.apps.cli import commands, run
+from localspec.base.system.processors import ProcessorTimes
 from tests import engines
 
 
@@ -137,6 +138,33 @@ def test_a_run_ends_in_its_time_with_the_first_prompts_of_each_category(model, t
     assert len(replies) == 3 * 3
     assert {reply["category"] for reply in replies} == {"chat", "edit", "code"}
     assert "3 prompts" in capsys.readouterr().out
+
+
+def test_the_time_begins_once_the_model_is_loaded(model, asked, monkeypatch):
+    """It began before, and a slow machine had read and measured when its time was over."""
+    clock, deadlines = [100.0], []
+
+    def slow_load(*arguments, **options):
+        clock[0] += 1000.0
+        return load(*arguments, **options)
+
+    def noted(lineup, questions, repeat, deadline):
+        deadlines.append(deadline)
+        return run_modes(lineup, questions, repeat, deadline=0.0)
+
+    load, run_modes = modes.load, timed_run.run
+    monkeypatch.setattr(modes, "load", slow_load)
+    monkeypatch.setattr(command, "run", noted)
+    monkeypatch.setattr(command.time, "monotonic", lambda: clock[0])
+    assert bench(model, "--prompts", asked, "--modes", "ngram:2", "--seconds", "30") == 0
+    assert deadlines == [1130.0]
+
+
+def test_a_busy_machine_is_told_at_the_start(capsys):
+    command.warn_of_others(ProcessorTimes(idle=9.0, busy=91.0, own=10.0))
+    assert "other programs take 81% of the processors" in capsys.readouterr().err
+    command.warn_of_others(ProcessorTimes(idle=90.0, busy=10.0, own=1.0))
+    assert capsys.readouterr() == ("", "")
 
 
 def test_what_is_asked_can_be_narrowed(model, asked, tmp_path, capsys):

@@ -22,10 +22,15 @@ def test_a_slow_run_ends_at_its_deadline_with_whole_prompts_or_soon_after_withou
     asked = [question() for _ in range(10)]
     late = run(lineup(Slow()), asked, 1, deadline=25.0, clock=ticking(2.0))
     assert len(late.replies) == 4 * FEWEST
-    too_late = run(lineup(Slow()), asked, 1, deadline=0.0, clock=ticking(10.0))
-    assert len(too_late.replies) == 3  # of the four to a prompt
+    too_late = run(lineup(Slow()), asked, 1, deadline=20.0, clock=ticking(9.0))
+    assert len(too_late.replies) == 5  # one of the four to the second prompt
     in_time = run(lineup(Slow()), asked, 1, deadline=1e6, clock=ticking(0.0))
     assert len(in_time.replies) == 4 * 10
+
+
+def test_the_first_prompt_is_answered_by_all_modes_however_late_it_is():
+    late = run(lineup(Slow()), [question()] * 10, 1, deadline=0.0, clock=ticking(1000.0))
+    assert [reply.mode for reply in late.replies] == [mode.name for mode in lineup(Slow()).modes]
 
 
 def test_replies_are_as_long_as_there_is_time_for_where_that_is_left_open():

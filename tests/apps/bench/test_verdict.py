@@ -6,7 +6,8 @@ import pytest
 
 from localspec.apps.bench.report import verdict_table
 from localspec.apps.bench.verdict import Drafter, Speeds, judge
-from localspec.base.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
+from localspec.base.system.machine_load import LoadWatch, MachineLoad
+from localspec.base.system.processors import ProcessorTimes
 from tests.apps.bench.invented import CROWD, QUIET, speeds
 
 DRAFT_MODEL = Drafter("this draft model", "Omit --draft.")

@@ -171,13 +171,17 @@ def test_only_the_experts_that_a_token_reads_take_time():
     ],
 )
 def test_a_speed_is_told_in_words(reading, words):
-    assert speed_text(reading.tokens_a_second(10**9)) == words
+    speed = reading.tokens_a_second(10**9)
+    assert speed_text(reading, speed) == words
+    busy = f"{words} (busy)" if "token" in words else words
+    assert speed_text(replace(reading, busy=True), speed) == busy
 
 
 def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
     said = expectation("qwen3-8b", "auto", ROOMY.limits)
     assert re.fullmatch(
-        r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|a token/s or less) here, and it reasons .*",
+        r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|a token/s or less)( \(busy\))? here, "
+        "and it reasons .*",
         expectation("qwen3-8b:q8_0", "auto", ROOMY.limits),
     )
     assert said.startswith("q4_k_m takes 4.7 GiB; ")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from localspec.apps.chat import session
+from localspec.apps.cli import run
 from localspec.base.errors import UsageError
-from localspec.base.system import kept_json
+from localspec.base.system import folders, kept_json
 from localspec.running.models import store, trial_record
 from localspec.running.models.engines import backend, engine_here
 from localspec.running.models.locate import ModelFiles
@@ -45,6 +48,45 @@ def test_what_is_no_object_is_a_value_error(damaged, tmp_path):
     except ValueError as error:
         found = error
     assert isinstance(found, ValueError)
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch):
+    """Return a function that keeps something in the cache while the system refuses to write."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept_json._warn.cache_clear()
+
+    def keep(name, reason):
+        def write(*_):
+            raise OSError(reason, os.strerror(reason))
+
+        monkeypatch.setattr(kept_json, "write", write)
+        return kept_json.keep(folders.cache() / name, {})
+
+    yield keep
+    kept_json._warn.cache_clear()
+
+
+def test_what_cannot_be_kept_is_told_once_with_the_reason(refused, caplog):
+    assert not refused("trials/a.json", errno.ENOSPC)
+    assert not refused("calibrations/b.json", errno.ENOSPC)
+    assert not refused("bandwidth.json", errno.EROFS)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot keep measurements in {folders.cache()}: no space left on device",
+        f"cannot keep measurements in {folders.cache()}: read-only file system",
+    ]
+
+
+def test_a_load_that_can_keep_nothing_says_so_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    kept_json._warn.cache_clear()
+    options = ["--threads", "1", "--context", "128", "--raw", "--max-tokens", "1"]
+    assert run(["generate", str(engines.tiny("llama")), "hi", *options]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "cannot keep" in line]
+    folder = tmp_path / "cache" / "localspec"
+    assert lines == [f"localspec: cannot keep measurements in {folder}: not a directory"]
+    kept_json._warn.cache_clear()
 
 
 def test_a_damaged_record_of_trials_is_made_anew(damaged):

@@ -35,6 +35,7 @@ class Timer:
 
 
 PHASES = [
+    Phase("planning", "one.gguf"),
     Phase("trying", "one.gguf"),
     Phase("reading", "one.gguf"),
     Phase("reading", "one.gguf", 0.5),
@@ -53,6 +54,7 @@ def test_a_terminal_has_one_line_that_changes_and_is_gone_in_the_end(monkeypatch
     assert shown == [
         "",
         "loading one",
+        "planning the memory for one.gguf",
         "trying one.gguf in a process of its own (the first time only)",
         "reading one.gguf",
         "reading one.gguf, 50%",
@@ -76,8 +78,8 @@ def test_elsewhere_only_what_takes_long_is_told(out, monkeypatch):
     with LoadingLine("one", out, timers) as line:
         for phase in PHASES:
             line(phase)
-        assert [timer.seconds for timer in timers] == [LATE_SECONDS] * 3
-        assert [timer.runs for timer in timers] == [False, False, True]
+        assert [timer.seconds for timer in timers] == [LATE_SECONDS] * 4
+        assert [timer.runs for timer in timers] == [False, False, False, True]
         assert out.getvalue() == ""
         timers[-1].call()
     assert not timers[-1].runs

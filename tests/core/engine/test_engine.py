@@ -484,3 +484,24 @@ def test_prompts_read_in_pieces_beside_replies_give_the_texts_of_each_alone(
     assert [heard[-1].tokens for heard in together.heard[1:]] == [
         desk.heard[0][-1].tokens for desk in alone
     ]
+
+
+class Adapting(ScriptedModel):
+    """A model that says at once what it changed while it ran."""
+
+    changes = ("one thread less",)
+
+    def take_notices(self):
+        changes, self.changes = self.changes, ()
+        return list(changes)
+
+
+def test_what_a_model_changes_by_itself_is_told_to_those_who_wait_and_logged(caplog):
+    desk = Desk(Adapting(hashed_logits(1)))
+    _, events = desk.ask([1, 2], Settings(max_tokens=3))
+    desk.finish()
+    _, later = desk.ask([1, 2], Settings(max_tokens=3))
+    desk.finish()
+    assert events[-1].notices == ("one thread less",)
+    assert later[-1].notices == ()
+    assert [record.message for record in caplog.records] == ["one thread less"]

@@ -61,6 +61,7 @@ def test_another_way_to_load_is_tried_by_itself():
     with pytest.raises(ModelFileError, match="tried again"):
         passes(place(), AGAIN, Options(context=4096, threads=1, kv_type="q8_0"))
     passes(place(), AGAIN, Options(context=512, slots=4, threads=2))  # as large as one likes
+    passes(place(), AGAIN, Options(context=512, batch=64, shared=True))
 
 
 class Unwatched(TrialProcess):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from localspec.apps.cli import run
 from localspec.base.errors import UsageError
 from localspec.base.system.fingerprint import fingerprint
+from localspec.base.system.processors import RivalWatch
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
 from localspec.interfaces.backend import Options
@@ -18,7 +20,13 @@ from localspec.interfaces.costs import Attention
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
 from localspec.running.memory.planner import Limits
 from localspec.running.runtime import kept_calibrations, loading
-from localspec.running.runtime.calibration import MIN_HELD, SIZES, Calibration, calibrate
+from localspec.running.runtime.calibration import (
+    MIN_HELD,
+    SIZES,
+    Calibration,
+    calibrate,
+    narrow_sizes,
+)
 from localspec.running.runtime.loaded_pair import load_models, resolve_and_load
 from localspec.running.runtime.loading import Loading, load
 from localspec.running.runtime.pair_files import PairFiles
@@ -32,11 +40,14 @@ FOUND = Calibration(
     512,
 )
 
+FULL = Calibration({size: 0.01 + 0.002 * size for size in SIZES})
+
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(tmp_path, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setattr(RivalWatch, "share", lambda _: 0.0)  # however busy this machine is
 
 
 @pytest.mark.parametrize("options", [[], ["--draft", str(engines.tiny("llama", seed=3))]])
@@ -239,14 +250,90 @@ def test_measurements_that_fall_are_not_steady():
     assert not Calibration({1: 0.02, 5: 0.01}).steady
 
 
-def test_measurements_of_a_machine_too_busy_for_them_are_not_kept_but_for_drafting():
-    path = engines.tiny("llama")
-    measured = replace(FOUND, target={1: 0.02, 5: 0.01})
-    files = PairFiles.locate(path, None, "auto")
-    with resolve_and_load(files, Options(), Limits()) as loaded:
-        calibration = kept_calibrations.load_or_measure(loaded, measure=lambda *_: measured)
-    assert calibration == measured.in_plain_rounds()
-    assert not kept_calibrations.folder().exists()
+@pytest.fixture
+def tiny_pair():
+    """Return a function that loads a tiny model with options."""
+
+    @contextmanager
+    def loaded_with(**options):
+        files = PairFiles.locate(engines.tiny("llama"), None, "auto")
+        options = Options(**{"context": 1024, "threads": 1, **options})
+        with resolve_and_load(files, options, Limits()) as loaded:
+            yield loaded
+
+    return loaded_with
+
+
+class Measuring:
+    """Measurements that are counted, on a machine that is busy or not."""
+
+    def __init__(self, calibration=FULL):
+        self.calibration, self.count, self.busy = calibration, 0, False
+
+    def __call__(self, *_):
+        self.count += 1
+        return self.calibration
+
+    def costs_of(self, loaded):
+        return kept_calibrations.load_or_measure(loaded, measure=self, is_busy=lambda: self.busy)
+
+
+def test_of_a_machine_too_busy_to_measure_no_more_than_drafting_is_kept_until_it_is_free(tiny_pair):
+    measuring = Measuring(replace(FOUND, target={1: 0.02, 5: 0.01}))
+    measuring.busy = True
+    with tiny_pair() as loaded:
+        guessed = replace(measuring.calibration.in_plain_rounds(), busy=True)
+        assert measuring.costs_of(loaded) == measuring.costs_of(loaded) == guessed
+        assert measuring.count == 1
+        measuring.calibration, measuring.busy = FULL, False
+        assert [measuring.costs_of(loaded) for _ in range(2)] == [FULL, FULL]
+        assert measuring.count == 2
+
+
+def test_what_was_measured_beside_other_programs_is_marked():
+    for share, busy in ((0.1, False), (0.2, True)):
+        measured = kept_calibrations.watched(lambda: FOUND, lambda share=share: share)
+        assert measured == replace(FOUND, busy=busy)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"slots": 3},
+        {"context": 512},
+        {"slots": 2, "shared": True},
+        {"tentative": 100, "batch": 256},
+        {"verbose": True},
+    ],
+)
+def test_options_by_which_a_token_takes_as_long_share_their_costs(options, tiny_pair):
+    measuring = Measuring()
+    measuring.busy = True  # so that nothing is measured because the machine became free
+    for each in ({}, options):
+        with tiny_pair(**each) as loaded:
+            measuring.costs_of(loaded)
+    assert measuring.count == 1
+
+
+@pytest.mark.parametrize("options", [{"threads": 2}, {"kv_type": "q8_0"}, {"bit_exact": True}])
+def test_options_by_which_it_may_take_longer_are_measured(options, tiny_pair):
+    measuring = Measuring()
+    measuring.busy = True
+    for each in ({}, options):
+        with tiny_pair(**each) as loaded:
+            measuring.costs_of(loaded)
+    assert measuring.count == 2
+
+
+def test_drafts_that_are_longer_than_any_that_was_measured_are_measured(tiny_pair):
+    short, long = (ScriptedModel(hashed_logits(1)) for _ in range(2))
+    short.tentative, long.tentative, long.batch = 4, 100, 256
+    measured = Calibration(dict.fromkeys(narrow_sizes(short), 0.01))
+    assert kept_calibrations.serves(measured, short)
+    assert not kept_calibrations.serves(measured, long)
+    assert kept_calibrations.serves(replace(measured, busy=True), long)
+    assert kept_calibrations.serves(FULL, long)
+    assert kept_calibrations.serves(FULL, short)
 
 
 def test_of_a_machine_too_busy_to_measure_is_kept_what_drafting_takes_of_a_plain_round():
@@ -275,7 +362,8 @@ def test_costs_that_were_measured_on_a_much_busier_machine_are_forgotten(seconds
         resolved = loading.resolve(examined, Loading())
     with load_models(resolved, insists=False) as loaded:
         key = kept_calibrations.key_of(loaded)
-    kept_calibrations.keep(key, Calibration({1: seconds, 17: 2 * seconds}))
+    measured = {size: seconds * (1 + size / 17) for size in SIZES}
+    kept_calibrations.keep(key, Calibration(measured))
     with load(path) as runtime:
         runtime.generate([1, 2, 3], Settings(max_tokens=20, ignore_end=True))
     assert (kept_calibrations.find(key) is not None) == stays

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
 import localspec
 from localspec.base.errors import LocalSpecError
+from localspec.running.memory.planner import Limits
+from localspec.running.runtime import kept_calibrations
+from localspec.running.runtime.loading import Loading
 from localspec_llamacpp.bindings.weights import Reading
 from tests import engines
 
-LOADING = localspec.Loading(localspec.Options(context=256, threads=1))
+LOADING = Loading(localspec.Options(context=256, threads=1))
+
+ALWAYS_BUSY = (*kept_calibrations.load_or_measure.__defaults__[:-1], lambda: True)
 
 
 @pytest.fixture
@@ -20,20 +26,54 @@ def path(tmp_path, monkeypatch):
     return shutil.copy(engines.tiny("llama"), tmp_path / "one.gguf")
 
 
-def phases(path):
+def phases(path, loading=LOADING):
     heard = []
-    with localspec.load(path, loading=LOADING, tell=heard.append):
+    with localspec.load(path, loading=loading, tell=heard.append):
         return heard
+
+
+def names(heard):
+    return list(dict.fromkeys(phase.name for phase in heard))
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """Let what was measured beside other programs count: this machine may become free."""
+    monkeypatch.setattr(kept_calibrations.load_or_measure, "__defaults__", ALWAYS_BUSY)
 
 
 def test_a_file_is_tried_read_and_measured_and_tried_only_once(path):
     first = phases(path)
-    assert list(dict.fromkeys(phase.name for phase in first)) == ["trying", "reading", "measuring"]
+    assert names(first) == ["planning", "trying", "reading", "measuring"]
     assert {phase.file for phase in first} == {"one.gguf"}
     shares = [phase.share for phase in first if phase.share is not None]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert "trying" not in {phase.name for phase in phases(path)}
+    assert not {"planning", "trying"} & set(names(phases(path)))
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({"context": 512}, {}),
+        ({"slots": 2}, {}),
+        ({"slots": 4, "context": 128}, {}),
+        ({}, {"budget": 1 << 28}),
+    ],
+)
+def test_another_size_is_planned_and_neither_tried_nor_measured(options, limits, path, busy):
+    phases(path)
+    other = replace(LOADING.options, **options)
+    heard = phases(path, Loading(other, limits=Limits(**limits)))
+    assert names(heard)[-1] == "reading"
+    assert set(names(heard)) <= {"planning", "reading"}
+
+
+def test_what_cannot_fit_is_told_before_anything_is_tried(path):
+    heard = []
+    with pytest.raises(LocalSpecError, match="more than the budget leaves"):
+        localspec.load(path, loading=Loading(limits=Limits(budget=1 << 17)), tell=heard.append)
+    assert names(heard) == ["planning"]
 
 
 def test_nothing_is_printed_for_who_loads_from_python(path, capfd):

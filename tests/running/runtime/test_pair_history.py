@@ -12,7 +12,8 @@ from itertools import count, islice
 import pytest
 
 from localspec.apps.commands.doctor import falls
-from localspec.base.system.machine_load import LoadWatch, MachineLoad, ProcessorTimes
+from localspec.base.system.machine_load import LoadWatch, MachineLoad
+from localspec.base.system.processors import ProcessorTimes
 from localspec.core.pairing.pair import Pair
 from localspec.interfaces.backend import Options
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
@@ -345,3 +346,13 @@ def test_another_form_of_the_record_is_read_back_as_it_was(load):
     history = read(load.place)
     assert history == History("some.gguf", True, Era(OLD, 1, speed()))
     assert replace(history, before=history.now).sentence() == ""
+
+
+def test_what_was_measured_on_a_busy_machine_is_measured_again_once_it_is_free(tmp_path):
+    fresh, measured = History("some.gguf", True, Era(OLD)), []
+
+    def loaded(*, busy):
+        update(tmp_path / "kept", fresh, lambda: measured.append(1) or PairSpeed(), lambda: busy)
+        return len(measured)
+
+    assert [loaded(busy=busy) for busy in (True, True, True, False)] == [1, 1, 1, 2]
