@@ -15,21 +15,19 @@ from localspec.chat.named_settings import apply
 from localspec.chat.once import once, print_notices, whole_question
 from localspec.chat.options import ChatCommandOptions
 from localspec.chat.session import Session
-from localspec.chat.speakers.local_models import LocalModels, with_sampling
+from localspec.chat.speakers.local_models import LocalModels
 from localspec.chat.speakers.server import AttachedServer
 from localspec.chat.talk import ModelSource, Talk
 from localspec.chat.terminal.editor import Asking, Typing
 from localspec.chat.terminal.screen import Screen
 from localspec.chat.terminal.typeahead import TypedAhead
 from localspec.commands.options.loading import LOADING
-from localspec.commands.options.reply import settings
+from localspec.commands.options.reply import set_sampling_fields, settings, with_usual
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.models.sources import expand_home, is_there
 from localspec.runtime.loading import Loading
-from localspec.sampling.lists import LISTS
 from localspec.sampling.parameters import Sampling
-from localspec.sampling.table import PARAMETERS
 from localspec.system.signals import leaving
 from localspec.system.supervisor import Supervise, unsupervised
 
@@ -158,17 +156,10 @@ def model_source(options: ChatCommandOptions) -> LocalModels | AttachedServer:
     if not options.chat.attach:
         return LocalModels(options.loading, options.draft, requested, set_by_user)
 
-    def usual(name: str) -> Settings:
-        return with_sampling(name, requested, set_by_user, Sampling(temperature=1.0))
+    def usual(sampling: Sampling) -> Settings:
+        return with_usual(sampling, requested, set_by_user)
 
     return AttachedServer(options.chat.attach, options.chat.key or "", usual)
-
-
-def set_sampling_fields(chosen: frozenset[str]) -> frozenset[str]:
-    """Name the sampling parameters among the options that were given."""
-    names = {parameter.names[0]: parameter.field for parameter in PARAMETERS}
-    names |= {texts.name: texts.field for texts in LISTS} | {"logit_bias": "bias"}
-    return frozenset(names[name] for name in chosen & names.keys())
 
 
 def is_question(text: str) -> bool:

@@ -19,6 +19,7 @@ from localspec.errors import LocalSpecError, UsageError
 from localspec.media import Kind
 from localspec.memory.planner import Limits, Watcher, current_machine
 from localspec.models import engines
+from localspec.models.recommended import usual_sampling
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
@@ -167,6 +168,7 @@ def load_pair(
             resolved.target,
             (*advice(loaded), *([fall] if fall else [])),
             corpus,
+            usual_sampling(files.target.name, resolved.target.footprint),
         )
         return Runtime(engine, closing.pop_all(), facts)
 

@@ -13,14 +13,16 @@ from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
 from localspec.runtime.prompting import Choice, Conversation, name_of
 from localspec.sampling.lists import LISTS
+from localspec.sampling.parameters import GREEDY, Sampling
 from localspec.sampling.table import PARAMETERS, check
+from localspec.sampling.usual import below
 from localspec.templates.message import Json, Message, Tool
 
 
 class ReplyOptions(TypedDict, total=False):
     """The options of one reply; each takes precedence over `Settings`.
 
-    temperature: 0 is greedy, the default; higher is more varied
+    temperature: 0 is greedy; higher is more varied; else the model's own, as all of sampling
     top_k, top_p, min_p: only the most likely tokens, by number or by probability
     repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
     presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
@@ -101,8 +103,12 @@ NAMES = tuple(ReplyOptions.__annotations__)
 OF_SETTINGS = {field.name for field in fields(Settings)} & set(NAMES)
 
 
-def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
-    """Combine settings with the options that were given beside them."""
+def settings_with(
+    settings: Settings | None, options: ReplyOptions, usual: Sampling = GREEDY
+) -> Settings:
+    """Combine settings with the options beside them; without settings the sampling is the usual."""
+    if settings is None:
+        settings = Settings(sampling=below(usual, options.get("temperature")))
     if not isinstance(settings, Settings):
         raise UsageError(f"settings are {settings!r:.60}; they must be Settings(...)")
     values: Mapping[str, Any] = options

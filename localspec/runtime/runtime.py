@@ -15,7 +15,7 @@ from localspec.corpus.replies import LEAD
 from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
-from localspec.engine.settings import DEFAULT, Settings
+from localspec.engine.settings import Settings
 from localspec.engine.worker import Reads, Stream, Worker, as_it_is
 from localspec.errors import PromptTooLong, UsageError
 from localspec.memory.machine import Pool
@@ -35,6 +35,8 @@ from localspec.runtime.reply_options import (
     settings_with,
 )
 from localspec.runtime.reply_reading import ReplyReading
+from localspec.sampling.parameters import GREEDY
+from localspec.sampling.usual import UsualSampling
 from localspec.templates.chat_template import ChatTemplate
 from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.thinking import EFFORT
@@ -44,6 +46,7 @@ from localspec.tokens import tokens_of
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
 ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text needs no look at the vocabulary
+GREEDY_TEXT = UsualSampling(GREEDY, "of a model that was not loaded from files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class LoadedFacts:
     target: ResolvedModel | None = None
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
     corpus: Corpus | None = None  # texts on disk that replies may repeat
+    usual: UsualSampling = GREEDY_TEXT  # of replies whose caller chooses nothing
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the models; empty where they are not known."""
@@ -115,21 +119,22 @@ class Runtime:
     def chat(
         self,
         messages: str | Sequence[GivenMessage],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         **options: Unpack[ReplyOptions],
     ) -> Result:
         """Answer messages with `role` and `content`, or a text as one message of the user.
 
         A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
 
-        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
+        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`. Without
+        settings the sampling is the model's, `known.usual`; that of `Settings()` is greedy.
         """
         return self.stream(as_messages(messages), settings, **options).result
 
     def stream(
         self,
         prompt: Prompt,
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         *,
         raw: bool = False,
         **options: Unpack[ReplyOptions],
@@ -138,7 +143,7 @@ class Runtime:
 
         Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
         """
-        settings = settings_with(settings, options)
+        settings = settings_with(settings, options, self.known.usual.sampling)
         if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
             prompt = self.encode(prompt)
         if are_tokens(prompt):
@@ -154,7 +159,7 @@ class Runtime:
     def generate(
         self,
         prompt: str | Sequence[int],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         **options: Unpack[ReplyOptions],
     ) -> Result:
         """Continue a text, or tokens, as they are; return the whole reply."""
@@ -163,7 +168,7 @@ class Runtime:
     def batch(
         self,
         prompts: Sequence[Prompt],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         *,
         raw: bool = False,
         **options: Unpack[ReplyOptions],

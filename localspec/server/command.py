@@ -29,8 +29,8 @@ from localspec.models.locate import ModelFiles, locate
 from localspec.models.recommended import (
     ThoughtDefaults,
     parameters,
-    recommended_sampling,
     thought_defaults,
+    usual_sampling,
 )
 from localspec.runtime.loading import Loading
 from localspec.runtime.pair_files import PairFiles
@@ -38,7 +38,6 @@ from localspec.runtime.phases import TellPhase
 from localspec.runtime.runtime import Runtime
 from localspec.runtime.vector_loading import vector_options
 from localspec.runtime.vector_runtime import VectorRuntime
-from localspec.sampling.parameters import Sampling
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.server.listening import address, listening, page_address
@@ -57,7 +56,6 @@ from localspec.system.supervisor import UNSUPERVISED, Child, supervise
 log = logging.getLogger("localspec.server")
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
-OPENAI_DEFAULTS = Sampling(temperature=1.0)  # where the makers of a model advise nothing
 # After which a thread lets another run. The models' thread asks for that dozens of times a round:
 # at Python's 5 ms a stream stood still while a large request was checked.
 SWITCH_SECONDS = 0.0005
@@ -306,6 +304,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
     def load(tell: TellPhase) -> Runtime:
         # Beside lines of a log, none may change.
         runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
+        click.echo(f"localspec: sampling: {runtime.known.usual}", err=True)
         if runtime.context < FOR_AGENTS:
             note = short_for_agents(runtime.context, footprint.context)
             click.echo(f"localspec: {note}", err=True)
@@ -331,7 +330,7 @@ def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) ->
         name=offered,
         load=load,
         vocabulary=partial(trial.vocabulary, files),
-        usual=recommended_sampling(name, OPENAI_DEFAULTS),
+        usual=usual_sampling(files.name, footprint).sampling,
         path=str(path),
         parameters=parameters(name),
         footprint=footprint,

@@ -19,13 +19,12 @@ from localspec.models.catalogue_file import read
 from localspec.models.engines import specs
 from localspec.models.entry import Entry, Offer, Shape, Weights
 from localspec.models.locate import ModelFiles, locate
-from localspec.models.recommended import ThoughtDefaults, recommended_sampling, thought_defaults
+from localspec.models.recommended import ThoughtDefaults, recommended_by_name, thought_defaults
 from localspec.models.sources import Address, Hub, LocalFiles, Package, source
 from localspec.pulling import resolve
 from localspec.pulling.estimate import fitting, rough_plan
 from localspec.pulling.listing import Remote
 from localspec.pulling.resolve import PullPart
-from localspec.sampling.parameters import Sampling
 from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
@@ -191,9 +190,9 @@ def test_a_budget_for_thought_is_the_catalogues_where_nobody_chose(monkeypatch, 
 def test_a_model_may_name_its_samplers_in_their_order(monkeypatch, write):
     path = write(GOOD.replace("context", 'samplers = ["min-p", "temp"]\ncontext'))
     monkeypatch.setattr(catalogue, "own", lambda: path)
-    sampling = recommended_sampling("one:q4_0", Sampling(temperature=0.5, top_p=0.5, min_p=0.1))
+    sampling = recommended_by_name("one:q4_0")
     assert sampling.samplers == ("min_p", "temperature")
-    assert (sampling.temperature, sampling.top_p, sampling.min_p) == (0.7, 1, 0.1)
+    assert (sampling.temperature, sampling.top_p, sampling.min_p) == (0.7, 1, 0)
     path.write_text(path.read_text().replace("min-p", "minpp"))
     with pytest.raises(UsageError, match="key 'samplers' has 'minpp'; known: penalties, dry, "):
         entries()

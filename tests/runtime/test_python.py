@@ -16,6 +16,7 @@ from localspec.errors import UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.loading import load
 from localspec.runtime.runtime import LoadedFacts, Runtime
+from localspec.sampling.usual import UsualSampling
 from localspec.testing import ScriptedModel
 from tests import engines
 from tests.server.scripted import TEMPLATE, Bytes, script
@@ -87,6 +88,21 @@ def test_options_go_before_settings(model):
     assert len(result.logprobs[0].top) == 2
     assert model.chat("hi", stop="o").stopped_by == "o"
     assert model.chat("hi", stop=["x", "o"]).text == "h"
+
+
+def test_who_chooses_no_sampling_gets_the_models_own():
+    usual = UsualSampling(Sampling(temperature=0.7, top_k=20, repetition=1.05), "by its makers")
+    with Runtime(Engine(target(), Silent()), facts=LoadedFacts(usual=usual)) as model:
+
+        def sampling_of(*settings, **options):
+            return model.stream("hi", *settings, **options)._job.settings.sampling
+
+        assert sampling_of() == sampling_of(max_tokens=3) == usual.sampling
+        assert sampling_of(temperature=0.2) == dataclasses.replace(usual.sampling, temperature=0.2)
+        assert sampling_of(temperature=0) == Sampling()
+        assert sampling_of(temperature=0, repetition_penalty=1.1) == Sampling(repetition=1.1)
+        assert sampling_of(Settings()) == Sampling()
+        assert sampling_of(Settings(), top_k=3) == Sampling(top_k=3)
 
 
 def test_a_json_schema_is_followed(model):
