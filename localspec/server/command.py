@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import uvicorn
@@ -51,6 +53,7 @@ from localspec.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.server.page.routes import show_page
 from localspec.server.paths import check_prefix
 from localspec.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
+from localspec.system.signals import handled
 from localspec.system.supervisor import UNSUPERVISED, Child, supervise
 
 log = logging.getLogger("localspec.server")
@@ -189,7 +192,8 @@ async def run_server(
     host: ModelHost = app.state.host
     if child.is_first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
-        await host.preload(offers[0].name)
+        with handled(leave_at_once, "SIGINT"):
+            await host.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
@@ -211,6 +215,11 @@ async def run_server(
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
     child.report_ready()
     await server.serve(sockets=[listener])
+
+
+def leave_at_once(number: int, _: object) -> NoReturn:
+    """End the process while a model is loaded: the thread that loads it hears of nothing."""
+    os._exit(128 + number)
 
 
 def terms_of(options: ServingOptions) -> Terms:

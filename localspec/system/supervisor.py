@@ -68,15 +68,16 @@ def supervise(
             return Child(first, report_ready=end)
         name = signal.Signals(-end.code).name if end.code < 0 else ""
         # What breaks while it ends on request has ended, too.
-        on_request = name in REQUESTED_ENDS or (again and end.request)
-        if not (name or on_request):
+        on_request = name in REQUESTED_ENDS or (end.request and bool(name or again))
+        if terminal and (name or end.request) and not _is_in_background():
+            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
+        left = end.request == signal.SIGINT and end.code == 128 + end.request
+        if not (name or on_request) or left:
             raise SystemExit(end.code)
         if on_request:
             number = end.request or -end.code
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        if terminal:
-            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
         anew = "; it begins anew" if end.was_ready else " before it was ready"
         tell(f"{name} ended the engine" + (anew if again else ""))
         if not (again and end.was_ready):
@@ -149,6 +150,14 @@ def _shares_terminal() -> bool:
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
+        return False
+
+
+def _is_in_background() -> bool:
+    """Whether the system would stop this process if it changed the terminal."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # it is not this process's own terminal
         return False
 
 

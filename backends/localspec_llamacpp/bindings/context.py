@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from localspec.adapter import Scales
 from localspec.backend import Choose
 from localspec.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
+from localspec.interruption import interrupt_held
 from localspec.tokens import NONE, Logits
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import nextn
@@ -61,7 +62,8 @@ class Context:
         if trunk:
             params.ctx_other = trunk.pointer
         LOG.take_errors()
-        self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
+        with interrupt_held():
+            self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
         if not self.pointer:
             size = f"{shape.cells:,} tokens of {shape.kv_type} context"
@@ -299,6 +301,7 @@ class Context:
         return view
 
     def close(self) -> None:
-        lib.llama_free(self.pointer)
-        worker_graphs.RUN.discard(self.pointer)
-        worker_graphs.forget()
+        with interrupt_held():
+            lib.llama_free(self.pointer)
+            worker_graphs.RUN.discard(self.pointer)
+            worker_graphs.forget()

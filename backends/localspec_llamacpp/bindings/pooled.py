@@ -10,6 +10,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from localspec.errors import BackendError, OutOfMemory
+from localspec.interruption import interrupt_held
 from localspec.tokens import Tokens, Vectors
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings.batch import LlamaBatch, Part
@@ -52,7 +53,8 @@ class PooledContext:
         params.flash_attn_type = -1 if flash is None else int(flash)
         params.no_perf = True
         LOG.take_errors()
-        self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
+        with interrupt_held():
+            self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
         if not self.pointer:
             raise LOG.failure(f"llama.cpp could not set up texts of {shape.tokens:,} tokens")
@@ -113,9 +115,10 @@ class PooledContext:
             lib.llama_memory_clear(self._memory, False)
 
     def close(self) -> None:
-        lib.llama_free(self.pointer)
-        worker_graphs.RUN.discard(self.pointer)
-        worker_graphs.forget()
+        with interrupt_held():
+            lib.llama_free(self.pointer)
+            worker_graphs.RUN.discard(self.pointer)
+            worker_graphs.forget()
 
 
 def pieces(texts: Sequence[Tokens], width: int) -> list[list[Part]]:
