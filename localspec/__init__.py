@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from localspec.grammar.grammar import Grammar
     from localspec.memory.planner import Limits
     from localspec.models.trial import footprint as inspect
+    from localspec.runtime.async_model import AsyncModel, AsyncStream, load_async
     from localspec.runtime.loading import Loading, load
     from localspec.runtime.phases import Phase
     from localspec.runtime.reply_options import ReplyOptions
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "AsyncModel",
+    "AsyncStream",
     "Chunk",
     "Grammar",
     "Limits",
@@ -41,6 +44,7 @@ __all__ = [
     "VectorRuntime",
     "inspect",
     "load",
+    "load_async",
     "load_vectors",
 ]
 
@@ -48,6 +52,8 @@ __all__ = [
 # second, and `localspec --version` needs none.
 _MODULES = {
     "Adapter": "localspec.adapter",
+    "AsyncModel": "localspec.runtime.async_model",
+    "AsyncStream": "localspec.runtime.async_model",
     "Chunk": "localspec.engine.job",
     "Grammar": "localspec.grammar.grammar",
     "Limits": "localspec.memory.planner",
@@ -65,6 +71,7 @@ _MODULES = {
     "VectorRuntime": "localspec.runtime.vector_runtime",
     "inspect": "localspec.models.trial:footprint",
     "load": "localspec.runtime.loading",
+    "load_async": "localspec.runtime.async_model",
     "load_vectors": "localspec.runtime.vector_loading",
 }
 

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, TypedDict, get_args
 
+from localspec.engine.job import Form
 from localspec.engine.settings import Settings
 from localspec.errors import UsageError
 from localspec.grammar.grammar import Grammar
@@ -35,7 +36,7 @@ class ReplyOptions(TypedDict, total=False):
     mirostat, mirostat_tau, mirostat_eta: keep the surprise of the text at tau bits
     adaptive_target, adaptive_decay: prefer tokens of this probability
     samplers: the samplers in their order; others are off
-    max_tokens: most tokens of the reply; else until the context is full
+    max_tokens: most tokens of the reply; 4,096 without it; None: until the context is full
     seed: the same seed gives the same text
     stop: a text, or several, that end the reply
     logprobs: how many alternatives to report for each token, beside its log-probability
@@ -45,7 +46,7 @@ class ReplyOptions(TypedDict, total=False):
     proposers: those that may draft, by name
     depth: most tokens to draft in a round; 0 is plain decoding
     adapters: scales of the model's LoRA adapters, by number; others are off
-    json_schema: a JSON schema that the reply follows; {} is any object
+    json_schema: a JSON schema that the reply follows, or a class of pydantic; {} is any object
     grammar: a `Grammar` that the reply follows
     tools: of a chat, in OpenAI's form
     tool_choice: "auto", "none", "required", or the name of a tool that has to be called
@@ -89,7 +90,7 @@ class ReplyOptions(TypedDict, total=False):
     proposers: Sequence[str] | None
     depth: int | None
     adapters: Mapping[int, float] | None
-    json_schema: Mapping[str, Json] | str
+    json_schema: Mapping[str, Json] | str | type[Form]
     grammar: Grammar | None
     tools: Sequence[Tool]
     tool_choice: str
@@ -98,6 +99,7 @@ class ReplyOptions(TypedDict, total=False):
     reasoning_budget_message: str | None
 
 
+MAX_TOKENS = 4096  # of a reply whose caller chose no number; a context may take an hour
 OF_CHATS = ("tools", "tool_choice", "thinking", "reasoning_budget", "reasoning_budget_message")
 NAMES = tuple(ReplyOptions.__annotations__)
 OF_SETTINGS = {field.name for field in fields(Settings)} & set(NAMES)
@@ -121,7 +123,8 @@ def settings_with(
     for parameter in PARAMETERS:
         name = parameter.names[0]
         if name in values:
-            check(name, values[name], parameter.low, parameter.high, whole=parameter.whole)
+            low, high = parameter.sensible or parameter.bounds
+            check(name, values[name], low, high, whole=parameter.whole)
             sampling = parameter.put(sampling, values[name])
     for texts in LISTS:
         value = values.get(texts.name)
@@ -145,13 +148,16 @@ def as_tuple(name: str, value: object) -> object:
 
 
 def json_grammar(schema: object) -> Grammar:
-    """Read a JSON schema, given as a text or as what it stands for."""
+    """Read a JSON schema, given as a text, as what it stands for, or as a class of pydantic."""
+    if isinstance(schema, type) and isinstance(schema, Form):
+        schema = schema.model_json_schema()
     if isinstance(schema, str):
         return Grammar("json_schema", schema)
     if isinstance(schema, Mapping):
         return Grammar("json_schema", json.dumps(schema)) if schema else Grammar("json_object")
     raise UsageError(
-        f"json_schema is {schema!r}; it must be a JSON schema, e.g. {{'type': 'object'}}"
+        f"json_schema is {schema!r}; it must be a JSON schema, e.g. {{'type': 'object'}}, or a "
+        "class of pydantic"
     )
 
 

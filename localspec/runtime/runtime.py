@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from queue import SimpleQueue
 from typing import TypeVar, Unpack
 
 from localspec.corpus.corpus import Corpus
@@ -16,7 +15,7 @@ from localspec.dialects import Dialect, dialect_of
 from localspec.engine.engine import Engine
 from localspec.engine.job import Event, Job, Listener, Result
 from localspec.engine.settings import Settings
-from localspec.engine.worker import Reads, Stream, Worker, as_it_is
+from localspec.engine.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.errors import PromptTooLong, UsageError
 from localspec.memory.machine import Pool
 from localspec.memory.plan import Plan
@@ -27,14 +26,15 @@ from localspec.prefix_cache.slots import Slots
 from localspec.runtime import prompting
 from localspec.runtime.media_text import mark_media, split_at_marks
 from localspec.runtime.message_media import with_media
-from localspec.runtime.messages import GivenMessage, are_tokens, as_messages
+from localspec.runtime.messages import GivenMessage, are_tokens, as_messages, require_roles
 from localspec.runtime.reply_options import (
+    MAX_TOKENS,
     ReplyOptions,
     conversation_with,
     refuse_of_chats,
     settings_with,
 )
-from localspec.runtime.reply_reading import ReplyReading
+from localspec.runtime.reply_reading import ReplyReading, tell_of_limit
 from localspec.sampling.parameters import GREEDY
 from localspec.sampling.usual import UsualSampling
 from localspec.templates.chat_template import ChatTemplate
@@ -143,18 +143,32 @@ class Runtime:
 
         Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
         """
-        settings = settings_with(settings, options, self.known.usual.sampling)
+        settings, ends = self._settings(settings, options)
         if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
             prompt = self.encode(prompt)
         if are_tokens(prompt):
             refuse_of_chats(options)
-            return self._begin(prompt, settings, as_it_is)
+            return self._begin(prompt, settings, ends(as_it_is))
         if raw:
             raise UsageError("raw is for a text; messages go through the chat template")
-        messages, media = with_media(as_messages(prompt))
+        messages, media = with_media(self._messages(prompt))
         conversation = replace(conversation_with(messages, settings, options), media=media)
         prepared = prompting.prompt(self, conversation, settings)
-        return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+        reads = ends(ReplyReading(prepared.reader()))
+        return self._begin(prepared.tokens, prepared.settings, reads)
+
+    def _settings(
+        self, settings: Settings | None, options: ReplyOptions
+    ) -> tuple[Settings, Callable[[Reads], Reads]]:
+        """Combine settings and options; a reply whose length nobody chose gets a limit."""
+        combined = settings_with(settings, options, self.known.usual.sampling)
+        if settings is None and "max_tokens" not in options:
+            return replace(combined, max_tokens=MAX_TOKENS), tell_of_limit
+        return combined, lambda reads: reads
+
+    def _messages(self, prompt: object) -> Sequence[GivenMessage]:
+        """Check messages, and that the chat template has their roles."""
+        return require_roles(as_messages(prompt), self.tokenizer.chat_template or "")
 
     def generate(
         self,
@@ -185,7 +199,7 @@ class Runtime:
             return [stream.result for stream in streams]
 
     def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
-        events: SimpleQueue[Event] = SimpleQueue()
+        events = Events()
         return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
@@ -205,7 +219,7 @@ class Runtime:
 
     def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
-        texts, media = with_media(as_messages(messages))
+        texts, media = with_media(self._messages(messages))
         return split_at_marks(self.render(mark_media(texts, media)), media).read(self)[0]
 
     def render(

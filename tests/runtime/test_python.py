@@ -7,12 +7,13 @@ import json
 import threading
 
 import numpy as np
+import pydantic
 import pytest
 
 import localspec
 from localspec import Grammar, Limits, Options, Sampling, Settings, ToolCall
 from localspec.engine.engine import Engine
-from localspec.errors import UsageError
+from localspec.errors import LocalSpecError, UsageError
 from localspec.proposers.silent import Silent
 from localspec.runtime.loading import load
 from localspec.runtime.runtime import LoadedFacts, Runtime
@@ -113,6 +114,41 @@ def test_a_json_schema_is_followed(model):
     assert model.generate("x", grammar=Grammar("regex", "[0-9]{3}")).text.isdecimal()
 
 
+class City(pydantic.BaseModel):
+    name: str
+    rivers: int
+
+
+def saying(reply):
+    """Make a model with room for long replies that says one thing."""
+    one = ScriptedModel(script(tokenizer := Bytes(TEMPLATE), {"hi": reply}), tokenizer)
+    one.context, one.slots = 16_384, 2
+    return Runtime(Engine(one, Silent()))
+
+
+def test_a_class_of_pydantic_is_a_schema_and_reads_the_reply():
+    with saying('{"name": "Oslo", "rivers": 10}') as model:
+        result = model.chat("hi", json_schema=City)
+        assert result.parse(City) == City(name="Oslo", rivers=10)
+        assert result.parse() == {"name": "Oslo", "rivers": 10}
+        cut = model.chat("hi", json_schema=City, max_tokens=5)
+        with pytest.raises(LocalSpecError, match="no whole JSON: it ended after 5 tokens"):
+            cut.parse(City)
+
+
+def test_a_reply_whose_length_nobody_chose_ends_at_a_limit_and_says_so():
+    with saying("x" * 5000) as model:
+        cut = model.chat("hi")
+        assert (len(cut.tokens), cut.finish_reason) == (4096, "length")
+        assert cut.notices == (
+            "the reply was cut at 4,096 tokens, the limit where max_tokens is not given: give "
+            "more, or None for no limit but the context",
+        )
+        for whole in (model.chat("hi", max_tokens=None), model.chat("hi", Settings())):
+            assert (len(whole.text), whole.notices) == (5000, ())
+        assert model.chat("hi", max_tokens=4096).notices == ()
+
+
 def test_calls_are_read_and_are_no_text(model):
     result = model.chat("oslo", tools=[WEATHER])
     assert result.tool_calls == (ToolCall("weather", '{"city": "Oslo"}'),)
@@ -177,6 +213,10 @@ def test_a_cancelled_stream_ends_with_what_there_was():
         (["hi"], "message 1 is 'hi'; it must be like"),
         ([*HI, {"content": "x"}], "message 2 has no role: {'content': 'x'}"),
         ([{"role": "user"}], "message 1 has no content: {'role': 'user'}"),
+        (
+            [*HI, {"role": "boss", "content": "x"}],
+            "message 2 has the role 'boss'",
+        ),
         ([{"role": "user", "content": 7}], "the content of message 1 is 7; it must be a text"),
     ],
 )
@@ -184,6 +224,12 @@ def test_a_wrong_conversation_is_told_with_what_it_should_be(model, prompt, word
     for ask in (model.chat, model.conversation):
         with pytest.raises(UsageError, match=words):
             ask(prompt)
+
+
+def test_a_role_that_the_chat_template_names_is_taken():
+    template = TEMPLATE + "{% if messages[0].role == 'boss' %}{% endif %}"
+    with scripted(template) as model:
+        assert model.chat([{"role": "boss", "content": "hi"}]).tokens
 
 
 def test_a_call_of_tools_needs_no_content(model):
@@ -198,6 +244,7 @@ def test_a_call_of_tools_needs_no_content(model):
         ({"temprature": 1}, "there is no option 'temprature'; did you mean temperature"),
         ({"x": 1}, "there is no option 'x'; there are: temperature, top_k"),
         ({"temperature": "hot"}, "temperature is 'hot'; it must be a number from 0"),
+        ({"temperature": 2.1}, "temperature is 2.1; it must be at least 0 and at most 2"),
         ({"top_k": 1.5}, "top_k is 1.5; it must be a whole number"),
         ({"max_tokens": "9"}, "max_tokens is '9'; it must be a whole number"),
         ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),

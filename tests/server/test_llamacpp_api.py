@@ -310,7 +310,8 @@ def test_a_request_without_a_temperature_gets_the_models_sampling():
 
     def sampling(**fields):
         for kind in (LlamaCompletionRequest, ChatRequest):
-            request = kind.model_validate({"prompt": "a", "messages": [], **fields})
+            message = {"role": "user", "content": "a"}
+            request = kind.model_validate({"prompt": "a", "messages": [message], **fields})
             yield request.sampling(makers)
 
     assert [*sampling()] == [*sampling(max_tokens=3)] == [makers] * 2
