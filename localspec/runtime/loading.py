@@ -19,7 +19,7 @@ from localspec.errors import LocalSpecError, UsageError
 from localspec.media import Kind
 from localspec.memory.planner import Limits, Watcher, current_machine
 from localspec.models import engines
-from localspec.models.recommended import usual_sampling
+from localspec.models.recommended import prefixes, usual_sampling
 from localspec.prefix_cache.disk import Disk
 from localspec.prefix_cache.ram import Ram
 from localspec.prefix_cache.slot_files import SlotFiles
@@ -38,6 +38,7 @@ from localspec.runtime.phases import TellPhase, unheard
 from localspec.runtime.proposer_factory import ProposerFactory
 from localspec.runtime.resolved_pair import ResolvedPair, resolve_pair
 from localspec.runtime.runtime import LoadedFacts, Runtime
+from localspec.runtime.vector_runtime import VectorRuntime
 
 LOG = logging.getLogger("localspec")
 
@@ -141,6 +142,8 @@ def load_pair(
     note: Callable[[LoadedPair, TellPhase], str] = pair_history.note,
 ) -> Runtime:
     """Load a pair by its files; `note` says what fell since a version changed."""
+    if loading.options.pooling:
+        engines.vector_engine(files.target.engine)  # refuse before anything is loaded
     with files.examine(tell) as examined:
         require_text(examined.target.footprint())
         resolved = resolve(examined, loading)
@@ -161,6 +164,9 @@ def load_pair(
         engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)
         resolved = loaded.resolved
+        vectors = load_vectors_beside(loaded)
+        if vectors:
+            closing.callback(vectors.close)
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
@@ -170,7 +176,16 @@ def load_pair(
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )
-        return Runtime(engine, closing.pop_all(), facts)
+        return Runtime(engine, closing.pop_all(), facts, vectors)
+
+
+def load_vectors_beside(loaded: LoadedPair) -> VectorRuntime | None:
+    """Have the target turn texts into vectors, too, where that was asked for."""
+    target, options = loaded.resolved.target, loaded.plan.options
+    if not options.pooling:
+        return None
+    beside = engines.vector_engine(target.files.engine).vectors_beside(loaded.pair.target, options)
+    return VectorRuntime(beside, LoadedFacts(target=target), prefixes(target.files.name))
 
 
 def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:

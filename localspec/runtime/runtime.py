@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from localspec.corpus.corpus import Corpus
 from localspec.corpus.replies import LEAD
@@ -42,6 +42,9 @@ from localspec.templates.message import Json, Message, Tool, text_of
 from localspec.templates.thinking import EFFORT
 from localspec.templates.tools_in_words import add_instructions
 from localspec.tokens import tokens_of
+
+if TYPE_CHECKING:
+    from localspec.runtime.vector_runtime import VectorRuntime
 
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
@@ -81,16 +84,22 @@ class Runtime:
     context: tokens that one text can have, prompt and reply together
     slots: texts that are worked on at once
     known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    vectors: turns texts into vectors, if it was loaded with `Options(pooling=...)`
     """
 
     def __init__(
-        self, engine: Engine, closing: ExitStack | None = None, facts: LoadedFacts = NO_FACTS
+        self,
+        engine: Engine,
+        closing: ExitStack | None = None,
+        facts: LoadedFacts = NO_FACTS,
+        vectors: VectorRuntime | None = None,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.sight = engine.target.sight
         self.context = engine.target.context
         self.slots = engine.target.slots
         self.known = facts
+        self.vectors = vectors
         self._tiers = engine.tiers
         self._worker = Worker(engine)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.

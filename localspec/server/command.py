@@ -83,7 +83,7 @@ def serve(
     terms = terms_of(options)
     loading = replace(
         loading,
-        options=replace(loading.options, slots=options.slots),
+        options=replace(loading.options, slots=options.slots, pooling=options.pooling or ""),
         cache_dir=options.cache_dir,
         cache_bytes=options.cache_size,
         cache_ram=options.cache_ram,
@@ -177,7 +177,8 @@ def with_thought(offer: ServedOffer, name: str, chosen: ThoughtDefaults) -> Serv
 
 def for_other_models(loading: Loading) -> Loading:
     """Return the way to load models but the first, which adapters and a projector are for."""
-    return replace(loading, options=replace(loading.options, adapters=(), projector=None))
+    options = replace(loading.options, adapters=(), projector=None, pooling="")
+    return replace(loading, options=options)
 
 
 async def run_server(
@@ -325,6 +326,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
         offer,
         adapters=OfferedAdapters(offer.name, adapters if engine.scales_adapters else ()),
         slots=loading.options.slots,
+        pooling=loading.options.pooling,
         drafter=files.draft.path.name if files.draft else "",
         context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
         media=loading.media_of(files),

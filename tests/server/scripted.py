@@ -26,6 +26,7 @@ from localspec.proposers.forced import ForcedProposer
 from localspec.proposers.prediction import PredictionProposer
 from localspec.proposers.suffix import SuffixProposer
 from localspec.runtime.runtime import Runtime
+from localspec.runtime.vector_runtime import VectorRuntime
 from localspec.sampling.parameters import GREEDY
 from localspec.server.app import Terms, application
 from localspec.server.connections import BoundedServer, Connection, ConnectionLimits
@@ -33,6 +34,7 @@ from localspec.server.listening import bind
 from localspec.server.offered_adapters import OfferedAdapters
 from localspec.server.offers import ServedOffer
 from localspec.testing import Alphabet, ScriptedModel, ScriptedSight
+from localspec.vector_model import VectorModel
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
 START, END = 256, 257
@@ -152,6 +154,7 @@ class Server:
     sight: ScriptedSight | None = None
     labels: Mapping[int, str] = field(default_factory=dict)  # what it says for pictures
     beside: Sequence[ServedOffer] = ()  # other models
+    vectors: VectorModel | None = None  # by which it turns texts into vectors, too
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
@@ -176,7 +179,11 @@ class Server:
             closing = ExitStack()
             closing.callback(self.unloads.append, "scripted")
             closing.callback(self.model.close)
-            return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts), closing)
+            vectors = VectorRuntime(self.vectors) if self.vectors else None
+            if vectors:
+                closing.callback(vectors.close)
+            engine = Engine(self.model, FirstOf(guessing), 4, parts=parts)
+            return Runtime(engine, closing, vectors=vectors)
 
         offers = [
             ServedOffer(
@@ -189,6 +196,7 @@ class Server:
                 context=8192,
                 family="llama",
                 slots=self.slots,
+                pooling=self.vectors.pooling if self.vectors else "",
                 adapters=OfferedAdapters("scripted", self.adapters),
                 media=self.sight.kinds if self.sight else frozenset(),
             )

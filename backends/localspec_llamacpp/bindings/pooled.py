@@ -19,6 +19,7 @@ from localspec_llamacpp.bindings.library import POOLINGS
 from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 
+CODES = {name: code for code, name in POOLINGS.items()}
 TEXTS = 64  # that are read at once
 BATCH = 512  # tokens that are read at once, where texts are shorter
 SMALLEST = 256  # tokens of a context that only tells what kind it is
@@ -33,6 +34,7 @@ class PooledShape:
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
     in_pieces: bool = False  # whether a long text is read piece by piece
+    pooling: str = ""  # empty: as the file says
 
 
 class PooledContext:
@@ -48,6 +50,8 @@ class PooledContext:
             params.n_batch = params.n_ubatch = min(params.n_ctx, BATCH)
         params.n_threads = params.n_threads_batch = shape.threads
         params.embeddings = True
+        if shape.pooling:
+            params.pooling_type = CODES[shape.pooling]
         params.kv_unified = True
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
