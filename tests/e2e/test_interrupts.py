@@ -31,7 +31,10 @@ def home(tmp_path: Path) -> Home:
 class Run:
     """A command at a terminal of its own, whose engine stays in one call for ever."""
 
-    def __init__(self, home: Home, stage: str, command: Sequence[str]) -> None:
+    def __init__(
+        self, home: Home, stage: str, command: Sequence[str], *, alone: bool = False
+    ) -> None:
+        """Start it; `alone`: as by a program, without a terminal that has it in the foreground."""
         self.home = home
         self._keyboard, terminal = pty.openpty()
         self.process = subprocess.Popen(
@@ -40,7 +43,7 @@ class Run:
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
-            preexec_fn=own_terminal,
+            preexec_fn=os.setsid if alone else own_terminal,
         )
         os.close(terminal)
         until(lambda: home.calls.exists() and " stuck\n" in home.calls.read_text())
@@ -82,7 +85,7 @@ def own_terminal() -> None:
 @pytest.mark.parametrize("how", ["key", "process", "group"])
 @pytest.mark.parametrize("stage", list(STAGES))
 def test_an_interrupt_ends_a_command_whatever_its_engine_does(home, stage, how):
-    run = Run(home, stage, ["generate", str(home.model), "The par"])
+    run = Run(home, stage, ["generate", str(home.model), "The par"], alone=how == "process")
     engine, began = run.engine, time.monotonic()
     run.interrupt(how)
     assert run.process.wait(timeout=60) == 130
