@@ -106,10 +106,10 @@ class Result:
     tool_calls: tuple[ToolCall, ...] = ()
 
     @overload
-    def parse(self) -> Any: ...
+    def parsed(self) -> Any: ...
     @overload
-    def parse(self, form: type[FormT]) -> FormT: ...
-    def parse(self, form: type[FormT] | None = None) -> FormT | Any:
+    def parsed(self, form: type[FormT]) -> FormT: ...
+    def parsed(self, form: type[FormT] | None = None) -> FormT | Any:
         """Read the text as JSON: as values of Python, or as an object of a pydantic class."""
         try:
             return form.model_validate_json(self.text) if form else json.loads(self.text)

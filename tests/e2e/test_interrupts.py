@@ -57,7 +57,7 @@ class Run:
     def interrupt(self, how: str) -> None:
         if how == "key":
             os.write(self._keyboard, KEY)
-        elif how == "process":
+        elif how.startswith("process"):
             self.process.send_signal(signal.SIGINT)
         else:
             os.killpg(self.process.pid, signal.SIGINT)
@@ -82,10 +82,10 @@ def own_terminal() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.mark.parametrize("how", ["key", "process", "group"])
+@pytest.mark.parametrize("how", ["key", "process", "process alone", "group"])
 @pytest.mark.parametrize("stage", list(STAGES))
 def test_an_interrupt_ends_a_command_whatever_its_engine_does(home, stage, how):
-    run = Run(home, stage, ["generate", str(home.model), "The par"], alone=how == "process")
+    run = Run(home, stage, ["generate", str(home.model), "The par"], alone=how == "process alone")
     engine, began = run.engine, time.monotonic()
     run.interrupt(how)
     assert run.process.wait(timeout=60) == 130

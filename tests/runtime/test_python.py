@@ -129,11 +129,11 @@ def saying(reply):
 def test_a_class_of_pydantic_is_a_schema_and_reads_the_reply():
     with saying('{"name": "Oslo", "rivers": 10}') as model:
         result = model.chat("hi", json_schema=City)
-        assert result.parse(City) == City(name="Oslo", rivers=10)
-        assert result.parse() == {"name": "Oslo", "rivers": 10}
+        assert result.parsed(City) == City(name="Oslo", rivers=10)
+        assert result.parsed() == {"name": "Oslo", "rivers": 10}
         cut = model.chat("hi", json_schema=City, max_tokens=5)
         with pytest.raises(LocalSpecError, match="no whole JSON: it ended after 5 tokens"):
-            cut.parse(City)
+            cut.parsed(City)
 
 
 def test_a_reply_whose_length_nobody_chose_ends_at_a_limit_and_says_so():

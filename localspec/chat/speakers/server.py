@@ -94,13 +94,13 @@ def context_of(model: Object) -> int:
 
 def sampling_of(params: Object) -> Sampling | None:
     """Read the sampling of a server's model, by llama.cpp's names; None where none is told."""
-    sampling, told = Sampling(), False
+    sampling, is_listed = Sampling(), False
     for parameter in PARAMETERS:
         value = params.get(parameter.names[-1])
         if isinstance(value, int | float) and not isinstance(value, bool):
             bounded = min(max(value, parameter.low), parameter.high)
-            sampling, told = parameter.put(sampling, bounded), True
-    return sampling if told else None
+            sampling, is_listed = parameter.put(sampling, bounded), True
+    return sampling if is_listed else None
 
 
 class Attached:

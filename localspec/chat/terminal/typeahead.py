@@ -68,7 +68,7 @@ class TypedAhead:
         self._catch_up()
         keys = [*self._rest, *judged(self._bursts)]
         line = TypedLine(text_of(keys), False) if whole else first_line(keys)
-        self._rest, self._bursts = list(line.rest), [[]]
+        self._rest, self._bursts = list(line.behind), [[]]
         try:
             yield line
         finally:

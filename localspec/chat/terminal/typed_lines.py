@@ -18,7 +18,7 @@ class TypedLine(NamedTuple):
 
     text: str
     is_sent: bool  # whether Enter ended it; else it is a draft
-    rest: Sequence[KeyPress] = ()
+    behind: Sequence[KeyPress] = ()
 
 
 def judged(bursts: Iterable[Sequence[KeyPress]]) -> list[KeyPress]:
