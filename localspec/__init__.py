@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from localspec.interfaces.backend import Options
     from localspec.running.memory.planner import Limits
     from localspec.running.models.trial import footprint as inspect
+    from localspec.running.runtime.async_model import AsyncModel, AsyncStream, load_async
     from localspec.running.runtime.loading import Loading, load
     from localspec.running.runtime.phases import Phase
     from localspec.running.runtime.reply_options import ReplyOptions
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "AsyncModel",
+    "AsyncStream",
     "Chunk",
     "Grammar",
     "Limits",
@@ -41,6 +44,7 @@ __all__ = [
     "VectorRuntime",
     "inspect",
     "load",
+    "load_async",
     "load_vectors",
 ]
 
@@ -48,6 +52,8 @@ __all__ = [
 # second, and `localspec --version` needs none.
 _MODULES = {
     "Adapter": "localspec.interfaces.adapter",
+    "AsyncModel": "localspec.running.runtime.async_model",
+    "AsyncStream": "localspec.running.runtime.async_model",
     "Chunk": "localspec.core.engine.job",
     "Grammar": "localspec.formats.grammar.grammar",
     "Limits": "localspec.running.memory.planner",
@@ -65,6 +71,7 @@ _MODULES = {
     "VectorRuntime": "localspec.running.runtime.vector_runtime",
     "inspect": "localspec.running.models.trial:footprint",
     "load": "localspec.running.runtime.loading",
+    "load_async": "localspec.running.runtime.async_model",
     "load_vectors": "localspec.running.runtime.vector_loading",
 }
 

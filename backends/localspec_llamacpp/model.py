@@ -71,6 +71,11 @@ class LlamaModel:
         self.adapters = options.adapters
         self.adapt(usual_scales(options.adapters))
 
+    @property
+    def weights(self) -> ModelWeights:
+        """Return the weights, for another context of them."""
+        return self._weights
+
     def adapt(self, scales: Scales) -> None:
         self._context.adapt(self._weights.adapters, scales)
 

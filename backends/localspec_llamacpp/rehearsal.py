@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
 from localspec_llamacpp.bindings.placement import HOST, LayerPlacement
-from localspec_llamacpp.bindings.pooled import BATCH, PooledContext
+from localspec_llamacpp.bindings.pooled import BATCH, PooledContext, PooledShape
 from localspec_llamacpp.bindings.shape import ContextShape
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.checks import check, check_kind
@@ -28,7 +28,7 @@ from localspec_llamacpp.headers.rounding import packable
 from localspec_llamacpp.layout import HOST_NAME, LaidOut, account, kept
 from localspec_llamacpp.loading import placement, set_up, shape
 from localspec_llamacpp.tokenizer import GgufTokenizer
-from localspec_llamacpp.vectors import pooled_shape
+from localspec_llamacpp.vectors import pooled_shape, shape_beside
 
 LOGIT = 4  # bytes
 ACTIVATIONS, MASK = 64, 2  # bytes for each of a token's numbers, and for each token it sees
@@ -92,11 +92,13 @@ class LlamaRehearsal:
         options = replace(options, batch=max(options.batch, widest))
         LOG.take_sizes()
         LOG.take_caches()
-        context = self._context(model.weights, options)
-        try:
+        with ExitStack() as stack:
+            context = self._context(model.weights, options)
+            stack.callback(context.close)
+            if options.pooling:
+                beside = PooledContext(model.weights, shape_beside(model.weights, options))
+                stack.callback(beside.close)
             needs = self._counted(model, context, options)
-        finally:
-            context.close()
         return replace(needs, projector=needs.projector + seeing)
 
     def _packing(self, model: LaidOut, options: Options) -> int:
@@ -128,7 +130,10 @@ class LlamaRehearsal:
     def _counted(self, model: LaidOut, trunk: Context, options: Options) -> Needs:
         """Count what was laid out, and what a head would take beside it."""
         sizes, caches = LOG.take_sizes(), LOG.take_caches()
-        logits, beside = trunk.shape.outputs * model.weights.vocabulary * LOGIT, 0
+        outputs, beside = trunk.shape.outputs, 0
+        if options.pooling:
+            outputs += pooled_outputs(shape_beside(model.weights, options))
+        logits = outputs * model.weights.vocabulary * LOGIT
         if 0 < trunk.snapshots < options.tentative:
             logits += self.footprint.state_bytes  # copied to the host before a long draft
         if options.head:
@@ -181,10 +186,15 @@ def pooled_needs(model: LaidOut, options: Options) -> Needs:
     LOG.take_caches()
     context = PooledContext(model.weights, shape)
     sizes, caches = LOG.take_sizes(), LOG.take_caches()
-    outputs = shape.texts if shape.in_pieces else min(BATCH, shape.tokens)
+    outputs = pooled_outputs(shape)
     context.close()
     # llama.cpp keeps room for the logits of each token, also where a model has none.
     return account(model, sizes, caches, outputs * model.weights.vocabulary * LOGIT)
+
+
+def pooled_outputs(shape: PooledShape) -> int:
+    """Count the tokens whose outputs are kept at once."""
+    return shape.texts if shape.in_pieces else min(BATCH, shape.tokens)
 
 
 def measured(head: HeadPlan, trunk: Context) -> list[BufferSize]:

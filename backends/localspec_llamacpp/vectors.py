@@ -24,9 +24,11 @@ from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import on_cpu
 from localspec_llamacpp.headers.footprint import inspect
 from localspec_llamacpp.loading import placement, suits_huge_pages
+from localspec_llamacpp.model import LlamaModel
 from localspec_llamacpp.tokenizer import GgufTokenizer
 
 FLOAT = 4  # bytes
+TEXTS_BESIDE = 8  # that are read at once beside a model that continues text
 LETTER = b"a"  # a text to see marks around
 SLOT = re.compile(r"\{(query|document)\}")  # in the template of a reranker
 
@@ -61,12 +63,37 @@ def pooled_shape(weights: ModelWeights, options: Options) -> PooledShape:
     return replace(shape, in_pieces=reads_on(weights, shape))
 
 
+def vectors_beside(model: LlamaModel, options: Options) -> LlamaVectors:
+    """Set up a second context of a loaded model, which pools."""
+    weights, tokenizer = model.weights, model.tokenizer
+    with ExitStack() as stack:
+        context = PooledContext(weights, shape_beside(weights, options))
+        stack.callback(context.close)
+        return LlamaVectors(weights, context, tokenizer, stack.pop_all())
+
+
+def shape_beside(weights: ModelWeights, options: Options) -> PooledShape:
+    """Choose the size of a context that pools beside one that continues text.
+
+    Unless the last token alone counts, each token of a batch takes a row of the vocabulary.
+    """
+    last = options.pooling == "last"
+    shape = PooledShape(
+        tokens=min(TEXT_CONTEXT if last else BATCH, weights.context or BATCH),
+        texts=TEXTS_BESIDE,
+        flash_attention=options.flash_attention,
+        threads=options.threads or physical_cores(),
+        pooling=options.pooling,
+    )
+    return replace(shape, in_pieces=last and reads_on(weights, shape))
+
+
 class LlamaVectors:
     def __init__(
         self,
         weights: ModelWeights,
         context: PooledContext,
-        tokenizer: GgufTokenizer,
+        tokenizer: Tokenizer,
         stack: ExitStack,
     ) -> None:
         self.tokenizer: Tokenizer = tokenizer

@@ -1,10 +1,12 @@
-"""Ends long work that nobody waits for any more.
+"""Ends long work that nobody waits for any more, and holds Ctrl-C back where it would do harm.
 
 Whoever starts the work on a thread gives it a `Patience`; what takes long looks at it now and then.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -44,3 +46,35 @@ def check_patience() -> None:
     """Raise if nobody waits for the work any more."""
     if is_given_up():
         raise Interrupted
+
+
+@dataclass(slots=True, eq=False)
+class HeldInterrupt:
+    """Tells whether Ctrl-C was pressed meanwhile."""
+
+    heard: bool = False
+
+
+@contextmanager
+def interrupt_held() -> Iterator[HeldInterrupt]:
+    """Hold Ctrl-C back to the end of the block, where it comes in place of any other error.
+
+    An engine in the block calls Python back: what a handler raises there is printed and lost, or
+    leaves half of what was to be freed.
+    """
+    held = HeldInterrupt()
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield held
+        return
+
+    def hear(*_: object) -> None:
+        held.heard = True
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield held
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if held.heard:
+            usual(signal.SIGINT, None)

@@ -19,6 +19,7 @@ from localspec.interfaces.footprint import DeviceNeeds as DeviceNeeds
 from localspec.interfaces.footprint import Footprint as Footprint
 from localspec.interfaces.footprint import Needs as Needs
 from localspec.interfaces.pays import Pays, always
+from localspec.interfaces.vector_model import VECTOR_POOLINGS
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
     import numpy as np
@@ -134,6 +135,7 @@ class Options:
     head: the file of a drafting head to load, too: this one or one beside it
     projector: the file that turns pictures or sounds into embeddings, to load, too
     projector_on_host: the projector does not go to a GPU
+    pooling: how a model that continues text turns whole ones into vectors, too; empty: it does not
     drafting: the model will be asked to roll rather than to verify
     verbose: let the engine write its log to stderr
     """
@@ -157,6 +159,7 @@ class Options:
     head: Path | None = None
     projector: Path | None = None
     projector_on_host: bool = False
+    pooling: str = ""
     drafting: bool = False
     verbose: bool = False
 
@@ -168,6 +171,9 @@ class Options:
     def __post_init__(self) -> None:
         if self.products not in PRODUCTS:
             raise UsageError(f"products is {self.products!r}, known: {', '.join(PRODUCTS)}")
+        if self.pooling not in ("", *VECTOR_POOLINGS):
+            listed = ", ".join(VECTOR_POOLINGS)
+            raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
         within("threads", self.threads, 1, 1 << 16)
@@ -335,6 +341,12 @@ def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
 class VectorEngine(Protocol):
     def load_vectors(self, path: Path, options: Options, tell: Progress = silent) -> VectorModel:
         """Load a model that reads whole texts: one whose footprint has a `pooling`."""
+
+    def vectors_beside(self, model: Model, options: Options) -> VectorModel:
+        """Turn whole texts into vectors by a loaded model's weights, as `options.pooling` says.
+
+        Close it before the model; one thread may call it while another one calls the model.
+        """
 
 
 class Backend(Protocol):

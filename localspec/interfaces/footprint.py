@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +47,9 @@ class Footprint:
     window_bytes_per_token: int = 0  # 16-bit keys and values of those
     recurrent_layers: int = 0
     state_bytes: int = 0  # recurrent state of one slot; 0: attention only
+    basename: str = ""  # of the model without its size, as "Qwen2.5-Coder", where a file has it
+    # What its files advise for sampling, by the names of `Sampling`.
+    sampling: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:

@@ -16,6 +16,7 @@ DOES: Mapping[Kind, str] = {
     "reranking": "ranks documents",
 }
 RANK = "rank"  # the pooling of a model that scores pairs
+VECTOR_POOLINGS = ("mean", "cls", "last")  # by which a text becomes a vector
 
 
 def kind_of(pooling: str) -> Kind:

@@ -265,3 +265,16 @@ def test_the_logits_and_the_states_of_a_long_draft_are_planned_for(name, copies)
         )
         footprint = rehearsal.footprint
     assert long - short == 8 * footprint.vocabulary * 4 + copies * footprint.state_bytes
+
+
+def test_what_a_converter_found_about_sampling_is_told(tmp_path: Path) -> None:
+    changes = {
+        "/general.basename": "Small-Talk",
+        "/general.sampling.temp": Typed("f32", 0.7),
+        "/general.sampling.top_k": Typed("i32", 20),
+        "/general.sampling.penalty_repeat": Typed("f32", 1.05),
+        "/general.sampling.top_p": "0.8",  # which is no number
+    }
+    found = looked_into(tmp_path, model(changes))
+    assert found.basename == "Small-Talk"
+    assert found.sampling == {"temperature": 0.7, "top_k": 20, "repetition": 1.05}

@@ -343,3 +343,11 @@ def test_any_number_of_a_configuration_may_be_wrong(architecture: str, tmp_path:
             (folder / "config.json").write_text(json.dumps({**values, name: value}))
             refused += not fits(folder)
     assert refused > 3 * len(values)
+
+
+def test_what_a_folder_advises_about_sampling_is_told(tmp_path: Path) -> None:
+    folder = written(tmp_path / "small", "llama")
+    advice = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": "0.9", "min_p": None}
+    text = json.dumps(advice | {"repetition_penalty": 1.1, "eos_token_id": 2})
+    (folder / "generation_config.json").write_text(text)
+    assert inspect(folder).sampling == {"temperature": 0.6, "top_k": 20, "repetition": 1.1}

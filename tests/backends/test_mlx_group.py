@@ -25,7 +25,7 @@ from tests.worker_process import Told
 
 pytestmark = pytest.mark.long
 
-ASK = ["The river runs", "--raw", "--max-tokens", "16", "--json"]
+ASK = ["The river runs", "--raw", "--temperature", "0", "--max-tokens", "16", "--json"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from localspec_llamacpp import backend as llamacpp
 from tests import engines
 from tests.worker_process import QUIET, ServerProcess, worker
 
-ASK = ["the code is the code", "--raw", "--max-tokens", "24", "--ignore-end", "--json"]
+ASK = ["the code is the code", "--raw", "--temperature", "0", "--max-tokens", "24"]
+ASK += ["--ignore-end", "--json"]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -110,7 +110,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     path, figures = str(home.model), tmp_path / "figures.json"
     broken = tmp_path / "broken.toy"
     broken.write_text("nothing of the kind")
-    asked = ["The par", "--raw", "--max-tokens", "200"]
+    asked = ["The par", "--raw", "--max-tokens", "200", "--temperature", "0"]
     bench = ["--modes", "plain,suffix:4", "--category", "chat", "--limit", "1"]
     found = home.run(
         ["doctor"],
@@ -205,7 +205,7 @@ def test_a_hub_s_repository_is_searched_for_its_format(home, hub):
         "HF_HUB_OFFLINE": "0",
     }
     pulled, generated = home.run(
-        ["pull", "hf:people/birds"], ["generate", "birds", "nothing", "--raw"]
+        ["pull", "hf:people/birds"], ["generate", "birds", "nothing", "--raw", "--temperature", "0"]
     )
     assert pulled[0] == 0, pulled
     assert "birds is here" in pulled[1]

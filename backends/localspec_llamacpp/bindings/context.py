@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
+from localspec.base.interruption import interrupt_held
 from localspec.base.tokens import NONE, Logits
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Choose
@@ -62,7 +63,8 @@ class Context:
         if trunk:
             params.ctx_other = trunk.pointer
         LOG.take_errors()
-        self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
+        with interrupt_held():
+            self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
         if not self.pointer:
             size = f"{shape.cells:,} tokens of {shape.kv_type} context"
@@ -304,6 +306,7 @@ class Context:
         return view
 
     def close(self) -> None:
-        lib.llama_free(self.pointer)
-        worker_graphs.RUN.discard(self.pointer)
-        worker_graphs.forget()
+        with interrupt_held():
+            lib.llama_free(self.pointer)
+            worker_graphs.RUN.discard(self.pointer)
+            worker_graphs.forget()

@@ -10,6 +10,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from localspec.base.errors import BackendError, OutOfMemory
+from localspec.base.interruption import interrupt_held
 from localspec.base.tokens import Tokens, Vectors
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings.batch import LlamaBatch, Part
@@ -19,6 +20,7 @@ from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.threads import ContextThreads
 
+CODES = {name: code for code, name in POOLINGS.items()}
 TEXTS = 64  # that are read at once
 BATCH = 512  # tokens that are read at once, where texts are shorter
 SMALLEST = 256  # tokens of a context that only tells what kind it is
@@ -34,6 +36,7 @@ class PooledShape:
     threads: int
     fixed_threads: bool  # also where other programs use the processors
     in_pieces: bool = False  # whether a long text is read piece by piece
+    pooling: str = ""  # empty: as the file says
 
 
 class PooledContext:
@@ -49,12 +52,15 @@ class PooledContext:
             params.n_batch = params.n_ubatch = min(params.n_ctx, BATCH)
         params.n_threads = params.n_threads_batch = shape.threads
         params.embeddings = True
+        if shape.pooling:
+            params.pooling_type = CODES[shape.pooling]
         params.kv_unified = True
         flash = shape.flash_attention
         params.flash_attn_type = -1 if flash is None else int(flash)
         params.no_perf = True
         LOG.take_errors()
-        self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
+        with interrupt_held():
+            self.pointer: Any = lib.llama_init_from_model(weights.pointer, params)
         worker_graphs.forget()
         if not self.pointer:
             raise LOG.failure(f"llama.cpp could not set up texts of {shape.tokens:,} tokens")
@@ -117,9 +123,10 @@ class PooledContext:
             lib.llama_memory_clear(self._memory, False)
 
     def close(self) -> None:
-        lib.llama_free(self.pointer)
-        worker_graphs.RUN.discard(self.pointer)
-        worker_graphs.forget()
+        with interrupt_held():
+            lib.llama_free(self.pointer)
+            worker_graphs.RUN.discard(self.pointer)
+            worker_graphs.forget()
 
 
 def pieces(texts: Sequence[Tokens], width: int) -> list[list[Part]]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.interruption import interrupt_held
 from localspec.base.tokens import NONE, Tokens
 from localspec.formats.pictures.decoding import Pixels
 from localspec_llamacpp.bindings.batch import Hidden, pointer
@@ -86,7 +87,9 @@ class Projector:
         params.print_timings, params.n_threads = False, threads
         params.media_marker = MARKER
         LOG.take_errors()
-        self.pointer = self._mtmd.mtmd_init_from_file(os.fsencode(path), weights.pointer, params)
+        with interrupt_held():
+            file = os.fsencode(path)
+            self.pointer = self._mtmd.mtmd_init_from_file(file, weights.pointer, params)
         if not self.pointer:
             raise refusal(f"{path.name} cannot be used with {weights.path.name}")
         self.path = path
@@ -179,7 +182,7 @@ class Projector:
             raise BackendError("this model was closed; load it again")
 
     def close(self) -> None:
-        with self._lock, self._encoding:
+        with self._lock, self._encoding, interrupt_held():
             self._mtmd.mtmd_free(self.pointer)
             self.pointer = None
 

@@ -12,6 +12,7 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from localspec.base.errors import BackendError, OutOfMemory, UsageError
+from localspec.base.interruption import HeldInterrupt, interrupt_held
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Adapter, Progress, silent
 from localspec_llamacpp import worker_graphs
@@ -42,9 +43,15 @@ class Reading:
     `callback` asks for huge pages as soon as all is allocated and nothing is read.
     """
 
-    def __init__(self, tell: Progress, before: Sequence[huge_pages.Span] | None) -> None:
+    def __init__(
+        self,
+        tell: Progress,
+        before: Sequence[huge_pages.Span] | None,
+        interrupt: HeldInterrupt | None = None,
+    ) -> None:
         self._tell, self._before = tell, before
-        self.failure: BaseException | None = None  # as Ctrl-C
+        self._interrupt = interrupt or HeldInterrupt()
+        self.failure: BaseException | None = None
         self.callback = lib.llama_progress_callback(self._hear)
 
     def _hear(self, share: float, _: object) -> bool:
@@ -54,7 +61,7 @@ class Reading:
             self._tell(share)
         except BaseException as failure:  # which cannot pass through llama.cpp
             self.failure = failure
-        return self.failure is None
+        return self.failure is None and not self._interrupt.heard
 
 
 class ModelWeights:
@@ -89,14 +96,18 @@ class ModelWeights:
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         elif placement.huge_pages:
             params.load_mode = lib.LLAMA_LOAD_MODE_NONE
-        reading = Reading(tell, huge_pages.allocated() if placement.huge_pages else None)
-        params.progress_callback = reading.callback
-        LOG.take_errors()
         self.path = path
         self._lifetime = Lifetime()
         self.adapters: list[Any] = []  # llama.cpp's pointers, which it frees with the model
-        self.pointer = lib.llama_model_load_from_file(os.fsencode(path), params)
-        worker_graphs.forget()
+        with interrupt_held() as interrupt:
+            allocated = huge_pages.allocated() if placement.huge_pages else None
+            reading = Reading(tell, allocated, interrupt)
+            params.progress_callback = reading.callback
+            LOG.take_errors()
+            self.pointer = lib.llama_model_load_from_file(os.fsencode(path), params)
+            worker_graphs.forget()
+            if interrupt.heard and self.pointer:
+                lib.llama_model_free(self.pointer)
         if not self.pointer:
             if reading.failure:
                 raise reading.failure
@@ -106,7 +117,8 @@ class ModelWeights:
         """Load adapters beside the weights; they change nothing until a context uses them."""
         for path in [adapter.path for adapter in adapters]:
             LOG.take_errors()
-            pointer = lib.llama_adapter_lora_init(self.pointer, os.fsencode(path))
+            with interrupt_held():
+                pointer = lib.llama_adapter_lora_init(self.pointer, os.fsencode(path))
             worker_graphs.forget()
             if not pointer:
                 error = LOG.failure(f"{path.name} does not fit {self.path.name}")
@@ -278,9 +290,10 @@ class ModelWeights:
     def close(self) -> None:
         """Free the model once no call is inside it."""
         self._lifetime.end()
-        lib.llama_model_free(self.pointer)
-        worker_graphs.forget()
-        self.pointer = None
+        with interrupt_held():
+            lib.llama_model_free(self.pointer)
+            worker_graphs.forget()
+            self.pointer = None
 
 
 def _token(value: int) -> int | None:

@@ -12,7 +12,7 @@ from localspec_llamacpp.bindings.library import FILE_TYPES, POOLINGS
 from localspec_llamacpp.head_kinds import DRAFTING, drafter
 from localspec_llamacpp.headers.adapter import KIND as ADAPTER
 from localspec_llamacpp.headers.header import read
-from localspec_llamacpp.headers.metadata import FLOAT32, Header
+from localspec_llamacpp.headers.metadata import FLOAT32, FORMATS, Header
 from localspec_llamacpp.headers.parts import whole
 from localspec_llamacpp.headers.rounding import matrices, rounds_alike, uneven
 
@@ -22,6 +22,19 @@ TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
 PROJECTOR = "clip"  # the architecture of every projector, whatever is inside
+SAMPLING = {  # the keys of what is advised, behind `general.sampling.`, by names of `Sampling`
+    "temperature": "temp",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "repetition": "penalty_repeat",
+    "penalty_window": "penalty_last_n",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
+}
 OTHER_TYPES = {
     ADAPTER: "a LoRA adapter, not a model: give the model that it is for, and this as --adapter",
     "mmproj": "a vision projector, not a model: give the model it belongs to",
@@ -79,7 +92,19 @@ def footprint(header: Header, architecture: str) -> Footprint:
         uneven=uneven(header.tensors),
         even=bool(products.name()) and all(map(rounds_alike, matrices(header.tensors))),
         pooling=POOLINGS.get(number("pooling_type"), ""),
+        basename=header.text("general.basename") or "",
+        sampling=advised(header),
     )
+
+
+def advised(header: Header) -> dict[str, float]:
+    """Read the sampling that a converter found beside the weights."""
+    values = {name: header.values.get(f"general.sampling.{key}") for name, key in SAMPLING.items()}
+    return {
+        name: round(value.number, 6)  # 0.7 is 0.699999988 in the 32 bits that a file has
+        for name, value in values.items()
+        if value and value.kind in FORMATS
+    }
 
 
 def scaled_context(header: Header, architecture: str) -> int:

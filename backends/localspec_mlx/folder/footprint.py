@@ -11,7 +11,7 @@ from localspec.interfaces.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
-from localspec_mlx.folder.files import refuse
+from localspec_mlx.folder.files import read, refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
 from localspec_mlx.folder.thinning import model_of_first_layers
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 # of the models that keep every token, only early ones are, which were trained for this many.
 BOUNDLESS, SILENT_CONTEXT = 1 << 20, 2048
 MASKS = ("pard_token", "ptd_token_id")  # as AMD's PARD and vLLM name it
+SAMPLING = {  # the names of what is advised, by those of `Sampling`
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "typical": "typical_p",
+    "repetition": "repetition_penalty",
+}
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CACHED = re.compile(r"models--(?:.+--)?(?P<name>.+)")
 
@@ -78,7 +86,18 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         chat_template=chat_template(folder),
         mask_token=mask(config),
         drafter=drafters.LAYERSKIP if is_head else "",
+        sampling=advised(folder),
     )
+
+
+def advised(folder: Path) -> dict[str, float]:
+    """Read the sampling that the makers advise."""
+    values = read(folder / "generation_config.json")
+    return {
+        name: value
+        for name, key in SAMPLING.items()
+        if isinstance(value := values.get(key), int | float) and not isinstance(value, bool)
+    }
 
 
 def mask(config: Config) -> int | None:

@@ -23,13 +23,11 @@ from localspec.base.errors import UsageError
 from localspec.base.system.signals import leaving
 from localspec.base.system.supervisor import Supervise, unsupervised
 from localspec.console.options.loading import LOADING
-from localspec.console.options.reply import settings
-from localspec.console.speakers.local_models import LocalModels, with_sampling
+from localspec.console.options.reply import set_sampling_fields, settings, with_usual
+from localspec.console.speakers.local_models import LocalModels
 from localspec.console.speakers.server import AttachedServer
 from localspec.core.engine.settings import Settings
-from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.table import PARAMETERS
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import expand_home, is_there
 from localspec.running.runtime.loading import Loading
@@ -159,17 +157,10 @@ def model_source(options: ChatCommandOptions) -> LocalModels | AttachedServer:
     if not options.chat.attach:
         return LocalModels(options.loading, options.draft, requested, set_by_user)
 
-    def usual(name: str) -> Settings:
-        return with_sampling(name, requested, set_by_user, Sampling(temperature=1.0))
+    def usual(sampling: Sampling) -> Settings:
+        return with_usual(sampling, requested, set_by_user)
 
     return AttachedServer(options.chat.attach, options.chat.key or "", usual)
-
-
-def set_sampling_fields(chosen: frozenset[str]) -> frozenset[str]:
-    """Name the sampling parameters among the options that were given."""
-    names = {parameter.names[0]: parameter.field for parameter in PARAMETERS}
-    names |= {texts.name: texts.field for texts in LISTS} | {"logit_bias": "bias"}
-    return frozenset(names[name] for name in chosen & names.keys())
 
 
 def is_question(text: str) -> bool:

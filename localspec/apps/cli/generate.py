@@ -19,10 +19,16 @@ from localspec.console.options.declare import (
     options,
     read,
     repeated,
+    set_names,
 )
 from localspec.console.options.loading import LOADING, LoadingOptions, read_loading
 from localspec.console.options.model_names import MODEL, name_or_path
-from localspec.console.options.reply import ReplyOptions, settings
+from localspec.console.options.reply import (
+    ReplyOptions,
+    set_sampling_fields,
+    settings,
+    with_usual,
+)
 from localspec.console.options.sections import SectionedCommand
 
 if TYPE_CHECKING:
@@ -71,7 +77,11 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     if shown.image:
         request = [{"role": "user", "content": text, "images": list(shown.image)}]
     with locate_and_load(model, options.draft, loading, shown=bool(shown.image)) as runtime:
-        stream = runtime.stream(request, reply_settings, raw=shown.raw)
+        chosen = set_sampling_fields(set_names(context))
+        own_settings = with_usual(runtime.known.usual.sampling, reply_settings, chosen)
+        if sys.stderr.isatty() and "temperature" not in chosen:
+            click.secho(f"sampling: {runtime.known.usual}", err=True, dim=True)
+        stream = runtime.stream(request, own_settings, raw=shown.raw)
         if shown.json:
             click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
         else:

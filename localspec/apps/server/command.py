@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import uvicorn
@@ -30,6 +32,7 @@ from localspec.apps.server.paths import check_prefix
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.system.addresses import is_loopback
+from localspec.base.system.signals import handled
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
 from localspec.console.notices import tell
 from localspec.console.questions.interactive_load import (
@@ -37,7 +40,6 @@ from localspec.console.questions.interactive_load import (
     load_vectors_and_report,
     locate_or_pull,
 )
-from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import CONTEXT, Footprint
 from localspec.running.memory.plan import held_for_slots
 from localspec.running.models import trial
@@ -46,8 +48,8 @@ from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import (
     ThoughtDefaults,
     parameters,
-    recommended_sampling,
     thought_defaults,
+    usual_sampling,
 )
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
@@ -59,7 +61,6 @@ from localspec.running.runtime.vector_runtime import VectorRuntime
 log = logging.getLogger("localspec.server")
 
 THREADS = 3  # for what takes its time; each keeps the most memory that it ever needed
-OPENAI_DEFAULTS = Sampling(temperature=1.0)  # where the makers of a model advise nothing
 # After which a thread lets another run. The models' thread asks for that dozens of times a round:
 # at Python's 5 ms a stream stood still while a large request was checked.
 SWITCH_SECONDS = 0.0005
@@ -84,7 +85,7 @@ def serve(
     terms = terms_of(options)
     loading = replace(
         loading,
-        options=replace(loading.options, slots=options.slots),
+        options=replace(loading.options, slots=options.slots, pooling=options.pooling or ""),
         cache_dir=options.cache_dir,
         cache_bytes=options.cache_size,
         cache_ram=options.cache_ram,
@@ -178,7 +179,8 @@ def with_thought(offer: ServedOffer, name: str, chosen: ThoughtDefaults) -> Serv
 
 def for_other_models(loading: Loading) -> Loading:
     """Return the way to load models but the first, which adapters and a projector are for."""
-    return replace(loading, options=replace(loading.options, adapters=(), projector=None))
+    options = replace(loading.options, adapters=(), projector=None, pooling="")
+    return replace(loading, options=options)
 
 
 async def run_server(
@@ -193,7 +195,8 @@ async def run_server(
     host: ModelHost = app.state.host
     if child.is_first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
-        await host.preload(offers[0].name)
+        with handled(leave_at_once, "SIGINT"):
+            await host.preload(offers[0].name)
     listener.listen()  # before it is told: who hears of it may come at once
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
@@ -215,6 +218,11 @@ async def run_server(
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
     child.report_ready()
     await server.serve(sockets=[listener])
+
+
+def leave_at_once(number: int, _: object) -> NoReturn:
+    """End the process while a model is loaded: the thread that loads it hears of nothing."""
+    os._exit(128 + number)
 
 
 def terms_of(options: ServingOptions) -> Terms:
@@ -310,6 +318,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
         runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
         plan = runtime.known.plan
         notes = [held_for_slots(plan)] if plan else []
+        click.echo(f"localspec: sampling: {runtime.known.usual}", err=True)
         if runtime.context < FOR_AGENTS:
             notes.append(short_for_agents(runtime.context, footprint.context))
         for note in filter(None, notes):
@@ -322,6 +331,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
         offer,
         adapters=OfferedAdapters(offer.name, adapters if engine.scales_adapters else ()),
         slots=loading.options.slots,
+        pooling=loading.options.pooling,
         drafter=files.draft.path.name if files.draft else "",
         context=loading.options.context or min(footprint.context or CONTEXT, CONTEXT),
         media=loading.media_of(files),
@@ -336,7 +346,7 @@ def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) ->
         name=offered,
         load=load,
         vocabulary=partial(trial.vocabulary, files),
-        usual=recommended_sampling(name, OPENAI_DEFAULTS),
+        usual=usual_sampling(files.name, footprint).sampling,
         path=str(path),
         parameters=parameters(name),
         footprint=footprint,

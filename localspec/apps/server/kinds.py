@@ -12,9 +12,10 @@ from localspec.interfaces.vector_model import DOES, Kind
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime.runtime import LoadedFacts
 
-EXAMPLES: Mapping[Kind, str] = {
-    "embedding": ", such as all-minilm",
-    "reranking": ", such as bge-reranker-v2-m3",
+WAYS: Mapping[Kind, str] = {
+    "text": "one, too",
+    "embedding": "one, too, such as all-minilm, or --pooling mean to have the first model do it",
+    "reranking": "one, too, such as bge-reranker-v2-m3",
 }
 MEDIA: tuple[MediaKind, ...] = get_args(MediaKind)
 WORDS: Mapping[MediaKind, str] = {"image": "pictures", "audio": "sounds"}
@@ -57,5 +58,4 @@ def nothing_for(asked: Kind) -> Refused:
 
 
 def missing(asked: Kind) -> str:
-    example = EXAMPLES.get(asked, "")
-    return f"no model is served that {DOES[asked]}: give localspec serve one, too{example}"
+    return f"no model is served that {DOES[asked]}: give localspec serve {WAYS[asked]}"

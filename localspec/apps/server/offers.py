@@ -46,6 +46,7 @@ class ServedOffer:
     reasoning_budget: int = -1  # tokens of thought, where a request leaves that open; -1: no limit
     reasoning_budget_message: str = ""  # that ends a thought whose budget is spent
     adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
+    pooling: str = ""  # by which a model that continues text turns texts into vectors, too
     media: frozenset[MediaKind] = frozenset()  # what it takes in beside texts, by its files
     bench: tuple[str, ...] = ()  # how `localspec bench` is called for it; empty: not from here
 
@@ -61,6 +62,10 @@ class ServedOffer:
     def kind(self) -> Kind:
         """Return what it does."""
         return self.footprint.kind if self.footprint else "text"
+
+    def does(self, kind: Kind | None) -> bool:
+        """Return whether it does this, of no kind anything."""
+        return kind in (None, self.kind) or (kind == "embedding" and bool(self.pooling))
 
 
 class Offers(dict[str, ServedOffer]):
@@ -99,7 +104,7 @@ class Offers(dict[str, ServedOffer]):
             if kind and self and not able:
                 raise nothing_for(kind)
             return able[0] if able and not (name and self._strict) else self.named(name)
-        if kind not in (None, named.kind):
+        if kind and not named.does(kind):
             raise wrong_kind(named.name, named.kind, kind, able[0].name if able else "")
         return named
 
@@ -112,7 +117,8 @@ class Offers(dict[str, ServedOffer]):
         return len(self.of_kind(kind)) > 1 and not self.knows(name)
 
     def of_kind(self, kind: Kind | None) -> list[ServedOffer]:
-        return [offer for offer in self.values() if kind in (None, offer.kind)]
+        able = [offer for offer in self.values() if offer.does(kind)]
+        return sorted(able, key=lambda offer: kind not in (None, offer.kind))  # its own kind first
 
 
 def broken_offer(name: str, engine: str, why: str) -> ServedOffer:

@@ -24,6 +24,7 @@ from localspec.console.options.reply import budget_message_option, budget_option
 from localspec.console.options.size import SIZE
 from localspec.core.decoding.prompt_pace import MAX_GAP
 from localspec.formats.pictures.limits import MAX_PIXELS
+from localspec.interfaces.vector_model import VECTOR_POOLINGS
 
 KEY = "LOCALSPEC_API_KEY"
 STORED = 1024  # responses
@@ -111,6 +112,11 @@ class ServingOptions:
         "Number of responses kept for previous_response_id; on disk with --cache-dir.",
         "N",
         default=STORED,
+    )
+    pooling: str | None = option(
+        click.Choice(VECTOR_POOLINGS),
+        "Have the first model, which continues text, turn texts into vectors, too.",
+        otherwise="no",
     )
     reasoning_budget: int | None = budget_option()
     reasoning_budget_message: str | None = budget_message_option()

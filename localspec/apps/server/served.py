@@ -52,9 +52,11 @@ class Served:
 
     @property
     def vectors(self) -> VectorRuntime:
-        """The model, which reads whole texts."""
-        assert self.offer.kind != "text"
-        return cast(VectorRuntime, self.resident)
+        """The model, which reads whole texts, or does so too."""
+        if self.offer.kind != "text":
+            return cast(VectorRuntime, self.resident)
+        assert self.runtime.vectors is not None
+        return self.runtime.vectors
 
     @property
     def jobs(self) -> list[Job]:

@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
 ENDINGS = ("SIGTERM", "SIGHUP")  # the latter when a terminal is closed, and not on Windows
 Handler = Callable[[int, FrameType | None], object]
+LEAVE_SECONDS = 0.3  # in which what Ctrl-C interrupts closes what it opened
 
 
 @contextmanager
@@ -87,3 +88,47 @@ def interrupted(stop: Callable[[], object]) -> Iterator[None]:
 
     with handled(heard, "SIGINT"):
         yield
+
+
+@contextmanager
+def left_at_once(last: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let Ctrl-C end this block within a second, or else the process, with exit code 130.
+
+    The first one raises KeyboardInterrupt; later ones do not disturb what is being closed. A thread
+    waits for the end of the block, since a call of an engine may keep the main thread from hearing
+    of the signal; it calls `last` before it ends the process.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or usual is not signal.default_int_handler:
+        yield
+        return
+    heard, writer = os.pipe()
+    os.set_blocking(writer, False)
+    over = threading.Event()
+    watch = threading.Thread(target=_leave_after, args=[heard, over, last], daemon=True)
+    watch.start()
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        with handled(_interrupt_once, "SIGINT"):
+            yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        watch.join()
+        os.close(heard)
+
+
+def _interrupt_once(*_: object) -> None:
+    signal.signal(signal.SIGINT, lambda *_: None)
+    raise KeyboardInterrupt
+
+
+def _leave_after(heard: int, over: threading.Event, last: Callable[[], object]) -> None:
+    """Wait for SIGINT, or the end of a pipe; end the process unless the block is over soon."""
+    while numbers := os.read(heard, 64):
+        if signal.SIGINT in numbers and not over.wait(LEAVE_SECONDS):
+            with suppress(Exception):
+                last()
+            os._exit(128 + signal.SIGINT)

@@ -25,6 +25,7 @@ if sys.platform != "win32":
 
 REQUESTED_ENDS = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
 PAUSE_SECONDS = 1.0  # before another child, so that no processor is spent on failing
+DOUBT_SECONDS = 0.4  # after which a process that still lives may not have heard of Ctrl-C
 READY = b"1"
 
 
@@ -63,20 +64,21 @@ def supervise(
         return UNSUPERVISED
     first, terminal = True, _terminal()
     while True:
-        end = _fork(grace)
+        end = _fork(grace, ends_by_it=not again)
         if not isinstance(end, ChildEnd):
             return Child(first, report_ready=end)
         name = signal.Signals(-end.code).name if end.code < 0 else ""
         # What breaks while it ends on request has ended, too.
-        on_request = name in REQUESTED_ENDS or (again and end.request)
-        if not (name or on_request):
+        on_request = name in REQUESTED_ENDS or (end.request and bool(name or again))
+        if terminal and (name or end.request) and not _is_in_background():
+            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
+        left = end.request == signal.SIGINT and end.code == 128 + end.request
+        if not (name or on_request) or left:
             raise SystemExit(end.code)
         if on_request:
             number = end.request or -end.code
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        if terminal:
-            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
         anew = "; it begins anew" if end.was_ready else " before it was ready"
         tell(f"{name} ended the engine" + (anew if again else ""))
         if not (again and end.was_ready):
@@ -93,13 +95,15 @@ class ChildEnd(NamedTuple):
     was_ready: bool  # whether it did what it is for
 
 
-def _fork(grace: float) -> ChildEnd | Callable[[], object]:
+def _fork(grace: float, *, ends_by_it: bool) -> ChildEnd | Callable[[], object]:
     """Fork: return in the parent once the child ended; in the child, a function to report with."""
     news, writer = os.pipe()
     parent_lives, parent = os.pipe()
     with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
         child = os.fork()
-        status, request = _end_of(child, signals, grace) if child else (0, 0)
+        status, request = 0, 0
+        if child:
+            status, request = _end_of(child, signals, grace, ends_by_it=ends_by_it)
     if not child:
         os.close(parent)
         threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
@@ -112,20 +116,27 @@ def _fork(grace: float) -> ChildEnd | Callable[[], object]:
     return ChildEnd(os.waitstatus_to_exitcode(status), request, was_ready)
 
 
-def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
+def _end_of(child: int, signals: int, grace: float, *, ends_by_it: bool) -> tuple[int, int]:
     """Wait for a process, and pass on to it that this one shall end.
+
+    ends_by_it: the process ends by Ctrl-C; where that comes from a program and not from the
+    terminal, which reaches both, it is passed on late
 
     Return how it ended, and the signal that asked for it, or 0.
     """
-    request, latest = 0, math.inf
+    request, latest, doubted = 0, math.inf, math.inf
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status, request
-        left = latest - time.monotonic()
-        if left <= 0:
+        now = time.monotonic()
+        if latest <= now:
             os.kill(child, signal.SIGKILL)
-            latest, left = math.inf, math.inf
+            latest = math.inf
+        if doubted <= now:
+            os.kill(child, signal.SIGINT)
+            doubted = math.inf
+        left = min(latest, doubted) - now
         if not select.select([signals], [], [], None if left == math.inf else left)[0]:
             continue
         for number in os.read(signals, 64):
@@ -134,6 +145,8 @@ def _end_of(child: int, signals: int, grace: float) -> tuple[int, int]:
                 latest = min(latest, time.monotonic() + grace)
                 if number != signal.SIGINT or not _shares_terminal():
                     os.kill(child, number)
+                elif ends_by_it:
+                    doubted = time.monotonic() + DOUBT_SECONDS
 
 
 def _terminal() -> list[Any]:
@@ -149,6 +162,14 @@ def _shares_terminal() -> bool:
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
+        return False
+
+
+def _is_in_background() -> bool:
+    """Whether the system would stop this process if it changed the terminal."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # it is not this process's own terminal
         return False
 
 

@@ -23,12 +23,14 @@ from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import GREEDY, Sampling, neutral
 from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.usual import below
 
 
 def option_metadata(parameter: Parameter) -> Mapping[str, object]:
     """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
-    return {"type": kind, "default": neutral(parameter), "help": parameter.about, "metavar": "N"}
+    metadata = {"type": kind, "default": neutral(parameter), "help": parameter.about}
+    return metadata | {"metavar": "N", "show_default": "the model's"}
 
 
 def build_sampling(values: Mapping[str, float]) -> Sampling:
@@ -61,9 +63,7 @@ class ReplyOptions:
         INTEGER, "Maximum tokens to generate.", otherwise="until the context is full"
     )
     sampling: Sampling = combined(GREEDY, MEMBERS, build_sampling)
-    samplers: str | None = option(
-        TEXT, SAMPLERS.about, "NAME;...", otherwise=SAMPLERS.write(SAMPLERS.get(GREEDY))
-    )
+    samplers: str | None = option(TEXT, SAMPLERS.about, "NAME;...", otherwise="the model's")
     dry_sequence_breakers: str | None = option(
         TEXT, BREAKERS.about, "JSON", otherwise=BREAKERS.write(BREAKERS.get(GREEDY))
     )
@@ -119,3 +119,17 @@ def _bias(text: str) -> tuple[int, float]:
         return int(token), float(value)
     except ValueError:
         raise UsageError(f"logit bias {text!r} must be TOKEN=BIAS, e.g. 42=-1.5") from None
+
+
+def set_sampling_fields(chosen: frozenset[str]) -> frozenset[str]:
+    """Name the sampling parameters among the options that were given."""
+    names = {parameter.names[0]: parameter.field for parameter in PARAMETERS}
+    names |= {texts.name: texts.field for texts in LISTS} | {"logit_bias": "bias"}
+    return frozenset(names[name] for name in chosen & names.keys())
+
+
+def with_usual(usual: Sampling, requested: Settings, set_by_user: frozenset[str]) -> Settings:
+    """Put the fields of sampling that the user sets over those of the model."""
+    chosen = {name: getattr(requested.sampling, name) for name in set_by_user}
+    sampling = replace(below(usual, chosen.get("temperature")), **chosen)
+    return replace(requested, sampling=sampling)

@@ -1,4 +1,7 @@
-"""The phase of loading: a changing line in a terminal, a line per phase elsewhere."""
+"""The phase of loading: a changing line in a terminal, a line per phase elsewhere.
+
+Ctrl-C ends what is under it at once.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TextIO
 
+from localspec.base.system.signals import left_at_once
 from localspec.running.runtime.phases import Phase
 
 LATE_SECONDS = 2.0  # seconds after which a phase is told where no line can change
@@ -31,8 +36,10 @@ class LoadingLine:
         self._changes = changes and self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = ""
         self._late: threading.Timer | None = None
+        self._closing = ExitStack()
 
     def __enter__(self) -> LoadingLine:
+        self._closing.enter_context(left_at_once(self._clear))
         if self._changes:
             self._show(f"loading {self._name}")
         return self
@@ -40,8 +47,8 @@ class LoadingLine:
     def __exit__(self, *_: object) -> None:
         if self._late:
             self._late.cancel()
-        if self._changes:
-            self._write(CLEAR)
+        self._closing.close()
+        self._clear()
 
     def __call__(self, phase: Phase) -> None:
         if self._changes:
@@ -63,6 +70,10 @@ class LoadingLine:
             self._late.cancel()
         self._late = self._timer(LATE_SECONDS, lambda: self._write(line))
         self._late.start()
+
+    def _clear(self) -> None:
+        if self._changes:
+            self._write(CLEAR)
 
     def _write(self, text: str) -> None:
         self._out.write(text)

@@ -6,19 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from localspec.console.options.reply import with_usual
 from localspec.console.questions.interactive_load import load_and_report, locate_or_pull
 from localspec.console.speakers.local import LocalSpeaker
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.registry import DRAFT
 from localspec.core.proposers.words import in_words
-from localspec.core.sampling.parameters import Sampling
+from localspec.core.sampling.usual import NOBODY, UsualSampling
 from localspec.running.memory.machine import size
 from localspec.running.models.locate import ModelFiles, locate
-from localspec.running.models.recommended import (
-    ThoughtDefaults,
-    recommended_sampling,
-    thought_defaults,
-)
+from localspec.running.models.recommended import ThoughtDefaults, thought_defaults
 from localspec.running.pulling.at_hand import at_hand, who_sees
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
@@ -34,6 +31,7 @@ class LocalModels:
     settings: Settings  # of the command line
     set_by_user: frozenset[str]  # fields of sampling that the command line sets
     checked: dict[str, ModelFiles] = field(default_factory=dict)  # for the model opened next
+    usual_samplings: dict[str, UsualSampling] = field(default_factory=dict)  # of opened models
 
     def names(self) -> Sequence[str]:
         return list(self._sizes())
@@ -61,24 +59,15 @@ class LocalModels:
         files = self.checked.pop(name, None) or locate(name, engine)
         pair = PairFiles.for_target(files, self.draft, engine, alone=alone)
         runtime = load_and_report(name, pair, self.loading)
+        self.usual_samplings[name] = runtime.known.usual
         return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
 
     def usual(self, name: str) -> Settings:
-        settings = with_sampling(name, self.settings, self.set_by_user, Sampling())
+        sampling = self.usual_samplings.get(name, NOBODY).sampling
+        settings = with_usual(sampling, self.settings, self.set_by_user)
         chosen = ThoughtDefaults(settings.reasoning_budget, settings.reasoning_budget_message)
         budget, message = thought_defaults(name, chosen)
         return replace(settings, reasoning_budget=budget, reasoning_budget_message=message)
-
-
-def with_sampling(
-    name: str, requested: Settings, set_by_user: frozenset[str], usual: Sampling
-) -> Settings:
-    """Combine the requested settings with the sampling that the model's makers recommend."""
-    sampling = recommended_sampling(name, usual)
-    sampling = replace(
-        sampling, **{name: getattr(requested.sampling, name) for name in set_by_user}
-    )
-    return replace(requested, sampling=sampling)
 
 
 def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
@@ -89,6 +78,7 @@ def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
     if facts.target:
         kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
         yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {in_words(proposers)}"
+    yield f"sampling: {facts.usual}"
     if facts.plan:
         pools = facts.plan.pools
         yield ", ".join(f"{size(facts.plan.taken(p))} of {size(p.free)} in {p.name}" for p in pools)

@@ -15,21 +15,26 @@ from localspec.console.speakers.request_fields import request_fields
 from localspec.console.speakers.speaker import Ended, Piece, texts_of
 from localspec.console.speakers.stream import Object, StreamTally, count, objects
 from localspec.core.engine.settings import Settings
+from localspec.core.sampling.parameters import Sampling
+from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.usual import USUAL
 from localspec.formats.templates.message import Json, Message
 from localspec.formats.templates.thinking import SWITCH
+from localspec.running.models.recommended import recommended_by_name
 
 OURS = "localspec"
 READS_ALOUD = (OURS, "llamacpp")  # these report prompt progress and their context
 
 Event = tuple[float, Json] | Exception | None  # None: that was all
-Usual = Callable[[str], Settings]  # the settings of a model where the user has none
+Usual = Callable[[Sampling], Settings]  # settings of a reply by the sampling of its model
 
 
 class AttachedServer:
     """The models of a server, by name."""
 
     def __init__(self, address: str, key: str, usual: Usual) -> None:
-        self.usual = usual
+        self._usual = usual
+        self._samplings: dict[str, Sampling] = {}  # of opened models
         self._wire = Wire(address, key)
         self._models = self._list_models()
         if not self._models:
@@ -52,7 +57,12 @@ class AttachedServer:
 
     def open(self, name: str) -> Attached:
         self.check(name)
-        return Attached(self._wire, name, self._models[name])
+        opened = Attached(self._wire, name, self._models[name])
+        self._samplings[name] = opened.sampling or recommended_by_name(name)
+        return opened
+
+    def usual(self, name: str) -> Settings:
+        return self._usual(self._samplings.get(name, USUAL))
 
     def _list_models(self) -> dict[str, Object]:
         listed = listed_models(self._wire)
@@ -82,6 +92,17 @@ def context_of(model: Object) -> int:
     return count(model, "context_length") or count(model, "max_model_len")
 
 
+def sampling_of(params: Object) -> Sampling | None:
+    """Read the sampling of a server's model, by llama.cpp's names; None where none is told."""
+    sampling, is_listed = Sampling(), False
+    for parameter in PARAMETERS:
+        value = params.get(parameter.names[-1])
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            bounded = min(max(value, parameter.low), parameter.high)
+            sampling, is_listed = parameter.put(sampling, bounded), True
+    return sampling if is_listed else None
+
+
 class Attached:
     thinks = None
 
@@ -92,6 +113,7 @@ class Attached:
         self._owner = listed.get("owned_by")
         self.context = context_of(listed)
         self.sees = takes_pictures(listed)
+        self.sampling: Sampling | None = None  # of requests that choose none; None: not told
         if self._owner == OURS:
             self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
         if self._owner in READS_ALOUD:  # a llama-server loads the model here
@@ -100,6 +122,7 @@ class Attached:
             self.context = count(defaults, "n_ctx") or self.context
             vision = objects(props.get("modalities")).get("vision")
             self.sees = vision if isinstance(vision, bool) else self.sees
+            self.sampling = sampling_of(objects(defaults.get("params")))
 
     def count(self, messages: Sequence[Message]) -> int | None:
         if self._owner != OURS:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, overload, runtime_checkable
 
+from localspec.base.errors import LocalSpecError
 from localspec.base.tokens import Tokens
 from localspec.core.decoding.generation import Generation
 from localspec.core.decoding.turn import Outcome
@@ -58,6 +60,20 @@ class ToolCall:
     arguments: str
 
 
+@runtime_checkable
+class Form(Protocol):
+    """A class of pydantic: what JSON is to be, and a reader of it."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]: ...
+
+    @classmethod
+    def model_validate_json(cls, json_data: str) -> Self: ...
+
+
+FormT = TypeVar("FormT", bound=Form)
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A whole reply.
@@ -88,6 +104,22 @@ class Result:
     notices: tuple[str, ...] = ()
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+
+    @overload
+    def parsed(self) -> Any: ...
+    @overload
+    def parsed(self, form: type[FormT]) -> FormT: ...
+    def parsed(self, form: type[FormT] | None = None) -> FormT | Any:
+        """Read the text as JSON: as values of Python, or as an object of a pydantic class."""
+        try:
+            return form.model_validate_json(self.text) if form else json.loads(self.text)
+        except ValueError as error:
+            if self.finish_reason == "stop":
+                raise
+            raise LocalSpecError(
+                f"the reply has no whole JSON: it ended after {len(self.tokens):,} tokens "
+                f"({self.finish_reason}); give more max_tokens"
+            ) from error
 
 
 Event = Chunk | Result | Exception  # a request ends with one of the latter two

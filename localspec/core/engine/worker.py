@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -113,15 +114,25 @@ def as_it_is(event: Event) -> Sequence[Event]:
     return (event,)
 
 
+@dataclass(slots=True, eq=False)
+class Events:
+    """The events of one reply between the models' thread and whoever reads them."""
+
+    queue: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+    bell: Callable[[], object] = lambda: None
+
+    def put(self, event: Event) -> None:
+        self.queue.put(event)
+        self.bell()
+
+
 class Stream:
     """A reply as it comes: iterate for chunks, then read `result`.
 
     Leaving the loop early cancels the reply, as does `cancel`, which any thread may call.
     """
 
-    def __init__(
-        self, job: Job, events: queue.SimpleQueue[Event], owner: object, reads: Reads = as_it_is
-    ) -> None:
+    def __init__(self, job: Job, events: Events, owner: object, reads: Reads = as_it_is) -> None:
         self._job = job
         self._owner = owner
         self._events = events
@@ -137,8 +148,23 @@ class Stream:
         if isinstance(self._end, Exception):
             raise self._end
 
+    def ready(self) -> Iterator[Chunk]:
+        """Yield the chunks that are there, without waiting for more."""
+        while not self._events.queue.empty():
+            yield from self._next()
+
+    def ring(self, bell: Callable[[], object]) -> None:
+        """Have a function called, on the models' thread, whenever something has come."""
+        self._events.bell = bell
+        bell()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `result` needs no waiting."""
+        return self._end is not None
+
     def _next(self) -> Iterator[Chunk]:
-        for event in self._reads(self._events.get()):
+        for event in self._reads(self._events.queue.get()):
             if isinstance(event, Chunk):
                 yield event
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from localspec.base.errors import NotPulled, UnknownModel, require_known
@@ -30,6 +30,7 @@ class ModelFiles:
     draft: Path | None = None
     projector: Path | None = None  # by which the model sees
     blind: str = ""  # why no projector is taken although there are some
+    name: str = field(default="", compare=False)  # by which it was found; empty: by its path
 
     def with_projector(self) -> ModelFiles:
         """Look for a projector beside the weights, where none was pulled with them."""
@@ -46,7 +47,8 @@ class ModelFiles:
 def locate(name_or_path: str, backend: str = AUTO) -> ModelFiles:
     """Find the weights of a named model, or of a path, on this machine, and what drafts for it."""
     files = _locate(name_or_path, backend)
-    return files if files.draft else replace(files, draft=trained.drafter_of(files.path))
+    name = "" if is_there(expand_home(name_or_path)) else name_or_path
+    return replace(files, draft=files.draft or trained.drafter_of(files.path), name=name)
 
 
 def _locate(name_or_path: str, backend: str) -> ModelFiles:

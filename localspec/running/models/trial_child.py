@@ -9,12 +9,15 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +47,7 @@ TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
 # Tokens fed at once; from 33 on engines take other ways than before.
 LONG_PROMPT, SHORT_PROMPT = 33, 4
 TRIAL_TENTATIVE = 8
+LEAVE_SECONDS = 1.0  # in which a process closes that nobody asks any more
 BROKEN = "it computes numbers that are none: its weights are broken"
 WIDTHS = (2, 3, 5, 9, 17, 65)  # tokens fed at once; drivers choose their kernels by that
 # Every byte that UTF-8 text can have.
@@ -114,7 +118,7 @@ def trial_options(options: Options, context: int) -> Options:
     split = tuple(float(share > 0) for share in options.split)
     adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)
     small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
-    return replace(small, split=split, adapters=adapters, verbose=False)
+    return replace(small, split=split, adapters=adapters, pooling="", verbose=False)
 
 
 def widen(model: Model, tell: Callable[[], None]) -> None:
@@ -205,7 +209,7 @@ def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> o
             return None
 
 
-def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:
+def serve(trial: Trial, requests: Iterable[str], say: Callable[[str], None]) -> None:
     for line in requests:
         try:
             going = partial(say, json.dumps(GOING))
@@ -213,6 +217,25 @@ def serve(trial: Trial, requests: TextIO, say: Callable[[str], None]) -> None:
         except LocalSpecError as error:
             reply = {"error": type(error).__name__, "message": str(error)}
         say(json.dumps(reply, default=os.fspath))
+
+
+def lines_while_heard() -> Iterator[str]:
+    """Yield the lines of standard input; leave some time after its end, whatever is under way.
+
+    Who asked may have been ended without a word, and an engine may be at work for minutes.
+    """
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        lines.put("")
+        time.sleep(LEAVE_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    while line := lines.get():
+        yield line
 
 
 def main() -> None:
@@ -227,6 +250,6 @@ def main() -> None:
 
         trial = Trial(engine, Path(path))
         try:
-            serve(trial, sys.stdin, say)
+            serve(trial, lines_while_heard(), say)
         finally:
             trial.close()

@@ -67,6 +67,8 @@ class TrialProcess:
             stderr=self._log,
             encoding="utf-8",
             env=os.environ | {"GGML_NO_BACKTRACE": "1"},
+            # Ctrl-C is for this process alone: what it ended there would look like a fault.
+            process_group=None if sys.platform == "win32" else 0,
         )
 
     def footprint(self) -> Footprint:
@@ -93,6 +95,9 @@ class TrialProcess:
         threading.Thread(target=self._watch, args=[answered, most], daemon=True).start()
         try:
             reply = self._exchange(request, options)
+        except (KeyboardInterrupt, SystemExit):  # nobody waits for the answer any more
+            self._process.kill()
+            raise
         finally:
             answered.set()
         if "error" in reply:

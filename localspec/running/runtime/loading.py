@@ -24,6 +24,8 @@ from localspec.interfaces.backend import Model, NotingModel, Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
+from localspec.running.models import engines
+from localspec.running.models.recommended import prefixes, usual_sampling
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.cache_identity import identity
 from localspec.running.runtime.loaded_pair import LoadedPair, advice, load_models
@@ -35,6 +37,7 @@ from localspec.running.runtime.phases import TellPhase, unheard
 from localspec.running.runtime.proposer_factory import ProposerFactory
 from localspec.running.runtime.resolved_pair import ResolvedPair, resolve_pair
 from localspec.running.runtime.runtime import LoadedFacts, Runtime
+from localspec.running.runtime.vector_runtime import VectorRuntime
 
 LOG = logging.getLogger("localspec")
 
@@ -62,6 +65,8 @@ def load_pair(
     note: Callable[[LoadedPair, TellPhase], str] = pair_history.note,
 ) -> Runtime:
     """Load a pair by its files; `note` says what fell since a version changed."""
+    if loading.options.pooling:
+        engines.vector_engine(files.target.engine)  # refuse before anything is loaded
     with files.examine(tell) as examined:
         require_text(examined.target.footprint())
         resolved = resolve(examined, loading)
@@ -82,6 +87,9 @@ def load_pair(
         engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)
         resolved = loaded.resolved
+        vectors = load_vectors_beside(loaded)
+        if vectors:
+            closing.callback(vectors.close)
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
@@ -89,8 +97,18 @@ def load_pair(
             resolved.target,
             (*advice(loaded), *([fall] if fall else []), *notices_of(loaded.pair.target)),
             corpus,
+            usual_sampling(files.target.name, resolved.target.footprint),
         )
-        return Runtime(engine, closing.pop_all(), facts)
+        return Runtime(engine, closing.pop_all(), facts, vectors)
+
+
+def load_vectors_beside(loaded: LoadedPair) -> VectorRuntime | None:
+    """Have the target turn texts into vectors, too, where that was asked for."""
+    target, options = loaded.resolved.target, loaded.plan.options
+    if not options.pooling:
+        return None
+    beside = engines.vector_engine(target.files.engine).vectors_beside(loaded.pair.target, options)
+    return VectorRuntime(beside, LoadedFacts(target=target), prefixes(target.files.name))
 
 
 def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TypeGuard
@@ -9,6 +10,7 @@ from typing import TypeGuard
 from localspec.base.errors import UsageError
 
 GivenMessage = Mapping[str, object]  # `role` and `content`, and `images` and others beside these
+ROLES = ("system", "developer", "user", "assistant", "tool")
 MAX_SHOWN = 60  # characters of what was given in place of a message
 FORM = "{'role': 'user', 'content': '...'}"
 
@@ -23,6 +25,18 @@ def as_messages(conversation: object) -> Sequence[GivenMessage]:
         fault = f"a conversation is {shorten(conversation)}"
         raise UsageError(f"{fault}; it must be a text, or messages like {FORM}")
     return [require_message(number, message) for number, message in enumerate(conversation, 1)]
+
+
+def require_roles(messages: Sequence[GivenMessage], template: str) -> Sequence[GivenMessage]:
+    """Require roles that are common, or that a chat template names: others are left out of it."""
+    for number, message in enumerate(messages, 1):
+        role = str(message["role"])
+        if role not in ROLES and not re.search(f"[\"']{re.escape(role)}[\"']", template):
+            raise UsageError(
+                f"message {number} has the role {shorten(role)}, which this model's chat template "
+                f"does not know; there are: {', '.join(ROLES)}"
+            )
+    return messages
 
 
 def require_message(number: int, message: object) -> GivenMessage:

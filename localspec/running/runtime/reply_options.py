@@ -9,9 +9,12 @@ from difflib import get_close_matches
 from typing import Any, TypedDict, get_args
 
 from localspec.base.errors import UsageError
+from localspec.core.engine.job import Form
 from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
+from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.table import PARAMETERS, check
+from localspec.core.sampling.usual import below
 from localspec.formats.grammar.grammar import Grammar
 from localspec.formats.templates.message import Json, Message, Tool
 from localspec.running.runtime.prompting import Choice, Conversation, name_of
@@ -20,7 +23,7 @@ from localspec.running.runtime.prompting import Choice, Conversation, name_of
 class ReplyOptions(TypedDict, total=False):
     """The options of one reply; each takes precedence over `Settings`.
 
-    temperature: 0 is greedy, the default; higher is more varied, up to 2
+    temperature: 0 is greedy, up to 2; else the model's own, as all of sampling
     top_k, top_p, min_p: only the most likely tokens, by number or by probability
     repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
     presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
@@ -33,7 +36,7 @@ class ReplyOptions(TypedDict, total=False):
     mirostat, mirostat_tau, mirostat_eta: keep the surprise of the text at tau bits
     adaptive_target, adaptive_decay: prefer tokens of this probability
     samplers: the samplers in their order; others are off
-    max_tokens: most tokens of the reply; else until the context is full
+    max_tokens: most tokens of the reply; 4,096 without it; None: until the context is full
     seed: the same seed gives the same text
     stop: a text, or several, that end the reply
     logprobs: how many alternatives to report for each token, beside its log-probability
@@ -43,7 +46,7 @@ class ReplyOptions(TypedDict, total=False):
     proposers: those that may draft, by name
     depth: most tokens to draft in a round; 0 is plain decoding
     adapters: scales of the model's LoRA adapters, by number; others are off
-    json_schema: a JSON schema that the reply follows; {} is any object
+    json_schema: a JSON schema that the reply follows, or a class of pydantic; {} is any object
     grammar: a `Grammar` that the reply follows
     tools: of a chat, in OpenAI's form
     tool_choice: "auto", "none", "required", or the name of a tool that has to be called
@@ -87,7 +90,7 @@ class ReplyOptions(TypedDict, total=False):
     proposers: Sequence[str] | None
     depth: int | None
     adapters: Mapping[int, float] | None
-    json_schema: Mapping[str, Json] | str
+    json_schema: Mapping[str, Json] | str | type[Form]
     grammar: Grammar | None
     tools: Sequence[Tool]
     tool_choice: str
@@ -96,13 +99,18 @@ class ReplyOptions(TypedDict, total=False):
     reasoning_budget_message: str | None
 
 
+MAX_TOKENS = 4096  # of a reply whose caller chose no number; a context may take an hour
 OF_CHATS = ("tools", "tool_choice", "thinking", "reasoning_budget", "reasoning_budget_message")
 NAMES = tuple(ReplyOptions.__annotations__)
 OF_SETTINGS = {field.name for field in fields(Settings)} & set(NAMES)
 
 
-def settings_with(settings: Settings, options: ReplyOptions) -> Settings:
-    """Combine settings with the options that were given beside them."""
+def settings_with(
+    settings: Settings | None, options: ReplyOptions, usual: Sampling = GREEDY
+) -> Settings:
+    """Combine settings with the options beside them; without settings the sampling is the usual."""
+    if settings is None:
+        settings = Settings(sampling=below(usual, options.get("temperature")))
     if not isinstance(settings, Settings):
         raise UsageError(f"settings are {settings!r:.60}; they must be Settings(...)")
     values: Mapping[str, Any] = options
@@ -140,13 +148,16 @@ def as_tuple(name: str, value: object) -> object:
 
 
 def json_grammar(schema: object) -> Grammar:
-    """Read a JSON schema, given as a text or as what it stands for."""
+    """Read a JSON schema, given as a text, as what it stands for, or as a class of pydantic."""
+    if isinstance(schema, type) and isinstance(schema, Form):
+        schema = schema.model_json_schema()
     if isinstance(schema, str):
         return Grammar("json_schema", schema)
     if isinstance(schema, Mapping):
         return Grammar("json_schema", json.dumps(schema)) if schema else Grammar("json_object")
     raise UsageError(
-        f"json_schema is {schema!r}; it must be a JSON schema, e.g. {{'type': 'object'}}"
+        f"json_schema is {schema!r}; it must be a JSON schema, e.g. {{'type': 'object'}}, or a "
+        "class of pydantic"
     )
 
 

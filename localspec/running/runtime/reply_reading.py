@@ -6,7 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from localspec.core.engine.job import Chunk, Event, Result, ToolCall
+from localspec.core.engine.worker import Reads
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
+from localspec.running.runtime.reply_options import MAX_TOKENS
+
+
+def tell_of_limit(reads: Reads) -> Reads:
+    """Tell of a reply that was cut at a length that its caller did not choose."""
+
+    def read(event: Event) -> Sequence[Event]:
+        if isinstance(event, Result) and event.finish_reason == "length":
+            event = replace(event, notices=(*event.notices, *limit_notice(len(event.tokens))))
+        return reads(event)
+
+    return read
+
+
+def limit_notice(tokens: int) -> Sequence[str]:
+    if tokens < MAX_TOKENS:  # the context was full before
+        return ()
+    return (
+        f"the reply was cut at {tokens:,} tokens, the limit where max_tokens is not given: give "
+        "more, or None for no limit but the context",
+    )
 
 
 class ReplyReading:

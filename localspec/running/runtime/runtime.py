@@ -6,8 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
@@ -15,10 +14,12 @@ from localspec.core.corpus.corpus import Corpus
 from localspec.core.corpus.replies import LEAD
 from localspec.core.engine.engine import Engine
 from localspec.core.engine.job import Event, Job, Listener, Result
-from localspec.core.engine.settings import DEFAULT, Settings
-from localspec.core.engine.worker import Reads, Stream, Worker, as_it_is
+from localspec.core.engine.settings import Settings
+from localspec.core.engine.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.core.pairing.vocabulary import Match
 from localspec.core.prefix_cache.slots import Slots
+from localspec.core.sampling.parameters import GREEDY
+from localspec.core.sampling.usual import UsualSampling
 from localspec.running.memory.machine import Pool
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits, current_machine, in_use
@@ -26,18 +27,23 @@ from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime import prompting
 from localspec.running.runtime.media_text import mark_media, split_at_marks
 from localspec.running.runtime.message_media import with_media
-from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages
+from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages, require_roles
 from localspec.running.runtime.model_text import ModelText
 from localspec.running.runtime.reply_options import (
+    MAX_TOKENS,
     ReplyOptions,
     conversation_with,
     refuse_of_chats,
     settings_with,
 )
-from localspec.running.runtime.reply_reading import ReplyReading
+from localspec.running.runtime.reply_reading import ReplyReading, tell_of_limit
+
+if TYPE_CHECKING:
+    from localspec.running.runtime.vector_runtime import VectorRuntime
 
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
+GREEDY_TEXT = UsualSampling(GREEDY, "of a model that was not loaded from files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class LoadedFacts:
     target: ResolvedModel | None = None
     advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
     corpus: Corpus | None = None  # texts on disk that replies may repeat
+    usual: UsualSampling = GREEDY_TEXT  # of replies whose caller chooses nothing
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the models; empty where they are not known."""
@@ -72,10 +79,15 @@ class Runtime:
     text: how a conversation becomes tokens, and these are read
     slots: texts that are worked on at once
     known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    vectors: turns texts into vectors, if it was loaded with `Options(pooling=...)`
     """
 
     def __init__(
-        self, engine: Engine, closing: ExitStack | None = None, facts: LoadedFacts = NO_FACTS
+        self,
+        engine: Engine,
+        closing: ExitStack | None = None,
+        facts: LoadedFacts = NO_FACTS,
+        vectors: VectorRuntime | None = None,
     ) -> None:
         self.tokenizer = engine.target.tokenizer
         self.sight = engine.target.sight
@@ -83,6 +95,7 @@ class Runtime:
         self.text = ModelText(self.tokenizer, self.sight, self.context)
         self.slots = engine.target.slots
         self.known = facts
+        self.vectors = vectors
         self._tiers = engine.tiers
         self._worker = Worker(engine)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
@@ -104,21 +117,22 @@ class Runtime:
     def chat(
         self,
         messages: str | Sequence[GivenMessage],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         **options: Unpack[ReplyOptions],
     ) -> Result:
         """Answer messages with `role` and `content`, or a text as one message of the user.
 
         A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
 
-        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`.
+        Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`. Without
+        settings the sampling is the model's, `known.usual`; that of `Settings()` is greedy.
         """
         return self.stream(as_messages(messages), settings, **options).result
 
     def stream(
         self,
         prompt: Prompt,
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         *,
         raw: bool = False,
         **options: Unpack[ReplyOptions],
@@ -127,23 +141,37 @@ class Runtime:
 
         Tokens are continued as they are; so is a text, if it is `raw` or without chat template.
         """
-        settings = settings_with(settings, options)
+        settings, ends = self._settings(settings, options)
         if isinstance(prompt, str) and (raw or not self.tokenizer.chat_template):
             prompt = self.encode(prompt)
         if are_tokens(prompt):
             refuse_of_chats(options)
-            return self._begin(prompt, settings, as_it_is)
+            return self._begin(prompt, settings, ends(as_it_is))
         if raw:
             raise UsageError("raw is for a text; messages go through the chat template")
-        messages, media = with_media(as_messages(prompt))
+        messages, media = with_media(self._messages(prompt))
         conversation = replace(conversation_with(messages, settings, options), media=media)
         prepared = prompting.prompt(self.text, conversation, settings)
-        return self._begin(prepared.tokens, prepared.settings, ReplyReading(prepared.reader()))
+        reads = ends(ReplyReading(prepared.reader()))
+        return self._begin(prepared.tokens, prepared.settings, reads)
+
+    def _settings(
+        self, settings: Settings | None, options: ReplyOptions
+    ) -> tuple[Settings, Callable[[Reads], Reads]]:
+        """Combine settings and options; a reply whose length nobody chose gets a limit."""
+        combined = settings_with(settings, options, self.known.usual.sampling)
+        if settings is None and "max_tokens" not in options:
+            return replace(combined, max_tokens=MAX_TOKENS), tell_of_limit
+        return combined, lambda reads: reads
+
+    def _messages(self, prompt: object) -> Sequence[GivenMessage]:
+        """Check messages, and that the chat template has their roles."""
+        return require_roles(as_messages(prompt), self.tokenizer.chat_template or "")
 
     def generate(
         self,
         prompt: str | Sequence[int],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         **options: Unpack[ReplyOptions],
     ) -> Result:
         """Continue a text, or tokens, as they are; return the whole reply."""
@@ -152,7 +180,7 @@ class Runtime:
     def batch(
         self,
         prompts: Sequence[Prompt],
-        settings: Settings = DEFAULT,
+        settings: Settings | None = None,
         *,
         raw: bool = False,
         **options: Unpack[ReplyOptions],
@@ -169,7 +197,7 @@ class Runtime:
             return [stream.result for stream in streams]
 
     def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
-        events: SimpleQueue[Event] = SimpleQueue()
+        events = Events()
         return Stream(self.submit(tokens, settings, events.put), events, owner=self, reads=reads)
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
@@ -189,7 +217,7 @@ class Runtime:
 
     def conversation(self, messages: Sequence[GivenMessage]) -> list[int]:
         """Tokenise a conversation to ask for its next reply."""
-        texts, media = with_media(as_messages(messages))
+        texts, media = with_media(self._messages(messages))
         return split_at_marks(self.text.render(mark_media(texts, media)), media).read(self.text)[0]
 
     def close(self) -> None:

@@ -52,6 +52,10 @@ def vector_options(options: Options, footprint: Footprint) -> Options:
     """Choose the options for a model of whole texts, which lacks some."""
     if options.adapters:
         raise UsageError("adapters are for models that continue text: name such a model first")
+    if options.pooling:
+        raise UsageError(
+            "pooling is for models that continue text, and this one has its own: leave it away"
+        )
     longest = footprint.positions or footprint.context or TEXT_CONTEXT
     return replace(
         options,

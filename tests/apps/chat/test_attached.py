@@ -53,7 +53,7 @@ WILD = Sampling(temperature=2, repetition=1.5, top_k=40)
 PLAIN = Settings(max_tokens=200)
 
 
-def usual(_: str) -> Settings:
+def usual(_: Sampling) -> Settings:
     return PLAIN
 
 

@@ -26,6 +26,7 @@ from localspec.apps.chat.terminal.editor import (
     unquote,
 )
 from localspec.apps.chat.terminal.folds import MAX_CHARACTERS, MAX_LINES, Folds
+from localspec.apps.chat.terminal.typed_lines import TypedLine
 
 
 @pytest.mark.parametrize(
@@ -122,8 +123,8 @@ class Keyboard:
         self.typed = ""
 
     @contextmanager
-    def released(self):
-        yield self.typed
+    def released(self, *, whole=False):
+        yield TypedLine(self.typed, is_sent=False)
 
     def waits(self):
         return False

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from localspec.apps.chat.terminal.editor import WAITS
 from tests import engines
 from tests.apps.chat.pty_session import (
     ALT_ENTER,
@@ -167,7 +168,7 @@ def test_whatever_is_interrupted_nothing_is_lost(someone, tmp_path):
         person.resize(columns, 30)
     person.type("typed ahead")
     person.prompted(since=before)
-    person.shows("> typed ahead")
+    person.shows(f"> typed ahead{WAITS}")
     assert "typed ahead" not in person.raw[before:].partition(PROMPTED)[0]
     shown = person.text
     person.type(CTRL_C)

@@ -1,4 +1,4 @@
-"""Keys that nobody waited for: one draft, whenever they come; and long texts, drawn as a sign."""
+"""Keys that nobody waited for: lines to send, or a draft; and long texts, drawn as a sign."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import ExitStack
 import pytest
 from prompt_toolkit.input import create_pipe_input
 
-from localspec.apps.chat.terminal.typeahead import LEAVE, MARKED, text_of
+from localspec.apps.chat.terminal.editor import WAITS
+from localspec.apps.chat.terminal.typeahead import MARKED
+from localspec.apps.chat.terminal.typed_lines import LEAVE, first_line, judged, text_of
 from tests.apps.chat.pty_session import CTRL_C, CTRL_D, ENTER, Person
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminals")
@@ -62,12 +64,55 @@ def test_what_comes_before_a_prompt_is_one_draft_and_no_question(early, tmp_path
     (tmp_path / "answers").touch()
     person.prompted(since=before)
     person.wait("[pasted 500 lines]", since=before)
-    person.shows("> [pasted 500 lines]")
+    person.shows(f"> [pasted 500 lines]{WAITS}")
     assert [text for role, text in (person.said if person.kept else []) if role == "user"] == (
         ["poem"] if when == "answering" else []
     )
     assert HEARD in person.say("")
     assert person.said[-2] == ("user", PASTE)
+
+
+def test_a_line_that_was_typed_while_the_model_loads_is_sent_when_it_is_there(early, tmp_path):
+    person = early()
+    person.wait(MARKED)
+    person.type("poem" + ENTER)
+    (tmp_path / "answers").touch()
+    (tmp_path / "loaded").touch()
+    person.wait("violets")
+    person.prompted(since=person.raw.index("violets"))
+    assert "> poem" in [line.rstrip() for line in person.text.splitlines()]
+    assert WAITS not in person.raw
+    assert [text for role, text in person.said if role == "user"] == ["poem"]
+    assert "> poem" in person.say("\x1b[A")  # it is in the history, too
+
+
+def test_a_line_that_was_typed_during_an_answer_is_sent_after_it(early, tmp_path):
+    (tmp_path / "loaded").touch()
+    person = early()
+    person.prompted()
+    before = len(person.raw)
+    person.type("poem" + ENTER)
+    person.wait(SPINNING, since=before)
+    person.type("again" + ENTER)
+    (tmp_path / "answers").touch()
+    person.wait("You said: again")
+    person.prompted(since=person.raw.index("You said: again"))
+    asked = [text for role, text in person.said if role == "user"]
+    assert asked == ["poem", "again"]
+
+
+def test_what_no_enter_ended_waits_and_a_faint_word_says_so_until_it_is_touched(early, tmp_path):
+    person = early()
+    person.wait(MARKED)
+    person.type("half a line")
+    (tmp_path / "answers").touch()
+    (tmp_path / "loaded").touch()
+    person.prompted()
+    person.shows(f"> half a line{WAITS}")
+    person.type(", whole")
+    person.shows("> half a line, whole")
+    assert "You said: half a line, whole" in person.say("")
+    assert WAITS not in person.text
 
 
 def test_a_paste_that_comes_half_before_a_prompt_and_half_after_it_is_one(early, tmp_path):
@@ -150,3 +195,38 @@ def test_a_paste_at_a_prompt_is_one_message_where_the_terminal_does_not_mark_it(
     person.prompted()
     assert HEARD in person.say(TYPED.removesuffix(ENTER))
     assert [role for role, _ in person.said] == ["user", "assistant"]
+
+
+def lines_of(*bursts):
+    """Return the lines that are sent of bursts of keys, and the draft that is left."""
+    with create_pipe_input() as keyboard:
+        read = []
+        for burst in bursts:
+            keyboard.send_text(burst)
+            read.append(keyboard.read_keys())
+    line, sent = first_line(judged(read)), []
+    while line.is_sent:
+        sent.append(line.text)
+        line = first_line(line.behind)
+    return sent, line.text
+
+
+@pytest.mark.parametrize(
+    ("bursts", "sent", "draft"),
+    [
+        (["h", "i", "\r"], ["hi"], ""),
+        (["hi\r", "/why\r", "mo"], ["hi", "/why"], "mo"),
+        (["\r", " \r", "hi\r"], ["hi"], ""),
+        (["a\rb\r"], [], "a\nb"),  # more came at once behind Enter: a paste without marks
+        (["a\rb\rc", "d\re\r"], [], "a\nb\ncd\ne"),
+        (["a\rb\r", "c\r"], [], "a\nb\nc"),  # whose last line came late
+        (["a\rb\r", "c", "\r"], ["a\nb\nc"], ""),
+        (["\x1b[200~a\rb\r\x1b[201~"], [], "a\nb"),
+        (["\x1b[200~a\rb\x1b[201~", "\r"], ["a\nb"], ""),
+        (["a", "\x1b\r", "b\r"], ["a\nb"], ""),
+        (['"""a\r', 'b"""\r'], ['"""a\nb"""'], ""),
+        (["hi\r", "\x04"], ["hi"], LEAVE),
+    ],
+)
+def test_enter_sends_a_line_and_a_paste_waits(bursts, sent, draft):
+    assert lines_of(*bursts) == (sent, draft)

@@ -19,6 +19,7 @@ from tests import engines
 from tests.tiny_vision import picture
 
 WORDS = "the code is"
+GREEDY = ["--temperature", "0"]
 ONE_THREAD = ["--threads", "1"]  # more would only wait for each other on so small a model
 
 
@@ -28,7 +29,8 @@ def without_phases(err):
 
 
 def ask(arguments):
-    return run(["generate", *ONE_THREAD, *arguments])
+    """Ask for greedy text, unless the arguments say otherwise."""
+    return run(["generate", *ONE_THREAD, "--temperature", "0", *arguments])
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +253,7 @@ def test_a_place_that_the_system_refuses_is_told_in_a_line(model, capsys):
 def test_what_comes_through_a_pipe_is_one_question_and_only_its_answer_comes_out(model):
     answers = []
     for question, piped in (([], "a log\n\nwhat?\n"), (["what?"], "a log\n")):
-        process = command("chat", model, *question, *ONE_THREAD, "--max-tokens", "8")
+        process = command("chat", model, *question, *ONE_THREAD, *GREEDY, "--max-tokens", "8")
         out, err = process.communicate(piped, timeout=60)
         assert (process.returncode, without_phases(err)) == (0, "")
         answers.append(out)
@@ -309,7 +311,7 @@ def test_an_mlx_folder_answers_and_tells_of_itself_like_a_file(capsys):
     folder = str(engines.tiny_folder("qwen3_5"))
     texts = []
     for options in (["--plain"], [], ["--backend", "mlx", "--draft", str(engines.tiny("llama"))]):
-        assert run(["generate", folder, WORDS, "--max-tokens", "30", *options]) == 0
+        assert run(["generate", folder, WORDS, *GREEDY, "--max-tokens", "30", *options]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] == texts[2]
     assert run(["info", folder]) == 0

@@ -32,7 +32,9 @@ from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.adapter import Adapter, Scales
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.testing import Alphabet, ScriptedModel, ScriptedSight
+from localspec.interfaces.vector_model import VectorModel
 from localspec.running.runtime.runtime import Runtime
+from localspec.running.runtime.vector_runtime import VectorRuntime
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "[TOOL_CALLS]", "<|python_tag|>")
 START, END = 256, 257
@@ -152,6 +154,7 @@ class Server:
     sight: ScriptedSight | None = None
     labels: Mapping[int, str] = field(default_factory=dict)  # what it says for pictures
     beside: Sequence[ServedOffer] = ()  # other models
+    vectors: VectorModel | None = None  # by which it turns texts into vectors, too
     unloads: list[str] = field(default_factory=list)
     model: ScriptedModel = field(init=False)
     address: str = field(init=False)
@@ -176,7 +179,11 @@ class Server:
             closing = ExitStack()
             closing.callback(self.unloads.append, "scripted")
             closing.callback(self.model.close)
-            return Runtime(Engine(self.model, FirstOf(guessing), 4, parts=parts), closing)
+            vectors = VectorRuntime(self.vectors) if self.vectors else None
+            if vectors:
+                closing.callback(vectors.close)
+            engine = Engine(self.model, FirstOf(guessing), 4, parts=parts)
+            return Runtime(engine, closing, vectors=vectors)
 
         offers = [
             ServedOffer(
@@ -189,6 +196,7 @@ class Server:
                 context=8192,
                 family="llama",
                 slots=self.slots,
+                pooling=self.vectors.pooling if self.vectors else "",
                 adapters=OfferedAdapters("scripted", self.adapters),
                 media=self.sight.kinds if self.sight else frozenset(),
             )

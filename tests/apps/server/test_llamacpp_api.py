@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -302,6 +303,30 @@ def test_a_conversation_is_shown_as_its_model_reads_it(server):
     assert found == "<|im_start|>user\nhere<|im_end|>\n<|im_start|>assistant\n"
     found = server.client.post("/apply-template", json=body | {"tools": [tool]}).json()["prompt"]
     assert "weather" in found
+
+
+def test_a_request_without_a_temperature_gets_the_models_sampling():
+    makers = Sampling(temperature=0.7, top_k=20, top_p=0.8, repetition=1.05)
+
+    def sampling(**fields):
+        for kind in (LlamaCompletionRequest, ChatRequest):
+            message = {"role": "user", "content": "a"}
+            request = kind.model_validate({"prompt": "a", "messages": [message], **fields})
+            yield request.sampling(makers)
+
+    assert [*sampling()] == [*sampling(max_tokens=3)] == [makers] * 2
+    assert [*sampling(temperature=1.0)] == [replace(makers, temperature=1.0)] * 2
+    assert [*sampling(top_p=1)] == [replace(makers, top_p=1)] * 2
+    assert [*sampling(temperature=0)] == [Sampling()] * 2
+    assert [*sampling(temperature=0, repeat_penalty=1.2)] == [Sampling(repetition=1.2)] * 2
+
+
+def test_the_sampling_that_a_model_is_asked_with_is_told(server):
+    usual, (offer,) = Sampling(temperature=0.7, top_k=20), server.app.state.host.offers.values()
+    server.app.state.host.offers["scripted"] = replace(offer, usual=usual)
+    params = server.client.get("/props").json()["default_generation_settings"]["params"]
+    server.app.state.host.offers["scripted"] = offer
+    assert (params["temperature"], params["top_k"], params["min_p"]) == (0.7, 20, 0.0)
 
 
 def test_a_server_tells_of_itself(server, coder):

@@ -354,6 +354,25 @@ def test_where_nothing_turns_texts_into_vectors_that_is_said():
             assert "give localspec serve one, too, such as " in text
             assert "such as " in refusal(made, path, body | {"model": "scripted"})
             assert does in text
+            assert ("--pooling mean" in text) is (path == "/v1/embeddings")
             assert json.loads(text)["error"]["code"] == "not_supported"
     finally:
         made.close()
+
+
+def test_a_chat_model_that_pools_answers_where_no_other_turns_texts_into_vectors(model):
+    for beside, name in (([], "scripted"), ([offer("embedder", model)], "embedder")):
+        made = Server(vectors=Counting(), beside=beside)
+        try:
+            found = embedded(made, input=["abc", "b"])
+            assert found["model"] == name
+            assert found["data"][0]["embedding"] == pytest.approx(unit(3, A).tolist())
+            assert embedded(made, model="scripted", input="abc")["model"] == "scripted"
+            assert made.ask("hi") == "You said: hi"
+            shown = made.client.post("/api/show", json={"model": "scripted"}).json()
+            assert {"completion", "embedding"} <= set(shown["capabilities"])
+            assert "ranks documents" in refusal(
+                made, "/v1/rerank", {"query": "q", "documents": ["a"]}
+            )
+        finally:
+            made.close()

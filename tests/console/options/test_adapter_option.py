@@ -99,7 +99,7 @@ def test_an_adapter_changes_what_is_generated_and_drafts_do_not(capsys, tmp_path
     file = adapter(tmp_path / "poet.gguf", base)
     texts = []
     for words in ([], ["--plain"], ["--adapter", str(file)], ["--adapter", str(file), "--plain"]):
-        words = ["generate", str(base), WORDS, "--max-tokens", "30", *words]
+        words = ["generate", str(base), WORDS, "--temperature", "0", "--max-tokens", "30", *words]
         assert run([*words, "--context", "256"]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2] == texts[3]

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.base.errors import DoesNotFit, NotPulled, PullError, UnknownModel, UsageError
-from localspec.core.sampling.parameters import Sampling
 from localspec.running.models import catalogue, catalogue_file
 from localspec.running.models.catalogue import builtin, choose, entries
 from localspec.running.models.catalogue_file import read
@@ -22,7 +21,7 @@ from localspec.running.models.entry import Entry, Offer, Shape, Weights
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import (
     ThoughtDefaults,
-    recommended_sampling,
+    recommended_by_name,
     thought_defaults,
 )
 from localspec.running.models.sources import Address, Hub, LocalFiles, Package, source
@@ -195,9 +194,9 @@ def test_a_budget_for_thought_is_the_catalogues_where_nobody_chose(monkeypatch, 
 def test_a_model_may_name_its_samplers_in_their_order(monkeypatch, write):
     path = write(GOOD.replace("context", 'samplers = ["min-p", "temp"]\ncontext'))
     monkeypatch.setattr(catalogue, "own", lambda: path)
-    sampling = recommended_sampling("one:q4_0", Sampling(temperature=0.5, top_p=0.5, min_p=0.1))
+    sampling = recommended_by_name("one:q4_0")
     assert sampling.samplers == ("min_p", "temperature")
-    assert (sampling.temperature, sampling.top_p, sampling.min_p) == (0.7, 1, 0.1)
+    assert (sampling.temperature, sampling.top_p, sampling.min_p) == (0.7, 1, 0)
     path.write_text(path.read_text().replace("min-p", "minpp"))
     with pytest.raises(UsageError, match="key 'samplers' has 'minpp'; known: penalties, dry, "):
         entries()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 from dataclasses import replace
 
 import pytest
@@ -88,6 +90,26 @@ def test_who_hears_of_the_reading_may_end_it(path):
 
     with pytest.raises(KeyboardInterrupt):
         localspec.load(path, loading=LOADING, tell=stop)
+    localspec.load(path, loading=LOADING).close()
+
+
+def test_an_interrupt_as_llama_cpp_calls_back_ends_the_reading_and_is_no_failure(path, capfd):
+    """It came before the first line of the callback, was printed and lost, and reading went on."""
+
+    def interrupt(frame, event, _):
+        if event == "call" and frame.f_code is Reading._hear.__code__:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            localspec.load(path, loading=LOADING)
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGINT, usual)
+    assert capfd.readouterr() == ("", "")
     localspec.load(path, loading=LOADING).close()
 
 

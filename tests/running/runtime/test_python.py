@@ -7,13 +7,15 @@ import json
 import threading
 
 import numpy as np
+import pydantic
 import pytest
 
 import localspec
 from localspec import Grammar, Limits, Options, Sampling, Settings, ToolCall
-from localspec.base.errors import UsageError
+from localspec.base.errors import LocalSpecError, UsageError
 from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.sampling.usual import UsualSampling
 from localspec.interfaces.testing import ScriptedModel
 from localspec.running.runtime.loading import load
 from localspec.running.runtime.runtime import LoadedFacts, Runtime
@@ -89,12 +91,62 @@ def test_options_go_before_settings(model):
     assert model.chat("hi", stop=["x", "o"]).text == "h"
 
 
+def test_who_chooses_no_sampling_gets_the_models_own():
+    usual = UsualSampling(Sampling(temperature=0.7, top_k=20, repetition=1.05), "by its makers")
+    with Runtime(Engine(target(), Silent()), facts=LoadedFacts(usual=usual)) as model:
+
+        def sampling_of(*settings, **options):
+            return model.stream("hi", *settings, **options)._job.settings.sampling
+
+        assert sampling_of() == sampling_of(max_tokens=3) == usual.sampling
+        assert sampling_of(temperature=0.2) == dataclasses.replace(usual.sampling, temperature=0.2)
+        assert sampling_of(temperature=0) == Sampling()
+        assert sampling_of(temperature=0, repetition_penalty=1.1) == Sampling(repetition=1.1)
+        assert sampling_of(Settings()) == Sampling()
+        assert sampling_of(Settings(), top_k=3) == Sampling(top_k=3)
+
+
 def test_a_json_schema_is_followed(model):
     schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
     schema["additionalProperties"] = False
     for form in (schema, json.dumps(schema)):
         assert json.loads(model.chat("number", json_schema=form).text) == {"a": 1}
     assert model.generate("x", grammar=Grammar("regex", "[0-9]{3}")).text.isdecimal()
+
+
+class City(pydantic.BaseModel):
+    name: str
+    rivers: int
+
+
+def saying(reply):
+    """Make a model with room for long replies that says one thing."""
+    one = ScriptedModel(script(tokenizer := Bytes(TEMPLATE), {"hi": reply}), tokenizer)
+    one.context, one.slots = 16_384, 2
+    return Runtime(Engine(one, Silent()))
+
+
+def test_a_class_of_pydantic_is_a_schema_and_reads_the_reply():
+    with saying('{"name": "Oslo", "rivers": 10}') as model:
+        result = model.chat("hi", json_schema=City)
+        assert result.parsed(City) == City(name="Oslo", rivers=10)
+        assert result.parsed() == {"name": "Oslo", "rivers": 10}
+        cut = model.chat("hi", json_schema=City, max_tokens=5)
+        with pytest.raises(LocalSpecError, match="no whole JSON: it ended after 5 tokens"):
+            cut.parsed(City)
+
+
+def test_a_reply_whose_length_nobody_chose_ends_at_a_limit_and_says_so():
+    with saying("x" * 5000) as model:
+        cut = model.chat("hi")
+        assert (len(cut.tokens), cut.finish_reason) == (4096, "length")
+        assert cut.notices == (
+            "the reply was cut at 4,096 tokens, the limit where max_tokens is not given: give "
+            "more, or None for no limit but the context",
+        )
+        for whole in (model.chat("hi", max_tokens=None), model.chat("hi", Settings())):
+            assert (len(whole.text), whole.notices) == (5000, ())
+        assert model.chat("hi", max_tokens=4096).notices == ()
 
 
 def test_calls_are_read_and_are_no_text(model):
@@ -161,6 +213,10 @@ def test_a_cancelled_stream_ends_with_what_there_was():
         (["hi"], "message 1 is 'hi'; it must be like"),
         ([*HI, {"content": "x"}], "message 2 has no role: {'content': 'x'}"),
         ([{"role": "user"}], "message 1 has no content: {'role': 'user'}"),
+        (
+            [*HI, {"role": "boss", "content": "x"}],
+            "message 2 has the role 'boss'",
+        ),
         ([{"role": "user", "content": 7}], "the content of message 1 is 7; it must be a text"),
     ],
 )
@@ -168,6 +224,12 @@ def test_a_wrong_conversation_is_told_with_what_it_should_be(model, prompt, word
     for ask in (model.chat, model.conversation):
         with pytest.raises(UsageError, match=words):
             ask(prompt)
+
+
+def test_a_role_that_the_chat_template_names_is_taken():
+    template = TEMPLATE + "{% if messages[0].role == 'boss' %}{% endif %}"
+    with scripted(template) as model:
+        assert model.chat([{"role": "boss", "content": "hi"}]).tokens
 
 
 def test_a_call_of_tools_needs_no_content(model):

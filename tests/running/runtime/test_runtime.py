@@ -188,6 +188,8 @@ def test_a_depth_beyond_what_was_loaded_is_refused(runtime):
 def test_the_public_names_are_these():
     assert sorted(localspec.__all__) == [
         "Adapter",
+        "AsyncModel",
+        "AsyncStream",
         "Chunk",
         "Grammar",
         "Limits",
@@ -205,6 +207,7 @@ def test_the_public_names_are_these():
         "VectorRuntime",
         "inspect",
         "load",
+        "load_async",
         "load_vectors",
     ]
     assert all(hasattr(localspec, name) for name in localspec.__all__)

@@ -14,7 +14,7 @@ from localspec.base.system import free_memory
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Build, Device, Footprint, Needs, Options
 from localspec.interfaces.testing import Alphabet, ScriptedModel
-from localspec_toy.calls import noted
+from localspec_toy.calls import noted, stay
 
 MAGIC, MOST_BYTES = "TOY", 1 << 20
 BYTES, END = 256, 256  # tokens: one for each byte, and one that ends a text
@@ -89,11 +89,13 @@ def alphabet() -> Alphabet:
 
 def load(path: Path, options: Options) -> ScriptedModel:
     noted("load")
+    stay("load")
     check(options)
     _, context, text = parts(path)
 
     def logits(held: Sequence[int]) -> Logits:
         """The byte that comes next in the text, behind the last place that reads like this one."""
+        stay("forward")
         found = np.zeros(BYTES + 1, np.float32)
         last = bytes(token for token in held[-ORDER:] if token < BYTES)
         at = text.rfind(last) + len(last) if last in text else 0

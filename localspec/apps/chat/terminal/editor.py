@@ -10,27 +10,25 @@ from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import AfterInput
 
 from localspec.apps.chat.session import folder
 from localspec.apps.chat.terminal.folds import FoldedText, Folds
-from localspec.apps.chat.terminal.typeahead import (
-    LEAVE,
-    QUIET_SECONDS,
-    TypedAhead,
-    can_read,
-    pasted,
-)
+from localspec.apps.chat.terminal.typeahead import QUIET_SECONDS, TypedAhead, can_read
+from localspec.apps.chat.terminal.typed_lines import LEAVE, QUOTE, is_open, pasted
 from localspec.base.system.atomic_write import whole
 
 PROMPT, MORE = "> ", ". "
 MAX_FOLDED = 500  # entries of the history, the newest, that are folded where they are long
-QUOTE = '"""'
+WAITS = "  (waits: Enter sends)"  # behind a draft that was typed before the prompt
 AT = "@"
 
 
@@ -55,16 +53,18 @@ class Editor(Protocol):
 class Typing:
     """Reads at a terminal: Enter sends, Alt-Enter or Enter within three quotes begins a line.
 
-    What was typed and pasted before is a draft, which nothing but a later Enter sends.
+    A line that was typed before, and ended by Enter, is sent; what was pasted, or not ended, is a
+    draft, which nothing but a later Enter sends.
     """
 
     def __init__(self, words: EditorWords, ahead: TypedAhead) -> None:
         self._ahead = ahead
         self._folds = Folds()
+        self._waiting = ""  # the draft, as it is drawn
         self._session: PromptSession[str] = PromptSession(
             input=ahead.keyboard,
             history=history(self._folds),
-            input_processors=[FoldedText(self._folds)],
+            input_processors=[FoldedText(self._folds), AfterInput(self._hint)],
             completer=Completing(words),
             complete_while_typing=Condition(self._commands),
             key_bindings=self._keys(),
@@ -73,16 +73,24 @@ class Typing:
         )
 
     def read(self, prefill: str = "") -> str | None:
-        with self._ahead.released() as typed, suppress(EOFError):
-            if typed == LEAVE and not prefill:
+        with self._ahead.released(whole=bool(prefill)) as typed, suppress(EOFError):
+            if typed.text == LEAVE and not prefill:
                 return None
-            draft = "\n".join(filter(None, (prefill, typed.replace(LEAVE, ""))))
-            text = self._session.prompt(PROMPT, default=self._folds.folded(draft))
+            draft = "\n".join(filter(None, (prefill, typed.text.replace(LEAVE, ""))))
+            shown = self._folds.folded(draft)
+            self._waiting = "" if prefill or typed.is_sent else shown
+            text = self._session.prompt(PROMPT, default=shown, accept_default=typed.is_sent)
             return whole(self._folds.whole(unquote(text)))
         return None
 
     def forget(self) -> None:
         self._ahead.drop()
+
+    def _hint(self) -> StyleAndTextTuples:
+        """Tell of a draft that nobody touched that it was not sent."""
+        app, text = get_app(), self._session.default_buffer.text
+        is_waiting = bool(self._waiting) and text == self._waiting and not app.is_done
+        return [("fg:ansibrightblack", WAITS)] if is_waiting else []
 
     def _commands(self) -> bool:
         """Complete commands only behind a slash."""
@@ -157,12 +165,6 @@ def more_waits() -> bool:
     """Return whether a plain terminal has another line of a paste."""
     windows = sys.platform == "win32"  # which has no way to ask
     return not windows and sys.stdin.isatty() and can_read(sys.stdin.fileno(), QUIET_SECONDS)
-
-
-def is_open(text: str) -> bool:
-    """Return whether three quotes begin a message that has not ended yet."""
-    start = text.lstrip()
-    return start.startswith(QUOTE) and not (len(start) >= 6 and start.rstrip().endswith(QUOTE))
 
 
 def unquote(text: str) -> str:

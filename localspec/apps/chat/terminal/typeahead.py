@@ -1,4 +1,4 @@
-"""Keys that come in while nothing reads them: they become one draft for the next prompt."""
+"""Keys that come in while nothing reads them: for the next prompts, lines to send or a draft."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding.key_processor import KeyPress
-from prompt_toolkit.keys import Keys
 
+from localspec.apps.chat.terminal.typed_lines import TypedLine, first_line, judged, text_of
 from localspec.base.system.signals import handled
 
 if sys.platform != "win32":
     import termios
 
 MARKED, UNMARKED = "\x1b[?2004h", "\x1b[?2004l"  # a terminal marks both ends of a paste
-LEAVE = "\x04"  # Ctrl-D, which means that on an empty line
 QUIET_SECONDS = 0.03  # after which no more of a paste without marks is waited for
+BURST_SECONDS = 0.1  # after which a key is none of those before it, if these were a paste
+
+Bursts = list[list[KeyPress]]  # the last one goes on
 
 
 class TypedAhead:
@@ -35,7 +37,8 @@ class TypedAhead:
     def __init__(self, terminal: TextIO) -> None:
         self.keyboard = create_input()
         self._terminal = terminal
-        self._keys: list[KeyPress] = []
+        self._bursts: Bursts = [[]]
+        self._rest: list[KeyPress] = []  # that were judged before those
         self._reader: KeyReader | None = None
 
     @contextmanager
@@ -56,20 +59,25 @@ class TypedAhead:
                         self._write(UNMARKED)
 
     @contextmanager
-    def released(self) -> Iterator[str]:
-        """Leave the keyboard to a prompt; yield the text that was typed until now."""
+    def released(self, *, whole: bool = False) -> Iterator[TypedLine]:
+        """Leave the keyboard to a prompt; yield the first line that was typed, or all as a draft.
+
+        What is typed behind a line waits for the next prompt.
+        """
         self._release()
         self._catch_up()
-        keys = [*get_typeahead(self.keyboard), *self._keys]  # the former from the last prompt
-        self._keys.clear()
+        keys = [*self._rest, *judged(self._bursts)]
+        line = TypedLine(text_of(keys), False) if whole else first_line(keys)
+        self._rest, self._bursts = list(line.behind), [[]]
         try:
-            yield text_of(keys)
+            yield line
         finally:
+            self._bursts[-1] += get_typeahead(self.keyboard)  # that the prompt had no use for
             self._hold()
 
     def drop(self) -> None:
         """Forget what was typed until now."""
-        with self.released():
+        with self.released(whole=True):
             pass
 
     def waits(self) -> bool:
@@ -79,7 +87,7 @@ class TypedAhead:
     def _hold(self) -> None:
         if sys.platform != "win32":  # which lets nobody wait for keys and something else
             self._write(MARKED)
-            self._reader = KeyReader(self.keyboard, self._keys)
+            self._reader = KeyReader(self.keyboard, self._bursts)
 
     def _release(self) -> bool:
         reader, self._reader = self._reader, None
@@ -91,11 +99,11 @@ class TypedAhead:
         """Read what the system still holds, and the rest of a paste that is coming in."""
         if sys.platform == "win32":
             while keys := self.keyboard.read_keys():
-                self._keys += keys
+                self._bursts[-1] += keys
             return
         seconds = 0.0
         while not self.keyboard.closed and can_read(self.keyboard.fileno(), seconds):
-            self._keys += self.keyboard.read_keys()
+            self._bursts[-1] += self.keyboard.read_keys()
             seconds = QUIET_SECONDS
 
     def _write(self, text: str) -> None:
@@ -107,8 +115,8 @@ class TypedAhead:
 class KeyReader:
     """Reads a keyboard in a thread of its own until it is ended."""
 
-    def __init__(self, keyboard: Input, keys: list[KeyPress]) -> None:
-        self._keyboard, self._keys = keyboard, keys
+    def __init__(self, keyboard: Input, bursts: Bursts) -> None:
+        self._keyboard, self._bursts = keyboard, bursts
         self._ended, self._end = os.pipe()
         self._thread = threading.Thread(target=self._collect, name="localspec-keys", daemon=True)
         self._thread.start()
@@ -119,40 +127,23 @@ class KeyReader:
         os.close(self._ended)
 
     def _collect(self) -> None:
-        keyboard = self._keyboard
-        while not keyboard.closed and can_read(keyboard.fileno(), None, self._ended):
-            self._keys += keyboard.read_keys()
+        keyboard, came = self._keyboard, False
+        while not keyboard.closed:
+            fd, seconds = keyboard.fileno(), BURST_SECONDS if came else None
+            ready, _, _ = select.select([fd, self._ended], [], [], seconds)
+            if self._ended in ready or (ready and not os.isatty(fd)):
+                return
+            if ready:
+                self._bursts[-1] += keyboard.read_keys()
+            else:
+                self._bursts.append([])
+            came = bool(ready)
 
 
 def can_read(fd: int, seconds: float | None, *others: int) -> bool:
     """Wait until a terminal has input, so many seconds at most; False if another file has."""
     ready, _, _ = select.select([fd, *others], [], [], seconds)
     return ready == [fd] and os.isatty(fd)
-
-
-def text_of(keys: Sequence[KeyPress]) -> str:
-    """Return the text that keys write; Enter begins a line, and is left out at the end."""
-    text = ""
-    for key in keys:
-        match key.key:
-            case Keys.BracketedPaste:
-                text += pasted(key.data)
-            case Keys.ControlM | Keys.ControlJ:
-                text += "\n"
-            case Keys.ControlI:
-                text += "\t"
-            case Keys.ControlD:
-                text += LEAVE
-            case Keys.ControlH:
-                text = text[:-1]
-            case character if character == key.data and character.isprintable():
-                text += character
-    return text.rstrip("\n")
-
-
-def pasted(text: str) -> str:
-    """Replace the line ends of a paste, which terminals write as Enter does."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @contextmanager

@@ -130,6 +130,7 @@ def capabilities(offer: ServedOffer, media: Set[MediaKind], facts: ModelFacts) -
         "vision": "image" in media,
         "audio": "audio" in media,
         "thinking": facts.thinks,
+        "embedding": bool(offer.pooling),
     }
     return ["completion", *(name for name, is_able in able.items() if is_able)]
 

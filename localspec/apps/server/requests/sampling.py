@@ -20,6 +20,7 @@ from localspec.core.sampling.lists import read_texts
 from localspec.core.sampling.order import sampler_name, split_samplers
 from localspec.core.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, Sampling, neutral
 from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.usual import below
 
 NAMED = {name: each for each in PARAMETERS for name in (*each.names, *each.aliases)}
 TEMPERATURE = NAMED["temperature"]
@@ -159,14 +160,11 @@ class SamplingFields(RequestPart):
 
     def sampling(self, usual: Sampling) -> Sampling:
         """Replace the given parameters."""
-        sampling, extra = usual, self._extra
-        for parameter in PARAMETERS:
-            for name in (*parameter.names, *parameter.aliases):
-                if name in extra:
-                    value = number(parameter, name, extra[name])
-                    sampling = parameter.put(sampling, self._bounded(parameter, name, value))
-                    break
-        sampling = self._between(sampling, extra)
+        numbers = dict(self._numbers())
+        sampling = below(usual, numbers.get(TEMPERATURE))
+        for parameter, value in numbers.items():
+            sampling = parameter.put(sampling, value)
+        sampling = self._between(sampling, self._extra)
         if self.dry_sequence_breakers is not None:
             breakers = tuple(text for text in self.dry_sequence_breakers if text)
             sampling = replace(sampling, dry_breakers=breakers)
@@ -174,6 +172,15 @@ class SamplingFields(RequestPart):
             names = (sampler for name in self.samplers if (sampler := sampler_name(name)))
             sampling = replace(sampling, samplers=tuple(dict.fromkeys(names)))
         return sampling
+
+    def _numbers(self) -> Iterator[tuple[Parameter, float]]:
+        """Yield the given parameters, each by the first of its names."""
+        extra = self._extra
+        for parameter in PARAMETERS:
+            names = (*parameter.names, *parameter.aliases)
+            if name := next((name for name in names if name in extra), None):
+                value = number(parameter, name, extra[name])
+                yield parameter, self._bounded(parameter, name, value)
 
     def _between(self, sampling: Sampling, extra: Mapping[str, JsonValue]) -> Sampling:
         """Read a dynamic temperature that is given by its lowest and highest."""
