@@ -65,6 +65,11 @@ export class Lens {
     return at < 0 ? null : this.likely.splice(0, at + 1).at(-1);
   }
 
+  /** Whether anything was drafted. */
+  get drafted() {
+    return this.rounds.some((round) => round.drafted > 0);
+  }
+
   /** Count the tokens by source, in the order in which they first came. */
   sources() {
     const counts = new Map();
