@@ -49,7 +49,7 @@ def test_the_machine_shows_acceptance_slots_and_the_log(page):
     ask(page, "lens")
     page.keyboard.press("Alt+.")
     page.wait_for_selector("#positions:not([hidden])")
-    expect(page.locator("#positions")).to_contain_text("suffix")
+    expect(page.locator("#positions")).to_contain_text("earlier text")
     expect(page.locator("#slots tbody tr")).to_have_count(8)
     expect(page.locator("#figure-drafted")).to_contain_text("drafted")
     expect(page.locator("#plan")).to_contain_text("is not loaded, or was loaded without a plan")
@@ -164,6 +164,8 @@ def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
         page.click("#lens")
         found += faults(page, "markdown")
         page.click("#open-settings")
+        found += faults(page, "simple settings")
+        page.click("#settings-all")
         found += faults(page, "settings")
         page.click("#settings [data-close]")
         for view in VIEWS[1:]:

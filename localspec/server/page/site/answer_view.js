@@ -38,6 +38,7 @@ export class AnswerView {
       this.timeline.element,
     );
     this.figures = el("p", { class: "figures" });
+    this.more = button("Continue", () => chat.goOn(node), { class: "more", hidden: true });
     this.element = el(
       "div",
       {},
@@ -46,7 +47,7 @@ export class AnswerView {
       this.calls,
       this.problem,
       this.instruments,
-      this.figures,
+      el("div", { class: "row" }, this.figures, this.more),
     );
     this.element.addEventListener("pointerover", (event) => this.#hint(event));
     this.element.addEventListener("pointerout", () => this.chat.hint.hide());
@@ -84,6 +85,7 @@ export class AnswerView {
     this.#problem();
     this.#instruments(true);
     replace(this.figures, figures(this.node));
+    this.more.hidden = !this.chat.mayGoOn(this.node);
   }
 
   #texts(final) {

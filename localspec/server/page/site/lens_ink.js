@@ -10,7 +10,7 @@ export class PlainInk {
   }
 }
 
-/** Writes pieces of a text of which it knows the tokens, and where a token crosses an element, its parts. */
+/** Writes pieces of a text by its tokens; of one that crosses an element, each has its part. */
 export class LensInk {
   rows = []; // of tokens, as the lens has them; more may come
   #ends = []; // of the tokens, in characters of the text
@@ -30,6 +30,7 @@ export class LensInk {
     for (let token = this.#tokenAt(at + shift); at < end; token += 1) {
       const row = this.rows[token];
       if (!row) return [...nodes, ...shown(cutter.text.slice(at, end))]; // of no known source
+      while (alike(row, this.rows[token + 1]) && this.#ends[token] - shift < end) token += 1;
       const to = cutter.border(Math.min(this.#ends[token] - shift, end));
       if (to <= at) continue;
       nodes.push(spanOf(row, token, cutter.text.slice(at, to)));
@@ -53,6 +54,10 @@ export class LensInk {
     return low;
   }
 }
+
+/** Whether two tokens have the same story, so that one span is enough. */
+const alike = (one, other) =>
+  other && one.by === other.by && one.round === other.round && !one.likely && !other.likely;
 
 function spanOf({ by, round }, token, text) {
   const span = document.createElement("span");

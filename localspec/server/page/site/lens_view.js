@@ -1,6 +1,6 @@
 // What explains the lens: the hint at a token, and the names of the colours.
 import { el, replace, shown } from "./dom.js";
-import { about, classOf, sentence } from "./lens.js";
+import { about, classOf, nameOf, sentence } from "./lens.js";
 
 /** The one hint that follows the pointer over tokens. */
 export class Hint {
@@ -16,7 +16,7 @@ export class Hint {
     const likely = row.likely?.slice(0, 6) ?? [];
     replace(
       this.element,
-      el("p", {}, el("b", { class: classOf(row.by) }, row.by), ` · ${about(row.by)}`),
+      el("p", {}, el("b", { class: classOf(row.by) }, nameOf(row.by)), ` · ${about(row.by)}`),
       round && el("p", {}, sentence(round, number)),
       round?.rejected ? words(`rejected: ${JSON.stringify(String(round.rejected))}`) : null,
       likely.length ? words(likelihoods(likely)) : null,
@@ -53,7 +53,7 @@ export function legend(counts) {
         "li",
         { title: about(by) },
         el("span", { class: `swatch ${classOf(by)}` }),
-        `${by} ${count}`,
+        `${nameOf(by)} ${count}`,
       ),
     ),
   );

@@ -6,6 +6,7 @@ import { GrowingText } from "./long_text.js";
 import { blocks, ripe } from "./markdown.js";
 import { cut } from "./pieces.js";
 
+const PART = 1000; // characters of a paragraph that are drawn together; earlier parts stay
 const MAX_INLINE = 20_000; // characters of a paragraph; a longer one stays plain
 const TAGS = { strong: "strong", emphasis: "em", deleted: "del" };
 
@@ -81,10 +82,20 @@ class Drawing {
 
   paragraph() {
     const element = el("p", AUTO);
+    const keys = [];
     let long = null;
     let length = 0;
     const update = (block) => {
-      if (block.text.length <= MAX_INLINE) return replace(element, ...this.inlines(block));
+      if (block.text.length <= PART) {
+        keys.length = 0;
+        return replace(element, ...this.inlines(block));
+      }
+      if (block.text.length <= MAX_INLINE) {
+        if (!keys.length) replace(element);
+        return reconcile(element, keys, partsOf(inline(block.text)), (part) =>
+          el("span", {}, ...part.nodes.flatMap((node) => this.inlineNode(node, block))),
+        );
+      }
       if (!long) {
         long = new GrowingText(replace(element));
         length = 0;
@@ -172,6 +183,35 @@ const ELSEWHERE = { target: "_blank", rel: "noopener noreferrer nofollow" };
 function simple(tag, draw, properties = {}) {
   const element = el(tag, properties);
   return { element, update: (block) => replace(element, ...draw(block)) };
+}
+
+/** Divide what is in a paragraph into parts, of which those before the last stay as it grows. */
+function partsOf(nodes) {
+  const parts = [];
+  let size = PART;
+  for (const node of nodes.flatMap((node) => (node.type === "text" ? words(node) : [node]))) {
+    if (size >= PART) {
+      parts.push({ key: "", nodes: [] });
+      size = 0;
+    }
+    const part = parts.at(-1);
+    part.nodes.push(node);
+    part.key += JSON.stringify(node);
+    size += node.text?.length ?? 0;
+  }
+  return parts;
+}
+
+/** Cut a long text behind words. */
+function words({ text, at }) {
+  const found = [];
+  for (let from = 0; from < text.length;) {
+    const space = text.indexOf(" ", from + PART);
+    const to = space < 0 ? text.length : space + 1;
+    found.push({ type: "text", text: text.slice(from, to), at: at + from });
+    from = to;
+  }
+  return found;
 }
 
 /** Bring children up to date, of which those whose key is as before stay. */
