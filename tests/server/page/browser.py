@@ -99,8 +99,14 @@ def expect_text(answer, text: str) -> None:
     expect(answer.locator(".text")).to_have_text(text, use_inner_text=True)
 
 
-def all_settings(page) -> None:
+def open_settings(page) -> object:
     page.click("#open-settings")
+    page.wait_for_selector("#settings[open]")
+    return page.locator("#settings")
+
+
+def all_settings(page) -> None:
+    open_settings(page)
     page.click("#settings-all")
 
 

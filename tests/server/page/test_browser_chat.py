@@ -90,7 +90,7 @@ def test_an_answer_is_shown_as_markdown_with_coloured_code(page, lens):
     link = answer.locator(".text a")
     expect(link).to_have_attribute("href", "https://example.org/x")
     expect(link).to_have_attribute("rel", re.compile("noopener"))
-    expect(answer.locator("li")).to_have_text(["one", "two"])
+    expect(answer.locator(".text li")).to_have_text(["one", "two"])
     expect(answer.locator("td")).to_have_text(["1", "2"])
     expect(answer.locator(".c-keyword")).to_have_text(["def", "return"])
 

@@ -106,6 +106,7 @@ class App {
     if (kept && kept === this.chat.conversation) return;
     if (kept) this.chat.open(kept);
     else if (!this.chat.conversation || id) this.begin();
+    else history.replaceState(null, "", `#/chat/${this.chat.conversation.id}`);
     this.sidebar.show();
   }
 

@@ -7,7 +7,7 @@ import { blocks, ripe } from "./markdown.js";
 import { cut } from "./pieces.js";
 
 const PART = 1000; // characters of a paragraph that are drawn together; earlier parts stay
-const MAX_INLINE = 20_000; // characters of a paragraph; a longer one stays plain
+const MAX_INLINE = 10_000; // characters of a paragraph; a longer one stays plain
 const TAGS = { strong: "strong", emphasis: "em", deleted: "del" };
 
 export class MarkdownView {
