@@ -149,6 +149,7 @@ test("every setting has its field", () => {
 
 test("a request that ends with an answer asks for the rest of it", () => {
   const { one, said } = talk();
+  tree.add(one, said.id, { role: "user", text: "More" });
   assert.deepEqual(requestFor(one, "m", said.id).messages.at(-1), {
     role: "assistant",
     content: "Hi",

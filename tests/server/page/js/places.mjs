@@ -88,6 +88,18 @@ test("each character of a rendered text stands where it came from, in order", ()
   assert.ok(compared(RICH).length > 200);
 });
 
+test("a sign that is left of a run stands behind those that paired", () => {
+  const places = (text) => compared(text).map(([shown, , place]) => [shown, place]);
+  assert.deepEqual(places("*a**"), [
+    ["a", 1],
+    ["*", 3],
+  ]);
+  assert.deepEqual(places("**a*"), [
+    ["*", 0],
+    ["a", 2],
+  ]);
+});
+
 test("a text that begins within a longer one has its places in that one", () => {
   assert.deepEqual(compared(RICH), compared(RICH, 1000));
 });
