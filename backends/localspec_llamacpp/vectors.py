@@ -83,6 +83,7 @@ def shape_beside(weights: ModelWeights, options: Options) -> PooledShape:
         texts=TEXTS_BESIDE,
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
+        fixed_threads=options.threads is not None or not on_cpu(options),
         pooling=options.pooling,
     )
     return replace(shape, in_pieces=last and reads_on(weights, shape))

@@ -13,6 +13,7 @@ from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import catalogue, store
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.pulled_files import copy, forget
+from localspec.running.models.sources import LocalFiles, Package, Source
 from localspec.running.pulling.listed_model import MISSING, TOO_LARGE, available_row, pulled_row
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -96,13 +97,29 @@ class PulledLibrary:
     def everything(self) -> list[dict[str, object]]:
         pairs = store.everything()
         names = {pulled.name for pulled in pairs}
-        rows = [asdict(pulled_row(pair)) | {"here": True, "pullable": False} for pair in pairs]
+        rows = [
+            asdict(pulled_row(pair)) | {"here": True, "pullable": False, "on_disk": True}
+            for pair in pairs
+        ]
         for entry in catalogue.entries().values():
             if entry.name not in names:
                 row = available_row(entry, self.engine)
                 pullable = row.state not in (MISSING, TOO_LARGE)
-                rows.append(asdict(row) | {"here": False, "pullable": pullable})
+                offers = (offer.weights.get(row.weights) for offer in entry.offers.values())
+                on_disk = any(weights and is_on_disk(weights.source) for weights in offers)
+                more = {"here": False, "pullable": pullable, "on_disk": on_disk}
+                rows.append(asdict(row) | more)
         return rows
+
+
+def is_on_disk(source: Source) -> bool:
+    """Whether weights need no download."""
+    match source:
+        case Package():
+            return source.find() is not None
+        case LocalFiles():
+            return source.path.exists()
+    return False
 
 
 def pulled(name: str) -> list[store.PulledPair]:

@@ -77,6 +77,6 @@ class ScriptedLibrary:
         return [
             fields
             | {"name": name, "bytes": size, "state": "here" if name in self.here else "fits"}
-            | {"here": name in self.here, "pullable": name not in self.here}
+            | {"here": name in self.here, "pullable": name not in self.here and size < 1 << 30}
             for name, size in self.sizes.items()
         ]

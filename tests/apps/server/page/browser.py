@@ -81,6 +81,16 @@ def expect(locator) -> object:
     return expect(locator)
 
 
+def written(page, characters: int = 20) -> object:
+    """Wait until an answer under way has so many characters; return it."""
+    wait_for(
+        page,
+        "count => [...document.querySelectorAll('.text')].at(-1)?.innerText.length > count",
+        characters,
+    )
+    return page.locator(".message.assistant").last
+
+
 def text_of(answer) -> str:
     return answer.locator(".text").inner_text()
 
@@ -89,8 +99,19 @@ def expect_text(answer, text: str) -> None:
     expect(answer.locator(".text")).to_have_text(text, use_inner_text=True)
 
 
+def open_settings(page) -> object:
+    page.click("#open-settings")
+    page.wait_for_selector("#settings[open]")
+    return page.locator("#settings")
+
+
+def all_settings(page) -> None:
+    open_settings(page)
+    page.click("#settings-all")
+
+
 def setting(page, label: str, value: str) -> None:
     """Change a setting of the conversation."""
-    page.click("#open-settings")
+    all_settings(page)
     page.locator("#settings").get_by_label(label, exact=False).first.fill(value)
     page.click("#settings [data-close]")

@@ -8,7 +8,15 @@ import pytest
 
 from localspec.apps.server.app import Terms
 from localspec.apps.server.safety import Rules
-from tests.apps.server.page.browser import ask, expect, expect_text, opened, text_of, wait_for
+from tests.apps.server.page.browser import (
+    ask,
+    expect,
+    expect_text,
+    opened,
+    text_of,
+    wait_for,
+    written,
+)
 from tests.apps.server.scripted import Server
 
 pytestmark = pytest.mark.long
@@ -107,7 +115,7 @@ def test_an_answer_that_the_end_of_the_server_cuts_stays_and_is_asked_for_anew(b
     with opened(browser, made.address) as page:
         page.fill("#message", "slow")
         page.press("#message", "Enter")
-        wait_for(page, "document.querySelectorAll('[data-token]').length > 5")
+        written(page)
         made.close()
         wait_for(page, "document.querySelector('#stop').hidden")
         answer = page.locator(".message.assistant").last

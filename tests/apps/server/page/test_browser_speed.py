@@ -60,7 +60,7 @@ def longest_task(browser, written: Sequence[str], lens: bool) -> float:
             page.fill("#message", "write")
             browser.start_tracing(page=page, categories=["toplevel"])
             page.press("#message", "Enter")
-            page.wait_for_selector("#send:not([hidden])", state="hidden")
+            page.wait_for_selector(".message.assistant")
             page.wait_for_selector("#send:not([hidden])", timeout=120_000)
             measured = tasks(json.loads(browser.stop_tracing()))
             assert page.problems == []

@@ -2,18 +2,21 @@
 import { Lens } from "./lens.js";
 
 export class Answer {
-  /** `node` is the message that grows. */
+  /** `node` is the message that grows, from what it has already. */
   constructor(node) {
+    const { text = "", thought = "", lens } = node;
     Object.assign(node, {
-      text: "",
-      thought: "",
+      text,
+      thought,
       calls: [],
       finish: null,
       error: "",
+      notices: [],
       figures: null,
     });
     this.node = node;
-    this.lens = new Lens();
+    this.lens = new Lens(lens ?? {});
+    this.lens.fill({ said: text.length, thought: thought.length });
     this.read = null; // the share of the prompt that was read
     this.begun = performance.now();
   }
@@ -94,9 +97,19 @@ export function figures(node) {
     );
   }
   if (timings.thoughts_cut) words.push("thought cut at its budget");
-  if (node.finish === "length") words.push("length limit reached");
-  if (node.finish === "stopped") words.push("stopped");
+  if (node.finish in ENDS) words.push(ENDS[node.finish]);
   return words.join(" · ");
+}
+
+const ENDS = {
+  length: "length limit reached",
+  stopped: "stopped",
+  reload: "cut off by a reload",
+};
+
+/** Whether an answer ended before its model was done, and has a text to go on from. */
+export function isCut({ text, calls, finish, error }) {
+  return Boolean(text && !calls?.length && (finish in ENDS || error));
 }
 
 function speeds({ predicted_per_second: now, speedup, draft_n: drafted }) {

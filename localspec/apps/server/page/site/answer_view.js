@@ -3,8 +3,10 @@ import { figures } from "./answer.js";
 import { CodeView } from "./code_view.js";
 import { button, el, replace, shown } from "./dom.js";
 import { Lens } from "./lens.js";
-import { LensView, legend } from "./lens_view.js";
+import { LensInk, PlainInk } from "./lens_ink.js";
+import { legend } from "./lens_view.js";
 import { MarkdownView } from "./markdown_view.js";
+import { piece } from "./pieces.js";
 import { Timeline } from "./timeline.js";
 
 const TIMELINE_MS = 250; // between two drawings of the timeline while an answer comes
@@ -36,6 +38,7 @@ export class AnswerView {
       this.timeline.element,
     );
     this.figures = el("p", { class: "figures" });
+    this.more = button("Continue", () => chat.goOn(node), { class: "more", hidden: true });
     this.element = el(
       "div",
       {},
@@ -44,7 +47,7 @@ export class AnswerView {
       this.calls,
       this.problem,
       this.instruments,
-      this.figures,
+      el("div", { class: "row" }, this.figures, this.more),
     );
     this.element.addEventListener("pointerover", (event) => this.#hint(event));
     this.element.addEventListener("pointerout", () => this.chat.hint.hide());
@@ -53,11 +56,11 @@ export class AnswerView {
   }
 
   #begin() {
-    const kind = this.chat.lens ? LensView : MarkdownView;
-    this.view = new kind(replace(this.text));
-    this.thoughtView = new kind(replace(this.thought));
-    this.text.classList.toggle("by-source", this.chat.lens);
-    this.thought.classList.toggle("by-source", this.chat.lens);
+    const Ink = this.chat.lens ? LensInk : PlainInk;
+    this.ink = new Ink();
+    this.thoughtInk = new Ink();
+    this.view = new MarkdownView(replace(this.text), this.ink);
+    this.thoughtView = new MarkdownView(replace(this.thought), this.thoughtInk);
   }
 
   /** Show it anew, with the lens or without. */
@@ -82,15 +85,18 @@ export class AnswerView {
     this.#problem();
     this.#instruments(true);
     replace(this.figures, figures(this.node));
+    this.more.hidden = !this.chat.mayGoOn(this.node);
   }
 
   #texts(final) {
     const { text, thought = "" } = this.node;
-    this.view.update(text, final, this.lens.said);
+    this.ink.rows = this.lens.said;
+    this.thoughtInk.rows = this.lens.thought;
+    this.view.update(text, final);
     this.details.hidden = !thought;
     if (!thought) return;
     this.thoughtTitle.textContent = this.#thoughtWords();
-    this.thoughtView.update(thought, final, this.lens.thought);
+    this.thoughtView.update(thought, final);
   }
 
   #thoughtWords() {
@@ -102,7 +108,7 @@ export class AnswerView {
   }
 
   #instruments(now) {
-    const on = this.chat.lens && this.lens.rounds.length > 0;
+    const on = this.chat.lens && this.lens.drafted;
     this.instruments.hidden = !on;
     if (!on || (!now && performance.now() - this.#drawn < TIMELINE_MS)) return;
     this.#drawn = performance.now();
@@ -143,9 +149,12 @@ export class AnswerView {
     );
   }
 
+  /** Mark the tokens of a row of rounds; null: of none. */
   mark(round) {
-    this.view.mark?.(round);
-    this.thoughtView.mark?.(round);
+    const all = (selector) => this.element.querySelectorAll(selector);
+    for (const token of all(".marked")) token.classList.remove("marked");
+    if (round === null) return;
+    for (const token of all(`[data-round="${round}"]`)) token.classList.add("marked");
   }
 
   #hint(event) {
@@ -165,7 +174,7 @@ function callView({ name, arguments: given }) {
   } catch {
     // An answer that was cut off: its arguments as they came.
   }
-  code.update({ language: "json", text });
+  code.update({ language: "json", ...piece(text) });
   return el(
     "section",
     { class: "call" },

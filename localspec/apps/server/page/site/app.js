@@ -6,6 +6,7 @@ import { find } from "./dom.js";
 import { LibraryView } from "./library_view.js";
 import { MachineView } from "./machine_view.js";
 import { ModelPicker } from "./model_picker.js";
+import { RunningAnswers } from "./running.js";
 import { settingsOf } from "./request.js";
 import { SettingsView } from "./settings_view.js";
 import { shortcuts } from "./shortcuts.js";
@@ -26,6 +27,8 @@ class App {
     this.#theme(preference("theme", "auto"));
     this.store = await openStore();
     for (const kept of await this.store.all("conversations")) this.conversations.set(kept.id, kept);
+    this.running = new RunningAnswers(this.store);
+    await this.running.recover(this.conversations);
     this.models = new ModelPicker(this);
     this.chat = new ChatView(this);
     this.sidebar = new Sidebar(this);
@@ -41,13 +44,18 @@ class App {
 
   async #connect() {
     try {
-      this.about = await json("localspec/about");
-      find("#version").textContent = this.about.version;
+      await this.learn();
       await this.models.start();
       this.#route();
     } catch (error) {
       this.tell(`${error.message}. Load the page anew to try again.`);
     }
+  }
+
+  /** Ask what this client may do here, and by what the server samples. */
+  async learn() {
+    this.about = await json("localspec/about");
+    find("#version").textContent = this.about.version;
   }
 
   #controls() {
@@ -98,6 +106,7 @@ class App {
     if (kept && kept === this.chat.conversation) return;
     if (kept) this.chat.open(kept);
     else if (!this.chat.conversation || id) this.begin();
+    else history.replaceState(null, "", `#/chat/${this.chat.conversation.id}`);
     this.sidebar.show();
   }
 

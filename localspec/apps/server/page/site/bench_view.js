@@ -1,4 +1,4 @@
-// The button that measures the loaded pair by `localspec bench`, and the reports that it wrote.
+// The button that measures the loaded model by `localspec bench`, and the reports that it wrote.
 import { json } from "./api.js";
 import { button, el, find, replace, shown } from "./dom.js";
 

@@ -2,6 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const HEIGHT = 48;
+const LEAST = 30; // values that the width stands for, at least
 
 function shape(tag, properties) {
   const element = document.createElementNS(SVG, tag);
@@ -47,7 +48,7 @@ export class Chart {
   }
 
   #draw() {
-    this.line.setAttribute("points", points(this.values, this.most).join(" "));
+    this.line.setAttribute("points", points(this.values, Math.max(this.values.length, LEAST)).join(" "));
     const last = this.values.at(-1) ?? 0;
     const top = Math.max(0, ...this.values);
     this.element.setAttribute(

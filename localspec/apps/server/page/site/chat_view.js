@@ -1,9 +1,11 @@
 // The conversation that one reads, and what one does with it: ask, stop, retry, edit, branch.
+import { isCut } from "./answer.js";
 import { Composer } from "./composer.js";
 import { find, replace } from "./dom.js";
 import { Hint } from "./lens_view.js";
 import { messageView } from "./message_view.js";
 import { Painter } from "./painter.js";
+import { settingsOf } from "./request.js";
 import { Run } from "./run.js";
 import { prefer, preference } from "./store.js";
 import { add, branch, path, select } from "./tree.js";
@@ -130,8 +132,8 @@ export class ChatView {
   }
 
   /** Keep a conversation, unless it was deleted while its answer came. */
-  #keep(conversation) {
-    if (this.app.conversations.has(conversation.id)) this.app.keep(conversation);
+  async #keep(conversation) {
+    if (this.app.conversations.has(conversation.id)) await this.app.keep(conversation);
   }
 
   sees() {
@@ -142,14 +144,29 @@ export class ChatView {
     this.app.tell(words);
   }
 
-  /** Ask for the answer to the leaf. */
-  async ask() {
+  /** Have the last answer go on from where it ended. */
+  goOn(node) {
+    if (this.#run) return this.tell("an answer is under way: stop it first");
+    this.composer.area.focus();
+    this.ask(node);
+  }
+
+  /** Whether an answer may go on: nothing follows it, and no form would begin anew within it. */
+  mayGoOn(node) {
+    const { schema } = settingsOf(this.conversation.settings);
+    return this.awaits(node) && isCut(node) && !schema.trim();
+  }
+
+  /** Ask for the answer to the leaf, or for the rest of it. */
+  async ask(begun = null) {
     const conversation = this.conversation;
-    const run = new Run(conversation, this.app.models.chosen, {
+    const hooks = {
       drawn: () => conversation === this.conversation && this.painter.want(),
       announcer: this.app.announcer,
-      keep: () => this.#keep(conversation),
-    });
+      copy: (node, lens) => this.app.running.copy(conversation, node, lens),
+    };
+    const run = new Run(conversation, this.app.models.chosen, hooks, begun);
+    hooks.copy(run.node, run.answer.lens.record);
     this.#runs.set(conversation.id, run);
     this.#keep(conversation);
     this.show();
@@ -158,8 +175,9 @@ export class ChatView {
       await run.go();
     } finally {
       this.#runs.delete(conversation.id);
-      this.#keep(conversation);
       if (conversation === this.conversation) this.#ended(run);
+      await this.#keep(conversation);
+      await this.app.running.forget(run.node);
     }
   }
 

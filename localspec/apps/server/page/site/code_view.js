@@ -1,20 +1,24 @@
 // A block of code that grows: coloured line by line, laid out in groups of lines.
 import { copyButton } from "./copy.js";
-import { el, replace, shown } from "./dom.js";
+import { el, replace } from "./dom.js";
 import { colour, language } from "./highlight.js";
+import { PlainInk } from "./lens_ink.js";
 import { cuts } from "./long_text.js";
+import { cut, piece } from "./pieces.js";
 
 const GROUP = 40; // lines that are laid out together; settled ones cost nothing off the screen
 
 export class CodeView {
-  #text = "";
+  #source = piece("");
   #done = 0; // characters in settled lines
   #state = null; // what the last settled line left open
   #lines = 0;
   #name = null;
   #language = null;
 
-  constructor() {
+  /** `ink` writes the code. */
+  constructor(ink = new PlainInk()) {
+    this.ink = ink;
     this.label = el("span", {});
     this.code = el("code", { translate: "no" });
     this.open = el("div", {});
@@ -22,7 +26,7 @@ export class CodeView {
       "div",
       { class: "code-bar" },
       this.label,
-      copyButton(() => this.#text, "Copy code"),
+      copyButton(() => this.#source.text, "Copy code"),
     );
     this.element = el(
       "div",
@@ -32,16 +36,17 @@ export class CodeView {
     );
   }
 
-  update({ language: name, text }) {
-    if (name !== this.#name || !text.startsWith(this.#text.slice(0, this.#done))) this.#begin(name);
-    this.#text = text;
+  update({ language: name, text, places }) {
+    const same = text.startsWith(this.#source.text.slice(0, this.#done));
+    if (name !== this.#name || !same) this.#begin(name);
+    this.#source = { text, places };
     let end = text.indexOf("\n", this.#done);
     while (end >= 0) {
-      this.#settle(text.slice(this.#done, end));
+      this.#settle(cut(this.#source, this.#done, end));
       this.#done = end + 1;
       end = text.indexOf("\n", this.#done);
     }
-    replace(this.open, ...this.#draw(text.slice(this.#done)).nodes);
+    replace(this.open, ...this.#draw(cut(this.#source, this.#done)).nodes);
   }
 
   #begin(name) {
@@ -64,13 +69,14 @@ export class CodeView {
   }
 
   #draw(line) {
-    const { tokens, state } = colour(this.#language, line, this.#state);
-    const nodes = tokens.flatMap(([kind, text]) =>
-      kind ? el("span", { class: `c-${kind}` }, ...shown(text)) : cuts(text).map(part),
-    );
+    const { tokens, state } = colour(this.#language, line.text, this.#state);
+    let at = 0;
+    const written = (text) => this.ink.write(cut(line, at, (at += text.length)));
+    const nodes = tokens.flatMap(([kind, text]) => {
+      if (kind) return [el("span", { class: `c-${kind}` }, ...written(text))];
+      const parts = cuts(text).map(written);
+      return parts.length > 1 ? parts.map((part) => el("div", { class: "cut" }, ...part)) : parts[0];
+    });
     return { nodes, state };
   }
 }
-
-const part = (text, _, parts) =>
-  parts.length > 1 ? el("div", { class: "cut" }, ...shown(text)) : (shown(text)[0] ?? "");

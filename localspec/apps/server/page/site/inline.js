@@ -1,4 +1,5 @@
-// The Markdown within a paragraph: emphasis, code, links. A tree of plain objects, no HTML.
+// The Markdown within a paragraph: emphasis, code, links. A tree of plain objects, no HTML. Each text
+// has its place: `at` is where it begins in the paragraph.
 const PLAIN = /[^\\`*_~[\]!<&hH\n$]+/y;
 const URL_HERE = /https?:\/\/[^\s<>"`\\^{|}]+/iy;
 const BRACKETED = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/iy;
@@ -22,7 +23,7 @@ export function address(text) {
   }
 }
 
-/** Read the Markdown of a paragraph: `{type, text}` or `{type, children}` in a list. */
+/** Read the Markdown of a paragraph: `{type, text, at}` or `{type, children}` in a list. */
 export function inline(text) {
   return new Scanner(text).nodes();
 }
@@ -43,7 +44,7 @@ class Scanner {
 
   step() {
     const match = this.match(PLAIN);
-    if (match) return this.add(match[0]);
+    if (match) return this.add(match[0], match.index);
     const sign = this.text[this.at];
     if (sign === "`") return this.code();
     if (sign === "*" || sign === "_" || sign === "~") return this.run(sign);
@@ -56,15 +57,15 @@ class Scanner {
   special(sign) {
     if (sign === "!" && this.text[this.at + 1] === "[") return this.open("![");
     const math = sign === "\\" || sign === "$" ? this.match(MATH) : null;
-    if (math) return this.push({ type: "math", text: math[0] });
+    if (math) return this.push({ type: "math", text: math[0], at: math.index });
     if (sign === "\\" && ESCAPED.test(this.text[this.at + 1] ?? "")) {
       this.at += 1;
       return this.literal();
     }
     const entity = sign === "&" ? this.match(ENTITY) : null;
-    if (entity) return this.add(ENTITIES[entity[1]]);
+    if (entity) return this.add(ENTITIES[entity[1]], entity.index);
     const url = sign === "<" ? this.match(BRACKETED) : null;
-    if (url) return this.push(link(url[1], [plain(url[1])]));
+    if (url) return this.push(link(url[1], [plain(url[1], url.index + 1)]));
     if (sign === "h" || sign === "H") return this.bare();
     return this.literal();
   }
@@ -81,14 +82,13 @@ class Scanner {
     this.out.push(node);
   }
 
-  add(text) {
-    const last = this.out.at(-1);
-    if (last?.type === "text") last.text += text;
-    else this.out.push(plain(text));
+  add(text, at) {
+    if (!follows(this.out.at(-1), at)) this.out.push(plain("", at));
+    this.out.at(-1).text += text;
   }
 
   literal() {
-    this.add(this.text[this.at]);
+    this.add(this.text[this.at], this.at);
     this.at += 1;
   }
 
@@ -103,13 +103,14 @@ class Scanner {
     const end = this.missing.has(length) ? -1 : this.closing(length);
     if (end < 0) {
       this.missing.add(length);
-      this.add("`".repeat(length));
+      this.add("`".repeat(length), this.at);
       this.at += length;
       return;
     }
     const within = this.text.slice(this.at + length, end).replace(/\n/g, " ");
     const padded = within.startsWith(" ") && within.endsWith(" ") && within.trim();
-    this.push({ type: "code", text: padded ? within.slice(1, -1) : within });
+    const text = padded ? within.slice(1, -1) : within;
+    this.push({ type: "code", text, at: this.at + length + (padded ? 1 : 0) });
     this.at = end + length;
   }
 
@@ -133,24 +134,25 @@ class Scanner {
     const right = !/\s/.test(before) && (WORD.test(before) || !WORD.test(after));
     const opens = sign === "_" ? left && !WORD.test(before) : left;
     const closes = sign === "_" ? right && !WORD.test(after) : right;
-    const node = { type: "run", sign, length, opens, closes };
-    this.push(sign === "~" && length !== 2 ? plain(sign.repeat(length)) : node, length);
+    const node = { type: "run", sign, length, opens, closes, at: this.at };
+    this.push(sign === "~" && length !== 2 ? plain(sign.repeat(length), this.at) : node, length);
   }
 
   open(mark) {
     this.brackets.push(this.out.length);
-    this.push({ type: "text", text: mark, bracket: true }, mark.length);
-    this.out.push(plain(""));
+    this.push({ ...plain(mark, this.at), bracket: true }, mark.length);
+    this.out.push(plain("", this.at));
   }
 
   close() {
     const opened = this.brackets.pop();
+    const end = this.at;
     const target = opened === undefined ? null : this.target();
     if (target === null) return this.literal();
     const children = emphasised(this.out.splice(opened).slice(1));
     const href = address(target);
     if (href) this.out.push({ ...link(href, children) });
-    else this.out.push(...children, plain(` (${target})`));
+    else this.out.push(...children, plain(` (${target})`, end));
     this.brackets = this.brackets.filter((place) => this.out[place]?.text === "![");
   }
 
@@ -181,11 +183,12 @@ class Scanner {
       url = url.slice(0, -1);
     this.at -= match[0].length - url.length;
     const href = address(url);
-    this.push(href ? link(href, [plain(url)]) : plain(url));
+    const text = plain(url, match.index);
+    this.push(href ? link(href, [text]) : text);
   }
 }
 
-const plain = (text) => ({ type: "text", text });
+const plain = (text, at) => ({ type: "text", text, at });
 const link = (href, children) => ({ type: "link", href, children });
 
 /** Pair the runs of `*`, `_` and `~`, each closing one with the nearest that can open. */
@@ -203,6 +206,9 @@ function emphasised(nodes) {
   return joined(out);
 }
 
+/** Whether a node is a text that ends where another one begins. */
+const follows = (node, at) => node?.type === "text" && node.at + node.text.length === at;
+
 /** Make texts of runs that paired with none, and one text of neighbours. */
 function joined(nodes) {
   const out = [];
@@ -210,8 +216,8 @@ function joined(nodes) {
     const text =
       node.type === "run" ? node.sign.repeat(node.length) : node.type === "text" ? node.text : null;
     if (text === null) out.push(node);
-    else if (out.at(-1)?.type === "text") out.at(-1).text += text;
-    else if (text) out.push(plain(text));
+    else if (follows(out.at(-1), node.at)) out.at(-1).text += text;
+    else if (text) out.push(plain(text, node.at));
   }
   return out;
 }
@@ -227,6 +233,7 @@ function closeRuns(closer, out, openers) {
     out.push({ type, children: joined(out.splice(place + 1)) });
     opener.length -= size;
     closer.length -= size;
+    closer.at += size;
     openers.length = opener.length ? found + 1 : found;
   }
 }

@@ -4,18 +4,22 @@ const NOW_MS = 1500; // of the newest rounds, by which the speed of now is measu
 const MIN_PLAIN = 4; // rounds without drafts that an estimate of plain decoding needs
 const TARGET = "target";
 
+// By their names in the server: a name for people, and a description.
 const SOURCES = new Map([
-  [TARGET, "the model itself"],
-  ["draft-model", "the small model"],
-  ["ngram", "words that occurred before"],
-  ["suffix", "texts that occurred before"],
-  ["corpus", "files and replies on disk"],
-  ["prediction", "the text to be edited"],
-  ["forced", "what a schema or a budget leaves no choice about"],
+  [TARGET, ["the model itself", "written without a draft"]],
+  ["draft-model", ["small model", "drafted by the small model beside it"]],
+  ["ngram", ["earlier words", "words that followed the same words before (ngram)"]],
+  ["suffix", ["earlier text", "what followed the same text before (suffix)"]],
+  ["corpus", ["files", "what stands in files and replies on disk (corpus)"]],
+  ["prediction", ["text to edit", "taken from the text to be edited (prediction)"]],
+  ["forced", ["no choice", "the only text that the schema or the budget allows (forced)"]],
 ]);
 
-/** Describe a source in words. */
-export const about = (by) => SOURCES.get(by) ?? "a drafting head, or a plug-in";
+/** Name a source for people. */
+export const nameOf = (by) => SOURCES.get(by)?.[0] ?? by;
+
+/** Describe a source. */
+export const about = (by) => SOURCES.get(by)?.[1] ?? "a drafting head, or a plug-in";
 
 /** The class that gives a source its colour. */
 export const classOf = (by) => `by-${SOURCES.has(by) ? by : "head"}`;
@@ -30,6 +34,18 @@ export class Lens {
   constructor({ rounds = [], said = [], thought = [] } = {}) {
     Object.assign(this, { rounds, said, thought });
     this.likely = []; // of tokens whose characters did not come yet
+  }
+
+  /** Take characters of which nothing is known for the model's own, up to these lengths. */
+  fill(lengths) {
+    for (const [kind, length] of Object.entries(lengths)) {
+      const known = this[kind].reduce((sum, row) => sum + row.length, 0);
+      if (known < length) this[kind].push(this.#row(length - known, TARGET));
+    }
+  }
+
+  #row(length, by, likely = null) {
+    return { length, by, round: Math.max(this.rounds.length - 1, 0), likely };
   }
 
   get record() {
@@ -48,21 +64,25 @@ export class Lens {
 
   /** Split a text by its sources. The server counts characters; strings here count halves. */
   #rows(said, characters) {
-    const last = Math.max(this.rounds.length - 1, 0);
     let at = 0;
     const rows = said.map(([count, by]) => {
       const text = characters.slice(at, at + count).join("");
       at += count;
-      return { length: text.length, by, round: last, likely: this.#taken(text) };
+      return this.#row(text.length, by, this.#taken(text));
     });
     const rest = characters.slice(at).join("");
-    if (rest) rows.push({ length: rest.length, by: TARGET, round: last, likely: null });
+    if (rest) rows.push(this.#row(rest.length, TARGET));
     return rows;
   }
 
   #taken(text) {
     const at = this.likely.slice(0, MAX_LOOK).findIndex((entry) => entry[0].token === text);
     return at < 0 ? null : this.likely.splice(0, at + 1).at(-1);
+  }
+
+  /** Whether anything was drafted. */
+  get drafted() {
+    return this.rounds.some((round) => round.drafted > 0);
   }
 
   /** Count the tokens by source, in the order in which they first came. */
@@ -119,7 +139,7 @@ export function sentence(round, number) {
   if (!round.drafted) return `Round ${number}: nothing drafted${time}`;
   const rejected = round.drafted - round.accepted;
   return (
-    `Round ${number}: ${round.by} drafted ${round.drafted}, ${round.accepted} accepted, ` +
+    `Round ${number}: ${round.drafted} drafted (${nameOf(round.by)}), ${round.accepted} accepted, ` +
     `${rejected} rejected${time}`
   );
 }

@@ -1,42 +1,6 @@
-// An answer as the lens shows it: each token in the colour of its source.
+// What explains the lens: the hint at a token, and the names of the colours.
 import { el, replace, shown } from "./dom.js";
-import { about, classOf, sentence } from "./lens.js";
-import { GrowingText } from "./long_text.js";
-
-export class LensView {
-  #tokens = 0; // rows of `said` that were drawn
-  #length = 0; // characters
-
-  constructor(element) {
-    this.element = element;
-    this.text = new GrowingText(element);
-  }
-
-  /** Draw what came: rows of tokens, of the text that they make. */
-  update(text, _, rows) {
-    for (const row of rows.slice(this.#tokens)) {
-      const token = text.slice(this.#length, this.#length + row.length);
-      const properties = {
-        class: classOf(row.by),
-        data: { round: row.round, token: this.#tokens },
-      };
-      this.text.add(token, (nodes) => el("span", properties, ...nodes));
-      this.#length += row.length;
-      this.#tokens += 1;
-    }
-    if (this.#length < text.length) this.text.add(text.slice(this.#length)); // of no known source
-    this.#length = text.length;
-  }
-
-  /** Mark the tokens of a row of rounds; null: of none. */
-  mark(round) {
-    for (const token of this.element.querySelectorAll(".marked")) token.classList.remove("marked");
-    if (round === null) return;
-    for (const token of this.element.querySelectorAll(`[data-round="${round}"]`)) {
-      token.classList.add("marked");
-    }
-  }
-}
+import { about, classOf, nameOf, sentence } from "./lens.js";
 
 /** The one hint that follows the pointer over tokens. */
 export class Hint {
@@ -52,7 +16,7 @@ export class Hint {
     const likely = row.likely?.slice(0, 6) ?? [];
     replace(
       this.element,
-      el("p", {}, el("b", { class: classOf(row.by) }, row.by), ` · ${about(row.by)}`),
+      el("p", {}, el("b", { class: classOf(row.by) }, nameOf(row.by)), ` · ${about(row.by)}`),
       round && el("p", {}, sentence(round, number)),
       round?.rejected ? words(`rejected: ${JSON.stringify(String(round.rejected))}`) : null,
       likely.length ? words(likelihoods(likely)) : null,
@@ -89,7 +53,7 @@ export function legend(counts) {
         "li",
         { title: about(by) },
         el("span", { class: `swatch ${classOf(by)}` }),
-        `${by} ${count}`,
+        `${nameOf(by)} ${count}`,
       ),
     ),
   );

@@ -3,6 +3,10 @@ import { json } from "./api.js";
 import { bytes } from "./machine_view.js";
 import { button, el, find, replace } from "./dom.js";
 
+const RANKS = { loaded: 0, served: 1, here: 2, able: 3, unable: 4 }; // the order of the list
+const CELLS = ["weights", "size", "drafter", "speed"];
+const DRAFTERS = { none: "", model: "draft model" };
+const STATES = { unloaded: "not loaded" };
 const ENDS = { download_finished: "is here now", download_failed: "was not downloaded" };
 
 export class LibraryView {
@@ -19,6 +23,7 @@ export class LibraryView {
       field.value = "";
     });
     find("#library-filter").addEventListener("input", () => this.#show());
+    find("#library-all").addEventListener("change", () => this.#show());
   }
 
   async show() {
@@ -84,25 +89,46 @@ export class LibraryView {
     const words = find("#library-filter").value.toLowerCase();
     const known = new Map(this.rows.map((row) => [row.name, row]));
     for (const model of this.app.models.models) {
-      if (!known.has(model.id)) known.set(model.id, servedRow(model));
+      const row = known.get(model.id);
+      if (!row?.here) known.set(model.id, { ...row, ...servedRow(model) });
     }
     for (const name of this.#pulling.keys())
       if (!known.has(name)) known.set(name, { name, state: "" });
-    const rows = [...known.values()].filter((row) => row.name.toLowerCase().includes(words));
-    replace(find("#library tbody"), ...rows.map((row) => this.#row(row)));
+    const rows = [...known.values()]
+      .filter((row) => row.name.toLowerCase().includes(words))
+      .map((row) => ({ ...row, rank: this.#rank(row) }))
+      .sort((one, other) => one.rank - other.rank);
+    const able = rows.filter(({ rank }) => rank < RANKS.unable);
+    const all = find("#library-all").checked;
+    replace(find("#library tbody"), ...(all ? rows : able).map((row) => this.#row(row)));
+    find("#library-unable").textContent = (rows.length - able.length).toLocaleString("en");
+  }
+
+  #served(name) {
+    return this.app.models.models.find((model) => model.id === name);
+  }
+
+  #rank({ name, here, on_disk: onDisk, pullable }) {
+    const served = this.#served(name);
+    if (served) return served.status.value === "unloaded" ? RANKS.served : RANKS.loaded;
+    if (here || (onDisk && pullable)) return RANKS.here;
+    return pullable || this.#pulling.has(name) ? RANKS.able : RANKS.unable;
   }
 
   #row(row) {
-    const served = this.app.models.models.find((model) => model.id === row.name);
-    const drafter = row.drafter_bytes ? `${row.drafter} ${bytes(row.drafter_bytes)}` : row.drafter;
-    const cells = [row.weights, row.bytes ? bytes(row.bytes) : "", drafter, row.speed];
+    const served = this.#served(row.name);
+    const size = (count) => (count ? bytes(count) : "");
+    const drafter = [DRAFTERS[row.drafter] ?? row.drafter, size(row.drafter_bytes)];
+    const cells = [row.weights, size(row.bytes), drafter.filter(Boolean).join(" "), row.speed];
+    const cell = (name, ...children) => el("td", { role: "cell", class: name }, ...children);
+    const state = served ? (STATES[served.status.value] ?? served.status.value) : row.state;
     return el(
       "tr",
-      {},
-      el("th", { scope: "row" }, row.name),
-      ...cells.map((cell) => el("td", {}, cell ?? "")),
-      el("td", {}, served ? served.status.value : row.state),
-      el("td", { class: "row" }, ...(this.app.about.manage ? this.#actions(row, served) : [])),
+      { role: "row" },
+      el("th", { scope: "row", role: "rowheader" }, row.name),
+      ...cells.map((words, at) => cell(words ? CELLS[at] : "none", words ?? "")),
+      cell("state", state),
+      cell("row", ...(this.app.about.manage ? this.#actions(row, served) : [])),
     );
   }
 
@@ -139,11 +165,14 @@ export class LibraryView {
       actions.push(
         labelled("Remove", () => this.remove(name, row.bytes + (row.drafter_bytes ?? 0))),
       );
-    } else if (row.pullable && !served) actions.push(labelled("Pull", () => this.pull(name)));
+    } else if (row.pullable && !served) {
+      actions.push(labelled(row.on_disk ? "Add" : "Pull", () => this.pull(name)));
+    }
     return actions;
   }
 }
 
 function servedRow({ id, meta = {}, drafter }) {
-  return { name: id, weights: meta.ftype, bytes: meta.size, drafter, state: "", here: false };
+  const own = { weights: meta.ftype, bytes: meta.size, drafter, drafter_bytes: 0, speed: "" };
+  return { ...own, name: id, state: "", here: false };
 }

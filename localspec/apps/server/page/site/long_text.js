@@ -22,7 +22,7 @@ function isHalf(line, at) {
   return code >= 0xdc00 && code <= 0xdfff && at < line.length;
 }
 
-/** A plain text that grows, as runs with a class and a number each. */
+/** A plain text that grows. */
 export class GrowingText {
   #piece = null;
   #length = 0;
@@ -31,16 +31,19 @@ export class GrowingText {
     this.element = element;
   }
 
-  /** Add a text; `wrap` makes the element that holds its nodes, none by default. */
-  add(text, wrap = null) {
-    for (const line of text.split(/(?<=\n)/)) for (const cut of cuts(line)) this.#add(cut, wrap);
+  /** Add a text; `write` makes the nodes of a part of it, which begins at a place. */
+  add(text, write = shown) {
+    let at = 0;
+    for (const part of text.split(/(?<=\n)/).flatMap(cuts)) {
+      this.#add(part, at, write);
+      at += part.length;
+    }
   }
 
-  #add(text, wrap) {
+  #add(text, at, write) {
     if (!this.#piece || this.#length + text.length > CUT) this.#begin();
     const ends = text.endsWith("\n") && this.#length + text.length > ENOUGH;
-    const nodes = shown(ends ? text.slice(0, -1) : text);
-    this.#piece.append(...(wrap ? [wrap(nodes)] : nodes));
+    this.#piece.append(...write(ends ? text.slice(0, -1) : text, at));
     this.#length += text.length;
     if (ends) this.#end();
   }

@@ -3,6 +3,7 @@ import { ask, json } from "./api.js";
 import { BenchView } from "./bench_view.js";
 import { Chart } from "./chart.js";
 import { el, find, replace, shown } from "./dom.js";
+import { about, nameOf } from "./lens.js";
 import { acceptance, decoded, metrics, total } from "./metrics.js";
 
 const EVERY_MS = 1000; // between two looks
@@ -71,7 +72,7 @@ export class MachineView {
     if (this.#looks++ % SELDOM === 0) {
       const machine = await json(`localspec/machine?${named}`);
       this.#memory(machine, samples, model);
-      this.#ledger(machine);
+      this.#updates(machine);
     }
     if (this.app.about.manage) await this.#log();
     else
@@ -109,7 +110,7 @@ export class MachineView {
     tell("#figure-prefix", percent(cached, prompt));
     tell(
       "#figure-kept",
-      `${cached.toLocaleString("en")} of ${prompt.toLocaleString("en")} tokens; ${bytes(kept)} in memory`,
+      `${cached.toLocaleString("en")} of ${prompt.toLocaleString("en")} prompt tokens were known; ${bytes(kept)} kept`,
     );
   }
 
@@ -124,7 +125,8 @@ export class MachineView {
           drafted ? percent(accepted, drafted) : "",
         );
       });
-      return el("tr", {}, el("th", { scope: "row" }, by), ...cells);
+      const head = el("th", { scope: "row", title: about(by) }, nameOf(by));
+      return el("tr", {}, head, ...cells);
     });
     replace(find("#positions tbody"), ...rows);
     find("#positions").hidden = !rows.length;
@@ -152,7 +154,7 @@ export class MachineView {
 
   #memory({ plan, devices }, samples, model) {
     const resident = total(samples, "localspec_memory_bytes");
-    tell("#resident", `The process holds ${bytes(resident)}.`);
+    tell("#resident", `The server takes ${bytes(resident)} of memory.`);
     const pools = plan?.pools ?? [];
     replace(
       find("#plan"),
@@ -162,24 +164,22 @@ export class MachineView {
           devices.find((each) => each.name === pool.name),
         ),
       ),
-      ...(plan?.concessions ?? []).map(({ what, why }) => el("p", {}, `${what} (${why})`)),
+      ...(plan?.concessions ?? []).map(({ what, why }) =>
+        el("p", {}, `Given up so that it fits: ${what} (${why})`),
+      ),
     );
     if (!pools.length) tell("#plan", `${model} is not loaded, or was loaded without a plan.`);
   }
 
-  #ledger({ falls, advice, pairing, corpus }) {
+  #updates({ falls, advice, pairing, corpus }) {
     const fit =
       pairing === null
         ? []
         : [`The draft model can draft ${Math.round(100 * pairing)}% of the vocabulary.`];
     const texts = corpus.map(({ about }) => about);
-    const sentences = [...falls, ...advice, ...fit, ...texts];
-    replace(
-      find("#ledger"),
-      ...(sentences.length ? sentences : ["No pair fell since its versions changed."]).map(
-        (sentence) => el("p", {}, ...shown(sentence)),
-      ),
-    );
+    const slower = falls.length ? falls : ["Nothing became slower by an update."];
+    const sentences = [...slower, ...advice, ...fit, ...texts];
+    replace(find("#updates"), ...sentences.map((sentence) => el("p", {}, ...shown(sentence))));
   }
 
   async #log() {

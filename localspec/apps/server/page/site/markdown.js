@@ -1,8 +1,15 @@
-// The blocks of a Markdown text, as models write it. A list of plain objects, no HTML.
+// The blocks of a Markdown text, as models write it. A list of plain objects, no HTML. Their texts
+// are pieces, which know where they stand.
+import { cut, joined, piece, placeOf, trimmed, without } from "./pieces.js";
+
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]{0,40})[^`]{0,200}$/;
-const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/d;
 const RULE = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
+const QUOTES = /(?<![^\n]) {0,3}> ?/g;
+const BAR = /(?<!\\)\|/g;
+const OUTER_BARS = /^\||(?<!\\)\|$/g;
+const ESCAPES = /\\(?=\|)/g;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])([ \t]+|$)(\[[ xX]\][ \t])?/;
 const INTERRUPTS = /^ *(?:[-*+]|1[.)])[ \t]+\S/; // items that begin right behind a paragraph
 const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
@@ -21,14 +28,15 @@ export function ripe(text) {
     : text;
 }
 
-/** Parse a text. Each block has its place: from `start` up to `end`. */
-export function blocks(text, depth = 0) {
-  return new Parser(text, depth).blocks();
+/** Parse a text that begins at `from` of the whole. Each block stands from `start` up to `end`. */
+export function blocks(text, from = 0) {
+  return new Parser(piece(text, from), 0).blocks();
 }
 
 class Parser {
-  constructor(text, depth) {
-    this.text = text;
+  constructor(source, depth) {
+    this.source = source;
+    this.text = source.text;
     this.depth = depth;
     this.at = 0; // where the line begins
   }
@@ -53,10 +61,6 @@ class Parser {
     return end < 0 ? this.text.length : end;
   }
 
-  line() {
-    return this.text.slice(this.at, this.ending(this.at));
-  }
-
   head() {
     return this.text.slice(this.at, Math.min(this.ending(this.at), this.at + MAX_LINE));
   }
@@ -73,8 +77,10 @@ class Parser {
     if (MATH.test(line)) return this.math(line);
     const heading = HEADING.exec(line);
     if (heading) {
+      const [from, to] = heading.indices[2] ?? [0, 0];
+      const text = cut(this.source, this.at + from, this.at + to);
       this.next();
-      return { type: "heading", level: heading[1].length, text: heading[2] ?? "" };
+      return { type: "heading", level: heading[1].length, ...text };
     }
     if (RULE.test(line)) {
       this.next();
@@ -94,13 +100,13 @@ class Parser {
     const from = this.at;
     while (!this.over) {
       if (end.test(this.head())) {
-        const text = this.text.slice(from, Math.max(this.at - 1, from));
+        const text = cut(this.source, from, Math.max(this.at - 1, from));
         this.next();
-        return { type: "code", language, text: undented(text, indent), closed: true };
+        return { type: "code", language, ...undented(text, indent), closed: true };
       }
       this.next();
     }
-    return { type: "code", language, text: undented(this.text.slice(from), indent), closed: false };
+    return { type: "code", language, ...undented(cut(this.source, from), indent), closed: false };
   }
 
   math(line) {
@@ -111,16 +117,22 @@ class Parser {
     if (closed < 0) return this.paragraph();
     this.at = closed;
     this.next();
-    return { type: "math", text: this.text.slice(from, this.at).trim() };
+    return { type: "math", ...trimmed(cut(this.source, from, this.at)) };
   }
 
   quote() {
-    const lines = [];
+    const from = this.at;
+    let end = from;
     while (!this.over && QUOTE.test(this.head())) {
-      lines.push(this.line().replace(QUOTE, ""));
+      end = this.ending(this.at);
       this.next();
     }
-    return { type: "quote", blocks: blocks(lines.join("\n"), this.depth + 1) };
+    return { type: "quote", blocks: this.within(without(cut(this.source, from, end), QUOTES)) };
+  }
+
+  /** The blocks of a piece within this one. */
+  within(source) {
+    return new Parser(source, this.depth + 1).blocks();
   }
 
   list() {
@@ -140,7 +152,7 @@ class Parser {
   item([marker, , , , task]) {
     const start = this.at;
     const width = marker.length - (task?.length ?? 0);
-    const lines = [this.line().slice(marker.length)];
+    const lines = [this.rest(marker.length)];
     this.next();
     let blank = false;
     while (!this.over) {
@@ -151,12 +163,22 @@ class Parser {
         if (!this.goesOn(width)) break;
         blank = true;
       } else if (!within && (blank || ITEM.test(line) || starts(line))) break;
-      lines.push(this.line().slice(Math.min(indent, width)));
+      lines.push(cut(this.source, this.at - 1, this.at)); // the end of the line before
+      lines.push(this.rest(Math.min(indent, width)));
       this.next();
     }
-    const source = this.text.slice(start, this.at);
     const checked = task ? /x/i.test(task) : null;
-    return { source, checked, blocks: blocks(lines.join("\n"), this.depth + 1) };
+    return { key: this.key(start), checked, blocks: this.within(joined(lines)) };
+  }
+
+  /** The line here without its first characters. */
+  rest(from) {
+    return cut(this.source, this.at + from, this.ending(this.at));
+  }
+
+  /** What stands from `start` up to here, and where: the same key is drawn the same. */
+  key(start) {
+    return `${placeOf(this.source, start)} ${this.text.slice(start, this.at)}`;
   }
 
   /** Whether what follows the blank lines here still belongs to an item; drops them if not. */
@@ -177,20 +199,21 @@ class Parser {
     if (!line.includes("|")) return false;
     const under = this.ending(this.at) + 1;
     const next = this.text.slice(under, Math.min(this.ending(under), under + MAX_LINE));
-    return DELIMITERS.test(next) && cells(next).length === cells(line).length;
+    return DELIMITERS.test(next) && cells(piece(next)).length === cells(piece(line)).length;
   }
 
   table() {
-    const head = cells(this.line());
+    const head = cells(this.rest(0));
     this.next();
-    const align = cells(this.line()).map((cell) => alignment(cell));
+    const align = cells(this.rest(0)).map((cell) => alignment(cell.text));
     this.next();
     const rows = [];
     while (!this.over && this.head().trim() && !starts(this.head(), false)) {
       if (rows.length === MAX_TOGETHER) break;
-      const row = cells(this.line());
-      rows.push(head.map((_, at) => row[at] ?? ""));
+      const start = this.at;
+      const row = cells(this.rest(0));
       this.next();
+      rows.push({ key: this.key(start), cells: head.map((_, at) => row[at] ?? piece("")) });
     }
     return { type: "table", head, align, rows };
   }
@@ -204,7 +227,7 @@ class Parser {
       !starts(this.head()) &&
       !this.tableHere(this.head())
     );
-    return { type: "paragraph", text: this.text.slice(from, this.at).trim() };
+    return { type: "paragraph", ...trimmed(cut(this.source, from, this.at)) };
   }
 }
 
@@ -220,16 +243,19 @@ function starts(line, items = true) {
   );
 }
 
-function undented(text, indent) {
-  return indent ? text.replace(new RegExp(`^ {1,${indent}}`, "gm"), "") : text;
+function undented(source, indent) {
+  return indent ? without(source, new RegExp(`(?<![^\\n]) {1,${indent}}`, "g")) : source;
 }
 
 function cells(line) {
-  const inner = line
-    .trim()
-    .replace(/^\|/, "")
-    .replace(/(^|[^\\])\|$/, "$1");
-  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const inner = without(trimmed(line), OUTER_BARS);
+  const found = [];
+  let at = 0;
+  for (const { index } of inner.text.matchAll(BAR)) {
+    found.push(cut(inner, at, index));
+    at = index + 1;
+  }
+  return [...found, cut(inner, at)].map((cell) => without(trimmed(cell), ESCAPES));
 }
 
 function alignment(cell) {

@@ -3,10 +3,13 @@ import { events, json } from "./api.js";
 import { el, find, replace } from "./dom.js";
 import { prefer, preference } from "./store.js";
 
-const AGAIN_MS = 5000; // until the events of models are asked for anew
+const AGAIN_MS = 2000; // until a server that went away is asked anew
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class ModelPicker {
   models = [];
+  gone = false; // whether the server does not answer
   #loading = new Map(); // since when, by model
   #shares = new Map(); // how far each is loaded, in words
 
@@ -22,13 +25,26 @@ export class ModelPicker {
     return this.select.value;
   }
 
+  /** Show the models, and follow what becomes of them and of the server. */
   async start() {
-    await this.refresh();
+    this.#show((await json("v1/models")).data);
     this.#listen();
   }
 
+  /** Ask for the models anew; returns whether the server answered. */
   async refresh() {
-    const { data } = await json("v1/models");
+    try {
+      this.#show((await json("v1/models")).data);
+    } catch (error) {
+      this.gone = error.status === 0;
+      this.#tell();
+      return false;
+    }
+    return true;
+  }
+
+  #show(data) {
+    this.gone = false;
     this.models = data;
     const texts = data.filter((model) => model.architecture.output_modalities.includes("text"));
     const kept = this.chosen || preference("model", "");
@@ -52,14 +68,16 @@ export class ModelPicker {
     const since = this.#loading.get(this.chosen);
     const seconds = since === undefined ? 0 : (performance.now() - since) / 1000;
     const drafter = model?.drafter ? `, drafts by ${model.drafter}` : "";
-    this.status.textContent = !model
+    this.status.textContent = this.gone
+      ? "no server"
+      : !model
       ? "no model is served"
       : model.status.failed
         ? "it could not be loaded; the server's log says why"
         : since === undefined
           ? `${model.status.value}${drafter}`
           : `loading${this.#shares.get(this.chosen) ?? ""}, ${seconds.toFixed(0)} s`;
-    this.status.classList.toggle("working", since !== undefined);
+    this.status.classList.toggle("problem", this.gone);
   }
 
   async #choose() {
@@ -94,8 +112,10 @@ export class ModelPicker {
         if (error.status === 401) return;
         // The server went away, or has too many listeners: asked again below.
       }
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
-      await this.refresh().catch(() => {});
+      await this.refresh();
+      do await pause(AGAIN_MS);
+      while (!(await this.refresh()));
+      await this.app.learn().catch(() => {}); // it may be another server
     }
   }
 

@@ -4,21 +4,19 @@ import { events } from "./api.js";
 import { requestFor, settingsOf } from "./request.js";
 import { add } from "./tree.js";
 
-const KEEP_MS = 15_000; // between two copies of an answer that is under way
 const plainSpeeds = new Map(); // tokens a second without drafts by model, as answers estimated them
 
 export class Run {
   #abort = new AbortController();
-  #kept = performance.now();
 
-  /** `hooks` draw what came, announce it and keep it. */
-  constructor(conversation, model, hooks) {
+  /** `hooks` draw what came, announce it and copy it. `begun` is an answer that is to go on. */
+  constructor(conversation, model, hooks, begun = null) {
     const asked = conversation.leaf;
     this.hooks = hooks;
     this.model = model;
     this.prepare = () => requestFor(conversation, model, asked);
     const { budget } = settingsOf(conversation.settings);
-    this.node = add(conversation, asked, { role: "assistant", model, budget });
+    this.node = begun ?? add(conversation, asked, { role: "assistant", model, budget });
     this.answer = new Answer(this.node);
   }
 
@@ -45,10 +43,7 @@ export class Run {
     for (const event of batch) this.answer.take(event);
     this.hooks.announcer.add(this.node.text.slice(before));
     this.hooks.drawn();
-    if (performance.now() - this.#kept > KEEP_MS) {
-      this.#kept = performance.now();
-      this.hooks.keep();
-    }
+    this.hooks.copy(this.node, this.answer.lens.record);
   }
 
   #remember() {

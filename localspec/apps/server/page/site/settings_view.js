@@ -1,8 +1,11 @@
 // The settings of a conversation: its system prompt, sampling, form, tools, thought and drafts.
 import { json } from "./api.js";
 import { el, find, replace } from "./dom.js";
+import { NamedPrompts } from "./prompts.js";
 import { DEFAULTS, schema, settingsOf, tools } from "./request.js";
+import { prefer, preference } from "./store.js";
 
+const USUAL = ["top_k", "top_p", "min_p", "repeat_penalty"]; // numbers that many people know
 const lines = (text) => text.split("\n").filter(Boolean);
 
 export class SettingsView {
@@ -13,6 +16,8 @@ export class SettingsView {
     this.fields = find("#settings-fields");
     find("#open-settings").addEventListener("click", () => this.open());
     find("#settings-reset").addEventListener("click", () => this.#reset());
+    find("#settings-simple").addEventListener("click", () => this.#reveal(false));
+    find("#settings-all").addEventListener("click", () => this.#reveal(true));
     this.dialog.addEventListener("close", () => this.app.keepSettings(this.settings));
   }
 
@@ -38,21 +43,60 @@ export class SettingsView {
     this.#show();
   }
 
+  /** Show the settings that most people need, or all. */
+  #reveal(all) {
+    prefer("settings-all", all);
+    find("#settings-simple").setAttribute("aria-pressed", String(!all));
+    find("#settings-all").setAttribute("aria-pressed", String(all));
+    for (const field of this.fields.querySelectorAll(".more")) field.hidden = !all;
+  }
+
   #show() {
+    const system = this.#area("system", "System prompt", { rows: 4 });
+    const named = new NamedPrompts(find("textarea", system));
     replace(
       this.fields,
-      this.#area("system", "System prompt", { rows: 4 }),
+      system,
+      named.element,
+      group("", this.#temperature(), this.#most(), this.#thinking(), this.#drafting()),
+      ...this.#rest().map((field) => {
+        field.classList.add("more");
+        return field;
+      }),
+    );
+    this.#reveal(preference("settings-all", false));
+  }
+
+  #temperature() {
+    const temperature = this.app.about.parameters.find(({ name }) => name === "temperature");
+    const words = "0: the likeliest words; higher: more variety";
+    return temperature ? this.#parameter(temperature, "Temperature", words) : null;
+  }
+
+  #most() {
+    return this.#number("maxTokens", "Longest answer, in tokens", { min: 1 });
+  }
+
+  #thinking() {
+    return this.#choice("think", "Thinking", { "": "as the model does", on: "on", off: "off" });
+  }
+
+  #drafting() {
+    return this.#check("drafts", "Draft tokens ahead: faster, the same text");
+  }
+
+  /** The settings that few people need. */
+  #rest() {
+    const usual = ({ name }) => USUAL.includes(name);
+    const others = this.app.about.parameters.filter(({ name }) => name !== "temperature");
+    const shown = (parameters) => parameters.map((each) => this.#parameter(each));
+    return [
       group(
         "Length and end",
-        this.#number("maxTokens", "Most tokens", { min: 1 }),
-        this.#number("seed", "Seed", { min: 0 }),
-        this.#list("stop", "Stop texts, one a line"),
-        this.#list("banned", "Banned strings, one a line"),
-      ),
-      group(
-        "Thought",
-        this.#choice("think", "Thinking", { "": "as the model does", on: "on", off: "off" }),
-        this.#number("budget", "Most tokens of thought", { min: 0 }),
+        this.#number("budget", "Longest thought, in tokens", { min: 0 }),
+        this.#list("stop", "End at these texts, one a line"),
+        this.#list("banned", "Texts that must not occur, one a line"),
+        this.#number("seed", "Seed: the same number gives the same answer", { min: 0 }),
       ),
       this.#area("schema", "JSON schema that the answer follows", {
         rows: 4,
@@ -64,19 +108,19 @@ export class SettingsView {
         class: "mono",
         check: tools,
       }),
+      group("How words are chosen", ...shown(others.filter(usual))),
       group(
         "Drafts",
-        this.#check("drafts", "Draft tokens ahead"),
-        this.#text("proposer", "Only these proposers", "all that the model has"),
-        this.#number("depth", "Most tokens of a draft", { min: 0 }),
-        this.#number("alternatives", "Likely tokens to report at each place", { min: 0, max: 20 }),
+        this.#text("proposer", "Only by these proposers", "all that the model has"),
+        this.#number("depth", "Longest draft, in tokens", { min: 0 }),
+        this.#number("alternatives", "Likely tokens that the lens shows", { min: 0, max: 20 }),
       ),
       group(
-        "Sampling",
-        ...this.app.about.parameters.map((parameter) => this.#parameter(parameter)),
+        "More about how words are chosen",
+        ...shown(others.filter((parameter) => !usual(parameter))),
         ...this.app.about.lists.map((list) => this.#texts(list)),
       ),
-    );
+    ];
   }
 
   #set(name, value) {
@@ -140,7 +184,8 @@ export class SettingsView {
     return el("label", {}, label, area);
   }
 
-  #parameter({ name, about, low, high, whole }) {
+  /** A number of sampling: what it does, and its name in the API. */
+  #parameter({ name, about, low, high, whole }, label = about, more = name) {
     const usual = this.usual[name];
     const placeholder = typeof usual === "number" ? String(Number(usual.toPrecision(6))) : "";
     const input = el("input", {
@@ -156,7 +201,7 @@ export class SettingsView {
       if (input.value === "") delete this.settings.sampling[name];
       else this.settings.sampling[name] = Number(input.value);
     });
-    return el("label", { title: about }, name, input, el("small", {}, about));
+    return el("label", {}, label, input, el("small", {}, more));
   }
 
   #texts({ name, about }) {
@@ -171,7 +216,7 @@ export class SettingsView {
       if (texts.length) this.settings.sampling[name] = texts;
       else delete this.settings.sampling[name];
     });
-    return el("label", { title: about }, name, area, el("small", {}, `${about} One a line.`));
+    return el("label", {}, `${about} One a line.`, area, el("small", {}, name));
   }
 }
 
@@ -195,5 +240,5 @@ function fault(check, text) {
 }
 
 function group(title, ...fields) {
-  return el("fieldset", {}, el("legend", {}, title), ...fields);
+  return el("fieldset", {}, title ? el("legend", {}, title) : null, ...fields);
 }

@@ -1,6 +1,7 @@
 // What this browser keeps: conversations and reports in its database, preferences beside it.
 const NAME = "localspec";
-const STORES = ["conversations", "reports"];
+const VERSION = 2; // to be raised with a change of STORES
+const STORES = ["conversations", "reports", "running"];
 
 /** Open the database; without one, as in some private windows, things last until the page goes. */
 export async function openStore() {
@@ -13,11 +14,18 @@ export async function openStore() {
 
 function opened() {
   return new Promise((resolve, reject) => {
-    const request = indexedDB.open(NAME, 1);
+    const request = indexedDB.open(NAME, VERSION);
     request.onupgradeneeded = () => {
-      for (const store of STORES) request.result.createObjectStore(store, { keyPath: "id" });
+      const { result: database } = request;
+      for (const store of STORES)
+        if (!database.objectStoreNames.contains(store))
+          database.createObjectStore(store, { keyPath: "id" });
     };
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      request.result.onversionchange = () => request.result.close(); // a tab with a newer page
+      resolve(request.result);
+    };
+    request.onblocked = () => reject(new Error("a tab with an older page holds the database"));
     request.onerror = () => reject(request.error);
   });
 }

@@ -41,7 +41,7 @@ export class Timeline {
     const deepest = depthOf(rounds);
     const words = chosen
       ? sentence(chosen, this.#chosen + 1)
-      : `${rounds.reduce((sum, round) => sum + round.count, 0)} rounds, up to ${deepest} tokens deep`;
+      : `${rounds.reduce((sum, round) => sum + round.count, 0)} rounds of the model, up to ${deepest} tokens drafted for one`;
     this.words.textContent = words;
     this.canvas.setAttribute("aria-valuenow", this.#chosen + 1);
     this.canvas.setAttribute("aria-valuetext", words);

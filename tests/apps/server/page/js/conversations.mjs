@@ -147,6 +147,15 @@ test("every setting has its field", () => {
   assert.deepEqual(requestFor(one, "m").localspec, { trace: true, plain: true });
 });
 
+test("a request that ends with an answer asks for the rest of it", () => {
+  const { one, said } = talk();
+  tree.add(one, said.id, { role: "user", text: "More" });
+  assert.deepEqual(requestFor(one, "m", said.id).messages.at(-1), {
+    role: "assistant",
+    content: "Hi",
+  });
+});
+
 test("settings of another kind are left out", () => {
   assert.deepEqual(
     settingsOf({ stop: "x", seed: 5, system: "s", more: 1 }),

@@ -5,7 +5,7 @@ import { test } from "node:test";
 const site = process.argv[2];
 const { Lens, classOf, sentence } = await import(`${site}/lens.js`);
 const { widths } = await import(`${site}/timeline.js`);
-const { Answer, figures } = await import(`${site}/answer.js`);
+const { Answer, figures, isCut } = await import(`${site}/answer.js`);
 
 const drafted = {
   drafted: 4,
@@ -112,7 +112,7 @@ test("a round is told in a line", () => {
   lens.note(plain, "said", "");
   assert.equal(
     sentence(lens.rounds[0], 7),
-    "Round 7: ngram drafted 4, 2 accepted, 2 rejected, 20 ms",
+    "Round 7: 4 drafted (earlier words), 2 accepted, 2 rejected, 20 ms",
   );
   assert.equal(sentence(lens.rounds[1], 8), "4 rounds without drafts, 10 ms each");
 });
@@ -196,6 +196,41 @@ test("an answer is put together from its stream", () => {
     figures(node),
     "12 tokens · 50.0 tokens/s, plain ≈ 25.0 (2.00× by estimate) · 2 of 4 drafted accepted (50%) · prompt 100",
   );
+});
+
+test("an answer goes on from the text and the tokens that it has", () => {
+  const node = {};
+  const first = new Answer(node);
+  first.take(chunk({ content: "Hello" }, { localspec: { ...drafted, said: [[5, "ngram"]] } }));
+  first.end({ stopped: true });
+  assert.deepEqual([figures(node), isCut(node)], ["stopped", true]);
+  node.text += " and"; // of which nothing is known
+  const rest = new Answer(node);
+  assert.equal(node.finish, null);
+  rest.take(chunk({ content: " you" }, { localspec: { ...plain, rounds: 1, said: [[4, "target"]] } }));
+  rest.take({ choices: [{ delta: {}, finish_reason: "stop" }] });
+  rest.end();
+  assert.equal(node.text, "Hello and you");
+  assert.deepEqual(
+    node.lens.said.map(({ length, by }) => [length, by]),
+    [
+      [5, "ngram"],
+      [4, "target"],
+      [4, "target"],
+    ],
+  );
+  assert.equal(isCut(node), false);
+});
+
+test("only an answer with a text and an end before its time may go on", () => {
+  const cut = (more) => isCut({ text: "a", calls: [], finish: "stop", error: "", ...more });
+  assert.deepEqual(
+    ["length", "stopped", "reload", "stop", "tool_calls"].map((finish) => cut({ finish })),
+    [true, true, true, false, false],
+  );
+  assert.equal(cut({ error: "the connection to the server was lost", finish: null }), true);
+  assert.equal(cut({ finish: "length", text: "" }), false);
+  assert.equal(cut({ finish: "length", calls: [{ name: "f" }] }), false);
 });
 
 test("an error in mid-answer is raised, and what came stays", () => {

@@ -8,13 +8,18 @@ const { address, inline } = await import(`${site}/inline.js`);
 
 const types = (text) => blocks(text).map((block) => block.type);
 const flat = (nodes) =>
-  nodes.map((node) =>
-    node.children
-      ? [node.type, ...flat(node.children)]
-      : node.type === "text"
-        ? node.text
-        : [node.type, node.text],
-  );
+  nodes
+    .map((node) =>
+      node.children
+        ? [node.type, ...flat(node.children)]
+        : node.type === "text"
+          ? node.text
+          : [node.type, node.text],
+    )
+    .reduce((out, node) => {
+      const texts = typeof node === "string" && typeof out.at(-1) === "string";
+      return texts ? [...out.slice(0, -1), out.at(-1) + node] : [...out, node];
+    }, []);
 const read = (text) => flat(inline(text));
 
 test("the blocks that models write are told apart", () => {
@@ -49,11 +54,11 @@ test("a text read piece by piece ends as the same blocks", () => {
   let done = [];
   let tail = [];
   for (let end = 1; end <= text.length; end += 1) {
-    tail = blocks(end < text.length ? ripe(text.slice(settled, end)) : text.slice(settled));
+    tail = blocks(end < text.length ? ripe(text.slice(settled, end)) : text.slice(settled), settled);
     if (tail.length > 1) {
       done.push(...tail.slice(0, -1));
       settled += tail.at(-1).start;
-      tail = blocks(text.slice(settled, end));
+      tail = blocks(text.slice(settled, end), settled);
     }
   }
   const pieces = [...done, ...tail].map(({ start, end, ...block }) => block);
@@ -99,7 +104,10 @@ test("a very long list goes on in another one, so that a growing one stays cheap
 test("cells of tables are aligned and may hold bars", () => {
   const [table] = blocks("| a | b |\n|:--|--:|\n| `x \\| y` | 2 |");
   assert.deepEqual(table.align, ["start", "end"]);
-  assert.deepEqual(table.rows, [["`x | y`", "2"]]);
+  assert.deepEqual(
+    table.rows.map((row) => row.cells.map(({ text }) => text)),
+    [["`x | y`", "2"]],
+  );
 });
 
 test("emphasis, code and links are read", () => {
