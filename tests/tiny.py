@@ -381,7 +381,7 @@ WITH_AXES: Mapping[str, Architecture] = {
 BLOCK, MASK = 8, 1  # tokens that DFlash fills at once, and the one that stands for them
 CANDIDATES, SPREAD = 4, 16  # of DFlash 2: for each token; numbers that share a convolution
 MARKOV = 8  # rank of DSpark's table of what follows what
-_DFLASH = {**ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
+_DFLASH: Mapping[str, int | list[int]] = {**ATTENTION, "block_size": BLOCK, "target_layers": [1, 2]}
 # Heads in files of their own.
 BESIDE: Mapping[str, Architecture] = {
     "eagle3": Architecture(

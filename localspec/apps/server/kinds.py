@@ -10,7 +10,7 @@ from localspec.base.tokenizer import Tokenizer
 from localspec.interfaces.media import Kind as MediaKind
 from localspec.interfaces.vector_model import DOES, Kind
 from localspec.running.memory.machine import Pool
-from localspec.running.runtime.runtime import LoadedFacts
+from localspec.running.runtime.loaded_facts import LoadedFacts
 
 WAYS: Mapping[Kind, str] = {
     "text": "one, too",

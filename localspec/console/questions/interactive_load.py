@@ -18,10 +18,11 @@ from localspec.running.models import recent, trial_process
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.pulling.at_hand import who_sees, with_a_way_on
 from localspec.running.pulling.pace import expectation
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading, load_pair
 from localspec.running.runtime.pair_files import PairFiles
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
-from localspec.running.runtime.runtime import LoadedFacts, Runtime
+from localspec.running.runtime.runtime import Runtime
 from localspec.running.runtime.vector_loading import load_vector_files
 from localspec.running.runtime.vector_runtime import VectorRuntime
 

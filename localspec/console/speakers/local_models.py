@@ -17,9 +17,9 @@ from localspec.running.memory.machine import size
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import ThoughtDefaults, thought_defaults
 from localspec.running.pulling.at_hand import at_hand, who_sees
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
-from localspec.running.runtime.runtime import LoadedFacts
 
 
 @dataclass(frozen=True, slots=True)

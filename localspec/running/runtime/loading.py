@@ -28,6 +28,7 @@ from localspec.running.models import engines
 from localspec.running.models.recommended import prefixes, usual_sampling
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.cache_identity import identity
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loaded_pair import LoadedPair, advice, load_models
 from localspec.running.runtime.loading_options import Loading as Loading
 from localspec.running.runtime.long_drafts import with_long_drafts
@@ -36,7 +37,7 @@ from localspec.running.runtime.pair_files import ExaminedPair, PairFiles, requir
 from localspec.running.runtime.phases import TellPhase, unheard
 from localspec.running.runtime.proposer_factory import ProposerFactory
 from localspec.running.runtime.resolved_pair import ResolvedPair, resolve_pair
-from localspec.running.runtime.runtime import LoadedFacts, Runtime
+from localspec.running.runtime.runtime import Runtime
 from localspec.running.runtime.vector_runtime import VectorRuntime
 
 LOG = logging.getLogger("localspec")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from localspec.base.errors import UsageError
@@ -16,15 +16,10 @@ from localspec.core.engine.engine import Engine
 from localspec.core.engine.job import Event, Job, Listener, Result
 from localspec.core.engine.settings import Settings
 from localspec.core.engine.worker import Events, Reads, Stream, Worker, as_it_is
-from localspec.core.pairing.vocabulary import Match
 from localspec.core.prefix_cache.slots import Slots
-from localspec.core.sampling.parameters import GREEDY
-from localspec.core.sampling.usual import UsualSampling
 from localspec.running.memory.machine import Pool
-from localspec.running.memory.plan import Plan
-from localspec.running.memory.planner import Limits, current_machine, in_use
-from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime import prompting
+from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
 from localspec.running.runtime.media_text import mark_media, split_at_marks
 from localspec.running.runtime.message_media import with_media
 from localspec.running.runtime.messages import GivenMessage, are_tokens, as_messages, require_roles
@@ -43,29 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
-GREEDY_TEXT = UsualSampling(GREEDY, "of a model that was not loaded from files")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedFacts:
-    """Facts about a model, established by loading it."""
-
-    pairing: Match | None = None  # how the draft model's vocabulary fits, if there is one
-    plan: Plan | None = None  # by which the models were loaded
-    proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
-    target: ResolvedModel | None = None
-    advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
-    corpus: Corpus | None = None  # texts on disk that replies may repeat
-    usual: UsualSampling = GREEDY_TEXT  # of replies whose caller chooses nothing
-
-    def devices(self) -> list[Pool]:
-        """Measure the memories in use by the models; empty where they are not known."""
-        if not self.plan or not self.target:
-            return []
-        return in_use(self.plan, current_machine(self.target.engine.name, Limits()))
-
-
-NO_FACTS = LoadedFacts()
 
 
 class Runtime:

@@ -10,11 +10,11 @@ from localspec.interfaces.backend import TEXT_CONTEXT, Footprint, Options
 from localspec.running.models import engines, trial
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import prefixes
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import ExaminedPair
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
 from localspec.running.runtime.resolved_pair import resolve_pair
-from localspec.running.runtime.runtime import LoadedFacts
 from localspec.running.runtime.vector_runtime import VectorRuntime
 
 

@@ -15,7 +15,7 @@ from localspec.core.vectors.rows import normalise, scores, shorten
 from localspec.core.vectors.worker import Done, Reading, VectorWorker
 from localspec.interfaces.vector_model import DOES, Kind, VectorModel, kind_of
 from localspec.running.memory.machine import Pool
-from localspec.running.runtime.runtime import NO_FACTS, LoadedFacts
+from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
 
 NO_PREFIXES: Mapping[str, str] = {}
 ORDINARY_TOKEN_BYTES = 16  # bytes of a token, up to which a text that is cut is tokenised

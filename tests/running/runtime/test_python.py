@@ -17,8 +17,9 @@ from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.usual import UsualSampling
 from localspec.interfaces.testing import ScriptedModel
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import load
-from localspec.running.runtime.runtime import LoadedFacts, Runtime
+from localspec.running.runtime.runtime import Runtime
 from tests import engines
 from tests.apps.server.scripted import TEMPLATE, Bytes, script
 

@@ -24,8 +24,9 @@ from localspec.core.engine.settings import Settings
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.formats.templates.chat_template import ChatTemplate
+from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading, load
-from localspec.running.runtime.runtime import LoadedFacts, Runtime
+from localspec.running.runtime.runtime import Runtime
 from tests import engines
 from tests.runs import LETTERS, scripted
 
