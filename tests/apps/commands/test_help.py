@@ -19,11 +19,10 @@ def test_samplers_stand_in_the_whole_help_alone(capsys):
     assert "xtc\\-threshold" in capsys.readouterr().out
 
 
-def test_the_help_says_what_a_chat_takes_where_nobody_chose(capsys):
-    assert run(["chat", "--help"]) == 0
-    assert "0: greedy. [default: the makers']" in " ".join(capsys.readouterr().out.split())
-    assert run(["generate", "--help"]) == 0
-    assert "0: greedy. [default: 0]" in " ".join(capsys.readouterr().out.split())
+def test_the_help_says_what_is_taken_where_nobody_chose(capsys):
+    for command in ("chat", "generate"):
+        assert run([command, "--help"]) == 0
+        assert "0: greedy. [default: the model's]" in " ".join(capsys.readouterr().out.split())
 
 
 def test_sizes_are_called_so_in_the_help(capsys):

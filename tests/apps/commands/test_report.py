@@ -221,7 +221,7 @@ class Watching:
 
 
 def test_defects_of_commands_servers_and_chats_are_kept(home, monkeypatch):
-    def broken():
+    def broken(**_):
         raise RuntimeError(PROMPT)
 
     monkeypatch.setattr(doctor, "findings", broken)

@@ -179,7 +179,7 @@ SECTIONED = ("chat", "generate", "serve", "launch", "plan", "tune", "bench", "pr
 
 @pytest.mark.parametrize("name", SECTIONED)
 def test_options_come_in_sections_everyday_ones_first_and_gpus_last(name, capsys):
-    assert run([name, "--help"]) == 0
+    assert run([name, "--help-all" if name in ("chat", "generate") else "--help"]) == 0
     out = capsys.readouterr().out
     titles = [line for line in out.splitlines() if line.endswith(":") and line[:1].strip()]
     assert titles[0] == "Options:"
@@ -191,7 +191,11 @@ def test_options_come_in_sections_everyday_ones_first_and_gpus_last(name, capsys
 
 def test_every_option_of_a_section_is_one_of_some_command():
     options = {each.name for command in commands.commands.values() for each in command.params}
-    assert not {name for names in sections.SECTIONS.values() for name in names} - options - {"help"}
+    assert (
+        not {name for names in sections.SECTIONS.values() for name in names}
+        - options
+        - {"help", "help_all"}
+    )
 
 
 def test_every_option_says_what_it_does_in_a_sentence():

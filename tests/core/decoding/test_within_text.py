@@ -7,19 +7,17 @@ from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.round import within_text
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 
 END = 9
 
 
-def cut(tokens, sampled=False):
+def cut(tokens):
     prompt = tokens_of([1])
     g = Generation(
         History(prompt), Sampler(GREEDY, 0, prompt), Ending(99, frozenset({END})), lambda _: b"x"
     )
-    sources = tuple(map(Distribution.certain, tokens)) if sampled else None
-    return within_text(g, Draft(tokens_of(tokens), "who", sources, (0.9,) * len(tokens)))
+    return within_text(g, Draft(tokens_of(tokens), "who", (0.9,) * len(tokens)))
 
 
 def test_behind_the_end_of_the_text_nothing_is_verified():
@@ -30,10 +28,6 @@ def test_behind_the_end_of_the_text_nothing_is_verified():
 
 def test_a_draft_that_reaches_no_end_stays_whole():
     assert cut([4, 5, 6]).tokens.tolist() == [4, 5, 6]
-
-
-def test_a_sampled_draft_stays_whole():
-    assert len(cut([4, END, 6], sampled=True)) == 3
 
 
 def test_a_draft_ends_before_a_picture():
