@@ -52,7 +52,6 @@ SPEC = BackendSpec(
         deferred("localspec_llamacpp.bindings.library", "lacks_for_pictures"),
     ),
     describe_adapter=deferred("localspec_llamacpp.headers.adapter", "describe"),
-    thin=deferred("localspec_llamacpp.thinning", "thin"),
     observe=deferred("localspec_llamacpp.observing", "observe"),
     write_head=deferred("localspec_llamacpp.head_writing", "write_head"),
     convert=deferred("localspec_llamacpp.converting", "convert"),

@@ -186,13 +186,12 @@ class HeaderReader:
         length = self.number(UINT64)
         start, self.at = self.at, self.at + length
         self.need(self.at)
-        place = FileRange(STRING, length, start, self.at)
         if length > LONGEST_TEXT:
-            return Value(STRING, place=place)
+            return Value(STRING)
         self.text_bytes -= length
         if self.text_bytes < 0:
             self.broken(f"is broken: it has more than {MOST_TEXT:,} bytes of text, at {key}")
-        return Value(STRING, text=self.data[start : self.at].decode(errors="replace"), place=place)
+        return Value(STRING, text=self.data[start : self.at].decode(errors="replace"))
 
     def read_array(self, key: str) -> FileRange:
         kind, count = self.number(UINT32), self.number(UINT64)

@@ -15,12 +15,12 @@ FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?
 FORMATS |= {11: "<q", 12: "<d"}
 LENGTH = struct.Struct("<Q").unpack_from  # of a string, which it precedes
 LONGEST_LIST = 4096  # numbers; the longest that is of use has one for each layer
-LONGEST_TEXT = 1 << 20  # bytes; where a longer string lies is kept instead
+LONGEST_TEXT = 1 << 20  # bytes; a longer string is skipped
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The range of a file that an array, or a long string, takes."""
+    """The range of a file that an array takes."""
 
     kind: int
     count: int
@@ -30,7 +30,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, a text, or an array; of the last two, `place` says where the file has them."""
+    """A number, a text, or an array, of which `place` says where the file has it."""
 
     kind: int
     number: float = 0

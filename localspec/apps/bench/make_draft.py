@@ -1,4 +1,4 @@
-"""The command `localspec make-draft`: a draft model of some of a model's own layers."""
+"""The command `localspec make-draft`: a trained head, or some of a model's own layers."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class MakeDraftOptions:
 @click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
-    """Write a draft model of some of a model's own layers, or train a head that drafts for it.
-
-    The layers to leave out are given, or chosen for the most tokens per second on a text.
-    The draft model takes memory for the layers that it keeps, the embedding, keys and values. The
-    first layers of an MLX model take none: they draft inside the model.
+    """Train a head that drafts for a model, or leave out layers of an MLX model to draft for it.
 
     With --train, a head learns from the model for as long as --budget allows, at low priority, and
     waits while a server on this machine answers. Then `bench` decides whether it is kept. The
     same command goes on with a training that was stopped.
+
+    Without it, layers of an MLX model are left out: given, or chosen for the most tokens per second
+    on a text. The draft model takes memory for the layers that it keeps, the embedding, keys and
+    values. The first layers take none: they draft inside the model.
     """
     draft_options = read(context, MakeDraftOptions)
     if not draft_options.train:
@@ -97,6 +97,8 @@ def make_draft(context: click.Context, model: str) -> None:
         if draft_options.out:
             require_new(draft_options.out)
     files = locate(model, read(context, EngineOptions).backend)
+    if not draft_options.train:
+        require_thin(files)
     footprint = trial.footprint(str(files.path), files.engine)
     if draft_options.train:
         train(files, footprint, draft_options)
@@ -134,6 +136,15 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
             draft_options.out,
         )
     )
+
+
+def require_thin(files: ModelFiles) -> None:
+    """Refuse an engine that writes no model of some of another's layers."""
+    if engines.spec(files.engine).thin is None:
+        raise UsageError(
+            f"{files.engine} does not draft with some of a model's own layers: "
+            "train a head with --train, or run with a smaller model of its family as --draft"
+        )
 
 
 def require_alike(footprint: Footprint) -> None:
@@ -174,8 +185,7 @@ def bytes_of(path: Path) -> int:
 
 def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
     write = engines.spec(files.engine).thin
-    if write is None:
-        raise UsageError(f"{files.engine} cannot leave out layers of a model")
+    assert write  # see `require_thin`
     require_new(out)
     write(files.path, layers, out)
 

@@ -103,7 +103,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "make-draft",
             "apps.bench.make_draft:make_draft",
-            "Write a draft model of some of a model's own layers",
+            "Train a head that drafts for a model, or draft with some of its layers",
         ),
         ListedCommand(
             "convert-adapter",
