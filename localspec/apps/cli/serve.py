@@ -22,9 +22,9 @@ from localspec.console.options.sections import SectionedCommand
 def serve(context: click.Context, names: Sequence[str]) -> None:
     """Answer over HTTP, in the APIs of OpenAI and others.
 
-    The others are those of Anthropic, Ollama, llama.cpp and LM Studio (REST). Of several models the
-    first is loaded at once, the others when a request asks for them. Without NAME_OR_PATH it is the
-    model used last, or the first that is here.
+    The others are those of Anthropic, Ollama and llama.cpp. Of several models the first is loaded
+    at once, the others when a request asks for them. Without NAME_OR_PATH it is the model used
+    last, or the first that is here.
     """
     from localspec.apps.server.command import (
         serve as answer,  # a web server takes its time to import

@@ -25,7 +25,6 @@ from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.inspection.bench_run import BenchRun
 from localspec.apps.server.inspection.routes import Inspected, inspection
 from localspec.apps.server.llamacpp.routes import LLAMA_CPP
-from localspec.apps.server.lmstudio.routes import LM_STUDIO
 from localspec.apps.server.media_intake import Fetch, MediaIntake, MediaLimits
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.model_library import Library
@@ -52,7 +51,7 @@ from localspec.core.engine.job import Result
 
 log = logging.getLogger("localspec.server")
 
-APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP, LM_STUDIO)
+APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP)
 NO_OBJECT = ("missing", "model_attributes_type", "model_type")  # kinds of errors of a body
 MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
 

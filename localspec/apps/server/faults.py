@@ -64,7 +64,7 @@ class Fault:
 
 
 def openai_error(fault: Fault) -> dict[str, object]:
-    """Format an error as OpenAI's API does, and LM Studio's."""
+    """Format an error as OpenAI's API does."""
     error = {"message": fault.message, "type": fault.kind, "param": fault.param, "code": fault.code}
     return {"error": error}
 

@@ -16,7 +16,7 @@ ROUTE = "localspec.route"  # key of the route that a client means
 
 NAMING = ("deployments", "engines")  # before the name of a model: Azure's clients, and Copilot's
 OPENAI = ("openai", "beta", *NAMING)  # /completions without them is llama.cpp's
-FRONTS = ("v1", "v0", "api", "anthropic", *OPENAI)  # that base URLs of clients end in
+FRONTS = ("v1", "api", "anthropic", *OPENAI)  # that base URLs of clients end in
 MAX_FRONTS = 3  # of them that are taken away
 MAX_CACHED_PATHS = 256  # as clients wrote them
 WHOLE = re.compile(rb"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)

@@ -126,14 +126,6 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     ],
     "/api/pull": [{"model": "small", "stream": False}, {"name": "other", "insecure": True}],
     "/api/copy": [{"source": "small", "destination": "other"}],
-    "/api/v1/chat": [
-        {"model": "scripted", "input": "here", "max_output_tokens": 3, "stream": True},
-        {"input": [{"type": "message", "content": "here"}], "system_prompt": "Be brief."}
-        | {"max_output_tokens": 3, "reasoning": "on", "integrations": ["a"], "store": True},
-    ],
-    "/api/v1/models/download": [{"model": "other", "quantization": "Q8_0"}],
-    "/api/v1/models/load": [{"model": "scripted", "context_length": 4096}],
-    "/api/v1/models/unload": [{"instance_id": "other"}],
     "/slots/{id}": [{"filename": "x"}],
     "/lora-adapters": [[{"id": 0, "scale": 0.5}]],
     "/localspec/bench": [{"model": "scripted"}],

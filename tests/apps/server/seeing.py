@@ -18,7 +18,6 @@ from tests.apps.server.scripted import Bytes, Server
 from tests.apps.server.test_clients import said
 from tests.formats.pictures.files import written
 
-STUDIO = "/api/v1/chat"
 BEGIN, END = "<|picture|>", "<|/picture|>"
 LENGTHS = (3, 2)  # positions of the pieces of a picture
 FILES = {name: written(Image.new("RGB", (8, 6), name)) for name in ("red", "blue", "green")}
@@ -56,14 +55,11 @@ def reply_of(path: str, answer: httpx.Response) -> str:
     """Return the text of an answer, whole or streamed."""
     assert answer.status_code == 200, answer.text
     if "event-stream" not in answer.headers["content-type"]:
-        if path == BLOCKS:
-            return answer.json()["content"][0]["text"]
-        return answer.json()["output"][0]["content"] if path == STUDIO else said(path, answer)
-    if path not in (BLOCKS, STUDIO):
+        return answer.json()["content"][0]["text"] if path == BLOCKS else said(path, answer)
+    if path != BLOCKS:
         return said(path, answer)
     lines = [json.loads(line[6:]) for line in answer.text.splitlines() if line[:6] == "data: "]
-    texts = [line.get("content") or line.get("delta", {}).get("text", "") for line in lines]
-    return "".join(texts)
+    return "".join(line.get("delta", {}).get("text", "") for line in lines)
 
 
 def texts_and_pictures(*parts: str) -> Sequence[dict[str, object]]:

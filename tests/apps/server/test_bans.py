@@ -15,7 +15,6 @@ APIS = {  # each with the field that holds its options
     "/v1/messages": ({**CHAT, "max_tokens": 20}, None),
     "/api/chat": ({**CHAT, "stream": False}, "options"),
     "/api/generate": ({"model": "scripted", "prompt": "here", "stream": False}, "options"),
-    "/api/v1/chat": ({"input": "here", "model": "scripted"}, None),
     "/completion": ({"prompt": TURN}, None),
     "/v1/completions": ({"prompt": "here"}, None),
     "/v1/fim/completions": ({"prompt": "here", "suffix": "", "max_tokens": 20}, None),

@@ -95,7 +95,6 @@ MANY = [
     (MESSAGES, {"max_tokens": 1, "messages": TURNS * 5001}, "messages has 10,002 entries"),
     ("/v1/responses", {"input": TURNS * 5001}, "10,002 entries"),
     ("/api/chat", {"model": "scripted", "messages": TURNS * 5001}, "10,002 entries"),
-    ("/api/v1/chat", {"input": [{"type": "text"}] * 10_001}, "10,001 entries"),
     (TEXT, {"prompt": [1] * ((1 << 20) + 1)}, "prompt has 1,048,577 entries"),
     ("/completion", {"prompt": [1] * 100_000 + [{}]}, "prompt"),
 ]
@@ -125,7 +124,6 @@ TOO_LONG = [
     (MESSAGES, {"max_tokens": 1, "messages": [{"role": "user", "content": PLENTY}]}),
     ("/v1/responses", {"input": PLENTY}),
     ("/api/chat", {"model": "scripted", "messages": [{"role": "user", "content": PLENTY}]}),
-    ("/api/v1/chat", {"input": PLENTY}),
     (TEXT, {"prompt": PLENTY}),
     ("/completion", {"prompt": PLENTY}),
 ]

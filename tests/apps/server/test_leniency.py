@@ -269,6 +269,15 @@ def test_a_reply_follows_the_grammars_of_llama_cpp_and_vllm(server, more):
 
 
 @pytest.mark.parametrize(
+    "path", ["/api/v0/models", "/api/v0/chat/completions", "/api/v0/embeddings", "/api/v1/chat"]
+)
+def test_a_path_of_an_api_that_is_not_offered_is_told(server, path):
+    answer = server.client.post(path, json={"model": "m", "messages": HERE, "input": "here"})
+    assert answer.status_code == 404
+    assert f"there is no {path} here" in answer.text
+
+
+@pytest.mark.parametrize(
     ("asked", "meant"),
     [
         ("/chat/completions", CHAT),

@@ -96,7 +96,7 @@ def ways(server: Server) -> list[tuple[str, str]]:
     return [(method, path) for method, path in found if path not in KEYLESS_PATHS]
 
 
-ONE_OF_EACH = (CHAT, "/v1/messages", "/api/chat", "/api/v1/chat", "/props", "/nowhere", "/")
+ONE_OF_EACH = (CHAT, "/v1/messages", "/api/chat", "/props", "/nowhere", "/")
 
 
 def spelled(path: str) -> Iterator[str]:
@@ -165,9 +165,6 @@ MANAGED: list[tuple[str, str, dict[str, object]]] = [
     ("POST", "/api/chat", {"model": "scripted", "keep_alive": 0.0, "messages": []}),
     ("POST", "/api/chat", {"model": "scripted", "keep_alive": "0m", "messages": None}),
     ("POST", "/models/unload", {"model": "scripted"}),
-    ("POST", "/api/v1/models/unload", {"instance_id": "scripted"}),
-    ("POST", "/api/v1/models/load", {"model": "scripted"}),
-    ("POST", "/api/v1/models/download", {"model": "small"}),
     ("POST", "/models/load", {"model": "scripted"}),
     ("POST", "/models", {"model": "small"}),
     ("DELETE", "/models?model=scripted", {}),

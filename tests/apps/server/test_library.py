@@ -171,6 +171,13 @@ def test_paths_and_addresses_are_not_for_clients(asked):
         pullable(asked)
 
 
+@pytest.mark.parametrize("name", ["../../etc/passwd", "file:///etc/passwd", "a/b", "A B"])
+def test_a_name_that_can_never_be_downloaded_is_refused(server, name):
+    for path in ("/api/pull", "/models"):
+        answer = server.client.post(path, json={"model": name})
+        assert (answer.status_code, "is no name of the catalogue" in answer.text) == (400, True)
+
+
 def kept(tmp_path: Path, name: str) -> Path:
     path = tmp_path / f"{name}.gguf"
     path.write_bytes(b"weights")

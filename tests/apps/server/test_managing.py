@@ -169,7 +169,7 @@ def broken(offer):
     return replace(offer, name="broken", load=load, vocabulary=vocabulary)
 
 
-@pytest.mark.parametrize("path", ["/models", "/props", "/slots", "/api/v0/models", "/api/tags"])
+@pytest.mark.parametrize("path", ["/models", "/props", "/slots", "/v1/models", "/api/tags"])
 def test_a_file_that_is_gone_keeps_no_other_model_out_of_a_list(fresh, monkeypatch, path):
     offers = fresh.app.state.host.offers
     gone = Offers({"broken": broken(offers["scripted"])})
@@ -189,8 +189,6 @@ NAMED = {"model": "scripted"}
 MANAGING = [
     ("/models/load", NAMED),
     ("/models/unload", NAMED),
-    ("/api/v1/models/load", NAMED),
-    ("/api/v1/models/unload", {"instance_id": "scripted"}),
 ]
 WRITING = [
     ("/models", NAMED),

@@ -56,7 +56,6 @@ def bodies(data: str) -> dict[str, dict[str, object]]:
         BLOCKS: {"max_tokens": 9, "messages": blocks},
         OLD: {"model": "m", "messages": [{"role": "user", "content": "a", "images": [data]}]},
         GENERATE: {"model": "m", "prompt": "a", "images": [data]},
-        "/api/v1/chat": {"model": "m", "input": [{"type": "image", "data_url": data}]},
         "/completion": {"prompt": prompt, "n_predict": 4},
     }
 

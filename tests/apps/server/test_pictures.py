@@ -15,7 +15,6 @@ from tests.apps.server.seeing import (
     DATA,
     END,
     LENGTHS,
-    STUDIO,
     URLS,
     reply_of,
     seeing,
@@ -193,18 +192,6 @@ WAYS = {
         {"model": "scripted", "prompt": "What?", "images": TWO},
         "You said: [red][blue]What?",
     ),
-    "LM Studio": Way(
-        STUDIO,
-        {
-            "model": "scripted",
-            "input": [
-                {"type": "message", "content": "See"},
-                {"type": "image", "data_url": URLS["red"]},
-                {"type": "message", "content": "now"},
-            ],
-        },
-        "You said: See[red]now",
-    ),
     "llama.cpp: multimodal_data": Way(
         LLAMA, {"prompt": {"prompt_string": PROMPT, "multimodal_data": TWO}, "n_predict": 64}
     ),
@@ -363,7 +350,3 @@ def test_a_model_that_sees_says_so_wherever_clients_look(server):
     assert model["architecture"]["input_modalities"] == ["text", "image"]
     shown = server.client.post("/api/show", json={"model": "scripted"}).json()
     assert "vision" in shown["capabilities"]
-    [v0] = get("/api/v0/models").json()["data"]
-    assert v0["type"] == "vlm"
-    [v1] = get("/api/v1/models").json()["models"]
-    assert v1["capabilities"]["vision"]

@@ -15,7 +15,7 @@ EFFORT = "{% if reasoning_effort is defined %}{{ reasoning_effort }}{% endif %}"
 THOUGHT = "x" * 1100
 WHY = [{"role": "user", "content": "why?"}]
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
-OLLAMA, GENERATE, LMSTUDIO = "/api/chat", "/api/generate", "/api/v1/chat"
+OLLAMA, GENERATE = "/api/chat", "/api/generate"
 
 
 def served(template=SIGNS + TEMPLATE):
@@ -49,8 +49,6 @@ def body_of(path, **fields):
     match path:
         case "/v1/responses":
             return {"input": "why?", "temperature": 0, "max_output_tokens": 40, **fields}
-        case "/api/v1/chat":
-            return {"input": "why?", "temperature": 0, "max_output_tokens": 40, **fields}
         case "/api/chat":
             options = {"temperature": 0, "num_predict": 40}
             return {"model": "scripted", "messages": WHY, "options": options} | fields
@@ -79,9 +77,7 @@ def thought_of(path, answer):
             return "".join(block.get("thinking", "") for block in answer["content"])
         case "/api/chat":
             return answer["message"].get("thinking", "")
-        case "/api/generate":
-            return answer.get("thinking", "")
-    return "".join(item["content"] for item in answer["output"] if item["type"] == "reasoning")
+    return answer.get("thinking", "")
 
 
 NAMES = (
@@ -93,7 +89,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES, OLLAMA, GENERATE, LMSTUDIO])
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES, OLLAMA, GENERATE])
 def test_every_api_of_chats_knows_every_name_of_the_budget(thinker, path):
     for name in NAMES:
         assert thought_of(path, ask(thinker, path, **{name: 7})) == "x" * 7
@@ -136,7 +132,7 @@ def test_an_adaptive_thought_has_no_budget(thinker, path):
         (MESSAGES, {"thinking": {"type": "disabled"}}),
         (OLLAMA, {"think": False}),
         (GENERATE, {"think": False}),
-        (LMSTUDIO, {"reasoning": "off"}),
+        (CHAT, {"reasoning": "off"}),
     ],
 )
 def test_no_thought_is_none_whatever_the_template_knows(thinker, path, fields):
@@ -151,7 +147,7 @@ def test_no_thought_is_none_whatever_the_template_knows(thinker, path, fields):
         (RESPONSES, lambda effort: {"reasoning": {"effort": effort}}),
         (MESSAGES, lambda effort: {"output_config": {"effort": effort}}),
         (OLLAMA, lambda effort: {"think": effort}),
-        (LMSTUDIO, lambda effort: {"reasoning": effort}),
+        (CHAT, lambda effort: {"reasoning": effort}),
     ],
 )
 def test_an_effort_is_a_budget_where_the_template_knows_none(thinker, path, fields):
@@ -228,7 +224,6 @@ def test_usage_counts_the_tokens_of_thoughts(thinker):
     assert answer["usage"]["output_tokens_details"] == {"reasoning_tokens": 3}
     answer = ask(thinker, MESSAGES, messages=[{"role": "user", "content": "hm?"}])
     assert answer["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
-    assert ask(thinker, LMSTUDIO, input="hm?")["stats"]["reasoning_output_tokens"] == 3
 
 
 def test_metrics_count_thoughts_that_were_cut(thinker):

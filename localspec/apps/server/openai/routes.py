@@ -132,4 +132,4 @@ def meta(offer: ServedOffer, context: int) -> dict[str, object]:
     }
 
 
-OPENAI = Api(("/v1/",), openai, openai_error)
+OPENAI = Api(("/v1/", "/api/v1/"), openai, openai_error)

@@ -16,7 +16,7 @@ from localspec.interfaces.media import Kind
 IMAGES = ("image_url", "input_image", "image")  # types of parts
 SOUNDS = ("input_audio", "audio_url", "audio")
 # Fields that have a file, or an object with one of them.
-FILE_FIELDS = (*IMAGES, *SOUNDS, "data_url", "url", "data", "base64", "source")
+FILE_FIELDS = (*IMAGES, *SOUNDS, "url", "data", "base64", "source")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ def vectors(handler: RequestHandler) -> APIRouter:
 
 
 def embedding(routes: APIRouter, handler: RequestHandler) -> None:
-    @routes.post("/api/v0/embeddings", include_in_schema=False)  # LM Studio's
     @routes.post("/v1/embeddings")
     async def embeddings(request: Request, body: EmbeddingsRequest) -> Response:
         """Turn texts, given as texts or as tokens, into vectors."""
