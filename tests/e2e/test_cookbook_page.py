@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.long  # it decodes some hundred tokens of a real model
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
-BLOCK = re.compile(r"^## (.+?)$|^```(?:python|sh)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^## (.+?)$|^```(python|sh)\n(.*?)^```$", re.M | re.S)
 ADDRESS = "http://127.0.0.1:8080"
 
 
@@ -41,13 +41,13 @@ def printed(address) -> dict[str, str]:
         printed[title] = printed.get(title, "") + " ".join(map(str, values))
 
     names: dict[str, object] = {"print": show}
-    for heading, code in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for heading, language, code in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         title = heading or title
         code = code.replace(ADDRESS, address)
         if code.startswith("curl"):
             done = subprocess.run(code, shell=True, capture_output=True, text=True, check=True)
             show(done.stdout)
-        elif code and not code.startswith("localspec"):
+        elif language == "python":
             exec(compile(code, f"{PAGE.name}, {title}", "exec"), names)
     for name in ("client", "claude"):
         names[name].close()
