@@ -81,7 +81,7 @@ class MakeDraftOptions:
 @click.argument("model", metavar="NAME_OR_PATH", type=MODEL)
 @click.pass_context
 def make_draft(context: click.Context, model: str) -> None:
-    """Train a head that drafts for a model, or leave out layers of an MLX model to draft for it.
+    """Train a head that drafts for a model, or use its layers (MLX).
 
     With --train, a head learns from the model for as long as --budget allows, at low priority, and
     waits while a server on this machine answers. Then `bench` decides whether it is kept. The

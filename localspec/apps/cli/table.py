@@ -103,7 +103,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "make-draft",
             "apps.bench.make_draft:make_draft",
-            "Train a head that drafts for a model, or draft with some of its layers",
+            "Train a head that drafts for a model, or use its layers",
         ),
         ListedCommand(
             "convert-adapter",
