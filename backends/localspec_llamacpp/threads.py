@@ -17,10 +17,10 @@ import psutil
 from localspec.base.system.processors import RivalWatch
 
 # Seconds between two looks at the processors; after so many without any, what happened meanwhile
-# tells little of now, and another look follows soon.
+# says little of now, and another look follows soon.
 LOOK_SECONDS, STALE_SECONDS, SOON_SECONDS = 1.0, 5.0, 0.25
 BUSY, FREE = 0.25, 0.15  # of a processor in other programs: with more it is busy, with less free
-TELL_SECONDS = 60.0  # between two notices
+REPORT_SECONDS = 60.0  # between two notices
 
 
 class Threads:
@@ -64,14 +64,14 @@ OF_PROCESS = Threads(psutil.cpu_count(logical=False) or 1, RivalWatch().share)
 
 
 class ContextThreads:
-    """The threads of one context: so many, and fewer on a busy machine unless they are fixed."""
+    """The threads of one context, fewer than `most` on a busy machine unless they are fixed."""
 
     def __init__(
         self, context: object, most: int, *, fixed: bool, threads: Threads = OF_PROCESS
     ) -> None:
         self._context, self._most, self._fixed = context, most, fixed
         self._threads = threads
-        self._count, self._told, self._told_at = most, most, -math.inf
+        self._count, self._reported, self._reported_at = most, most, -math.inf
 
     def follow(self) -> None:
         """Have the next forward computed by as many threads as are worth it."""
@@ -84,11 +84,11 @@ class ContextThreads:
             lib.llama_set_n_threads(self._context, count, count)
 
     def take_notices(self) -> list[str]:
-        """Say how many threads there are if that changed, now and then."""
+        """Return how many threads there are if that changed, once a minute at most."""
         now = self._threads.clock()
-        if self._count == self._told or now - self._told_at < TELL_SECONDS:
+        if self._count == self._reported or now - self._reported_at < REPORT_SECONDS:
             return []
-        self._told, self._told_at = self._count, now
+        self._reported, self._reported_at = self._count, now
         if self._count == self._most:
             return [f"the processors are free again: {self._most} threads"]
         threads = "one thread" if self._count == 1 else f"{self._count} threads"

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from localspec.interfaces.dice import Dice, Keys, mixed, wait, waits
 
-MAX_LISTED = 128  # tokens that lists take less time for than arrays, beside a model
 MAX_SINGLE = 16  # tokens whose numbers take less time one by one
 MAX_WHOLE = 4096  # tokens for each of which a logarithm is taken
 
@@ -50,6 +49,8 @@ class Distribution:
         is drawn by the weights. Two similar distributions mostly draw the same (the Gumbel-max
         coupling), whichever tokens are cut from either.
         """
+        if self.is_certain:
+            return int(self.ids[0])
         keys, ids = dice.keys(position), self.ids
         if len(ids) <= MAX_SINGLE:
             times = [

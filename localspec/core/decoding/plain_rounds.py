@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from localspec.base.tokens import Logits, best
 from localspec.core.decoding.generation import Generation
 from localspec.core.decoding.turn import Outcome, Turn
-from localspec.core.decoding.verify import choose
 from localspec.interfaces.backend import Model, MultiStep, Next, Row
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import ALWAYS_QUIET, Proposer, Quiet, quiet_of
@@ -37,7 +36,7 @@ def token_sampler(g: Generation) -> SampleToken:
     sampler, history = g.sampler, g.history
     if sampler.sampling.greedy and sampler.untouched:
         return best
-    return lambda logits: choose(sampler.distribution(logits), sampler.dice, history.size)
+    return lambda logits: sampler.distribution(logits).draw(sampler.dice, history.size)
 
 
 def plain_step(

@@ -23,13 +23,8 @@ def verify(
     """
     emitted: list[int] = []
     for at, token in enumerate(draft.tokens.tolist()):
-        emitted.append(choose(target(at), dice, start + at))
+        emitted.append(target(at).draw(dice, start + at))
         if emitted[-1] != token:
             return emitted
     end = len(emitted)
-    return [*emitted, choose(target(end), dice, start + end)]
-
-
-def choose(target: Distribution, dice: Dice, position: int) -> int:
-    """Return the token that the target says at a position."""
-    return int(target.ids[0]) if target.is_certain else target.draw(dice, position)
+    return [*emitted, target(end).draw(dice, start + end)]

@@ -14,8 +14,9 @@ from localspec.core.sampling.cuts import CUTS, Candidates
 from localspec.core.sampling.highest import Ids, all_ids, reaching_top, top
 from localspec.core.sampling.order import OF_TEXT
 from localspec.core.sampling.parameters import Sampling
-from localspec.interfaces.distribution import MAX_LISTED, Distribution
+from localspec.interfaces.distribution import Distribution
 
+MAX_LISTED = 128  # tokens that lists take less time for than arrays, beside a model
 FIRST_CANDIDATES = (
     64  # candidates looked at first for top-p; eight times as many while that is too few
 )
