@@ -26,7 +26,7 @@ class PlainSampling(Protocol):
 
 
 class TokenSource(Protocol):
-    """`drafted` are tokens behind the text that nobody has verified yet."""
+    """`drafted` are tokens after the text that nobody has verified yet."""
 
     @property
     def sampling(self) -> PlainSampling: ...

@@ -22,7 +22,7 @@ TOKENS = "tokenizer.ggml.tokens"
 MASK = "tokenizer.ggml.mask_token_id"
 POSITIONS = "position_embd.weight"  # one row for each position that was learned
 PROJECTOR = "clip"  # the architecture of every projector, whatever is inside
-SAMPLING = {  # the keys of what is advised, behind `general.sampling.`, by names of `Sampling`
+SAMPLING = {  # the keys of what is advised, after `general.sampling.`, by names of `Sampling`
     "temperature": "temp",
     "top_k": "top_k",
     "top_p": "top_p",

@@ -33,7 +33,7 @@ ORDER = (  # where none is named; llama.cpp's server puts the temperature last
 )
 SHIFTS = ("penalties", "dry")  # which change logits by the text before
 FILTERS = ("temperature", "top_k", "top_p", "min_p")  # which have a short way, in this order
-MAY_DROP_BEST = ("typ_p", "xtc", *SHIFTS)  # behind them the highest logit may be another's
+MAY_DROP_BEST = ("typ_p", "xtc", *SHIFTS)  # after them the highest logit may be another's
 OF_TEXT = ("xtc", "mirostat", "adaptive_p", *SHIFTS)  # which need more than logits
 
 
@@ -41,7 +41,7 @@ class Steps(NamedTuple):
     """The samplers that have something to do, in their order."""
 
     shifts: tuple[str, ...]  # those of SHIFTS that come before any token is left out
-    cuts: tuple[str, ...]  # all behind them
+    cuts: tuple[str, ...]  # all after them
     greedy: bool  # whether the cuts leave the highest logit alone
     simple: bool  # whether the cuts are FILTERS in their usual order, or greedy
     pure: bool  # whether the cuts look at logits alone

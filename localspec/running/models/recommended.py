@@ -15,7 +15,7 @@ from localspec.interfaces.footprint import Footprint
 from localspec.running.models import catalogue
 from localspec.running.models.entry import Entry
 
-# How many parameters a model has, as a word of its name, and the words behind that.
+# How many parameters a model has, as a word of its name, and the words after that.
 SIZE = re.compile(r"[-_. ](?:e|\d+x)?\d+(?:\.\d+)?[mb](?![a-z0-9]).*", re.IGNORECASE)
 
 

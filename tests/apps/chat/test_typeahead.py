@@ -207,7 +207,7 @@ def lines_of(*bursts):
     line, sent = first_line(judged(read)), []
     while line.is_sent:
         sent.append(line.text)
-        line = first_line(line.behind)
+        line = first_line(line.after)
     return sent, line.text
 
 

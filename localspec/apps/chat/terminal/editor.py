@@ -28,7 +28,7 @@ from localspec.base.system.atomic_write import whole
 
 PROMPT, MORE = "> ", ". "
 MAX_FOLDED = 500  # entries of the history, the newest, that are folded where they are long
-WAITS = "  (waits: Enter sends)"  # behind a draft that was typed before the prompt
+WAITS = "  (waits: Enter sends)"  # after a draft that was typed before the prompt
 AT = "@"
 
 

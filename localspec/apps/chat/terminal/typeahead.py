@@ -62,13 +62,13 @@ class TypedAhead:
     def released(self, *, whole: bool = False) -> Iterator[TypedLine]:
         """Leave the keyboard to a prompt; yield the first line that was typed, or all as a draft.
 
-        What is typed behind a line waits for the next prompt.
+        What is typed after a line waits for the next prompt.
         """
         self._release()
         self._catch_up()
         keys = [*self._rest, *judged(self._bursts)]
         line = TypedLine(text_of(keys), False) if whole else first_line(keys)
-        self._rest, self._bursts = list(line.behind), [[]]
+        self._rest, self._bursts = list(line.after), [[]]
         try:
             yield line
         finally:

@@ -14,15 +14,15 @@ QUOTE = '"""'
 
 
 class TypedLine(NamedTuple):
-    """A line that was typed, and the keys behind it."""
+    """A line that was typed, and the keys after it."""
 
     text: str
     is_sent: bool  # whether Enter ended it; else it is a draft
-    behind: Sequence[KeyPress] = ()
+    after: Sequence[KeyPress] = ()
 
 
 def judged(bursts: Iterable[Sequence[KeyPress]]) -> list[KeyPress]:
-    """Join bursts of keys; take Enter for a part of a paste where more came at once behind it.
+    """Join bursts of keys; take Enter for a part of a paste where more came at once after it.
 
     Most terminals mark a paste, and what is in marks is no Enter to begin with.
     """
@@ -43,7 +43,7 @@ def pasted_end(key: KeyPress) -> KeyPress:
 def first_line(keys: Sequence[KeyPress]) -> TypedLine:
     """Find the first line that Enter ended and that says anything; else all keys are a draft.
 
-    Enter behind Escape (Alt-Enter), or within three quotes, begins a line.
+    Enter after Escape (Alt-Enter), or within three quotes, begins a line.
     """
     start = 0
     for at, key in enumerate(keys):

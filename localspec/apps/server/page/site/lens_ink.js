@@ -39,7 +39,7 @@ export class LensInk {
     return nodes;
   }
 
-  /** The first token that ends behind a place. */
+  /** The first token that ends after a place. */
   #tokenAt(place) {
     while (this.#ends.length < this.rows.length) {
       const length = Math.max(Number(this.rows[this.#ends.length].length) || 0, 0);
@@ -76,7 +76,7 @@ class Cutter {
     this.text = text;
   }
 
-  /** The first border at a place or behind it. */
+  /** The first border at a place or after it. */
   border(at) {
     const alone = this.text.charCodeAt(at) < ALONE && this.text.charCodeAt(at - 1) < ALONE;
     if (alone || at >= this.text.length) return at;

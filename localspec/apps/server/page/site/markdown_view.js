@@ -202,7 +202,7 @@ function partsOf(nodes) {
   return parts;
 }
 
-/** Cut a long text behind words. */
+/** Cut a long text after words. */
 function words({ text, at }) {
   const found = [];
   for (let from = 0; from < text.length;) {

@@ -48,7 +48,7 @@ export function without(source, pattern) {
   return kept.length ? joined([...kept, cut(source, at)]) : source;
 }
 
-/** Put pieces one behind the other. */
+/** Join pieces in their order. */
 export function joined(pieces) {
   const places = [];
   let length = 0;
