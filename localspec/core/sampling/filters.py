@@ -17,9 +17,7 @@ from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.distribution import Distribution
 
 MAX_LISTED = 128  # tokens that lists take less time for than arrays, beside a model
-FIRST_CANDIDATES = (
-    64  # candidates looked at first for top-p; eight times as many while that is too few
-)
+FIRST_CANDIDATES = 64  # looked at first for top-p; eight times as many while they are too few
 
 Floats = NDArray[np.float64]
 F = TypeVar("F", np.float32, np.float64)
