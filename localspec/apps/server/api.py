@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
 from localspec.apps.server.faults import Fault
 from localspec.apps.server.handler import RequestHandler
@@ -16,7 +16,7 @@ ErrorBody = Callable[[Fault], Mapping[str, object]]
 @dataclass(frozen=True, slots=True)
 class Api:
     paths: tuple[str, ...]  # the beginnings of its paths, of which the longest match decides
-    routes: Callable[[RequestHandler], APIRouter]
+    routes: Callable[[RequestHandler], Sequence[BaseRoute]]
     error_body: ErrorBody
 
     def match(self, path: str) -> int:

@@ -242,7 +242,6 @@ def terms_of(options: ServingOptions) -> Terms:
         reply_seconds=options.time_limit,
         waiting=options.queue,
         idle_seconds=options.idle,
-        docs=options.docs,
         manage=alone if options.manage is None else options.manage,
         quotes=options.log_prompts,
         prefix=check_prefix(options.prefix),

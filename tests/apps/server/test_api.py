@@ -1,7 +1,6 @@
 """Which API a path belongs to, and the errors that it brings."""
 
 import pytest
-from fastapi import APIRouter
 
 from localspec.apps.server.api import Api, error_body
 from localspec.apps.server.app import APIS
@@ -38,6 +37,6 @@ def test_llama_cpp_gives_the_status_where_there_is_no_code():
 
 
 def test_an_api_that_is_added_brings_its_own_errors():
-    added = Api(("/api/v2/",), lambda handler: APIRouter(), lambda fault: {"fault": fault.message})
+    added = Api(("/api/v2/",), lambda handler: [], lambda fault: {"fault": fault.message})
     assert error_body([*APIS, added], "/api/v2/talk", FAULT) == {"fault": "gone"}
     assert error_body([added, *APIS], "/api/chat", FAULT) == {"error": "gone"}
