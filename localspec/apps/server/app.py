@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from itertools import chain
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,62 +17,31 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
-from localspec.apps.server.anthropic.routes import ANTHROPIC
-from localspec.apps.server.api import error_body
+from localspec.apps.server.api import Api, error_body, offered_apis
 from localspec.apps.server.downloads import Downloads
 from localspec.apps.server.faults import Fault, Refused
 from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.inspection.bench_run import BenchRun
 from localspec.apps.server.inspection.routes import inspection
-from localspec.apps.server.llamacpp.routes import LLAMA_CPP
-from localspec.apps.server.media_intake import Fetch, MediaIntake, MediaLimits
+from localspec.apps.server.media_intake import MediaIntake
 from localspec.apps.server.model_host import ModelHost
-from localspec.apps.server.model_library import Library
 from localspec.apps.server.monitoring import request_log
 from localspec.apps.server.monitoring.log_lines import RecentLines
 from localspec.apps.server.monitoring.metrics import Metrics, Now, status
 from localspec.apps.server.monitoring.request_log import Ignored, RequestLog
 from localspec.apps.server.not_offered import not_offered
 from localspec.apps.server.offers import Offers, ServedOffer
-from localspec.apps.server.ollama.routes import OLLAMA
-from localspec.apps.server.openai.response_store import ResponseStore
-from localspec.apps.server.openai.responses_routes import responses
-from localspec.apps.server.openai.routes import OPENAI
-from localspec.apps.server.options import STORED
 from localspec.apps.server.page.routes import is_for_page, page_routes
 from localspec.apps.server.paths import Absolute, MeantRoutes, Prefix
 from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.exchange import Limit
 from localspec.apps.server.replies.streaming import Gone, logged_fault
-from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager, Rules
-from localspec.apps.server.vectors.routes import vectors
+from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager
+from localspec.apps.server.terms import Terms
 from localspec.base.errors import LocalSpecError
 from localspec.core.engine.job import Result
 
 log = logging.getLogger("localspec.server")
-
-APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Limits and permissions for clients."""
-
-    rules: Rules = field(default_factory=Rules)
-    origins: tuple[str, ...] = ()  # web pages that may ask; none by default
-    reply_seconds: float = 600.0
-    waiting: int = 64  # requests that may wait for a slot
-    idle_seconds: float | None = None  # after which a model leaves memory
-    library: Library | None = None  # of models that clients may download and delete
-    manage: bool = True  # whether clients may load, unload, download and delete models
-    responses: int = STORED  # that are kept for requests that go on from them
-    cache_dir: Path | None = None  # keeps them for the next start too
-    quotes: bool = False  # whether the log quotes prompts and replies
-    prefix: str = ""  # a path under which every path is answered too
-    strict: bool = False  # whether fields without effect are rejected
-    page: bool = True  # whether browsers get a page at /
-    media: MediaLimits = field(default_factory=MediaLimits)
-    fetch: Fetch | None = None  # gets pictures at addresses; None: these are refused
 
 
 def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
@@ -102,21 +70,20 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
         Ignored(metrics),
         preparing,
         MediaIntake(preparing, terms.media, terms.fetch),
-        terms.quotes,
-        terms.strict,
-        terms.page,
+        terms,
     )
 
-    store = ResponseStore(terms.responses, terms.cache_dir)
+    apis = dict(offered_apis(handler))
     routes = [
         *(page_routes() if terms.page else ()),  # before the greeting at / for Ollama's clients
-        *api_routes(handler, store),
+        *chain.from_iterable(apis.values()),
+        *not_offered(),
         *status(host, metrics),
         *inspection(handler, lines, BenchRun(host)),
     ]
     app = Starlette(
         routes=[MeantRoutes(routes), *routes],
-        middleware=list(middleware(terms, routes)),
+        middleware=list(middleware(terms, list(apis), routes)),
         exception_handlers={
             HTTPException: unserved,
             **dict.fromkeys((Refused, LocalSpecError, Exception), failed),
@@ -124,7 +91,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
         },
         lifespan=lambda _: lifespan(host, preparing, lines),
     )
-    app.state.host, app.state.preparing = host, preparing
+    app.state.host, app.state.preparing, app.state.apis = host, preparing, list(apis)
     return app
 
 
@@ -146,16 +113,9 @@ async def lifespan(
         preparing.close()
 
 
-def api_routes(handler: RequestHandler, store: ResponseStore) -> Iterator[BaseRoute]:
-    """Yield the routes of every API; where two match, the first one answers."""
-    for api in APIS:
-        yield from api.routes(handler)
-    yield from vectors(handler)
-    yield from not_offered()  # before /v1/responses/{id}
-    yield from responses(handler, store)
-
-
-def middleware(terms: Terms, routes: Sequence[BaseRoute]) -> Iterator[Middleware]:
+def middleware(
+    terms: Terms, apis: Sequence[Api], routes: Sequence[BaseRoute]
+) -> Iterator[Middleware]:
     """Yield what surrounds the routes, the outermost first."""
     yield Middleware(Absolute)
     if terms.prefix:
@@ -172,13 +132,13 @@ def middleware(terms: Terms, routes: Sequence[BaseRoute]) -> Iterator[Middleware
     yield Middleware(
         Guard,
         rules=terms.rules,
-        error_body=partial(error_body, APIS),
+        error_body=partial(error_body, apis),
         needs_no_key=is_for_page if terms.page else lambda _: False,
     )
 
 
 def error_response(request: Request, fault: Fault) -> Response:
-    body = error_body(APIS, request.url.path, fault)
+    body = error_body(request.app.state.apis, request.url.path, fault)
     return JSONResponse(body, fault.status, dict(fault.headers))
 
 

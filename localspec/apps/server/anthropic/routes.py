@@ -42,4 +42,4 @@ def anthropic(handler: RequestHandler) -> list[BaseRoute]:
     ]
 
 
-ANTHROPIC = Api(("/v1/messages",), anthropic, error_body)
+ANTHROPIC = Api(anthropic, ("/v1/messages",), error_body)

@@ -128,7 +128,7 @@ def describing(handler: RequestHandler) -> list[BaseRoute]:
         offer = meant(request)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
-        answer = partial(properties, offer, served, facts, page=handler.page)
+        answer = partial(properties, offer, served, facts, page=handler.terms.page)
         return JSONResponse(await asyncio.to_thread(answer))  # devices take their time
 
     async def change(_: Request) -> Response:
@@ -141,7 +141,7 @@ def describing(handler: RequestHandler) -> list[BaseRoute]:
         return JSONResponse(named)
 
     async def slots(request: Request) -> Response:
-        offer, query = meant(request), read_query(request, SlotsQuery)
+        query, offer = read_query(request, SlotsQuery), meant(request)
         slots = slots_of(offer, handler.host.loaded.get(offer.name))
         if query.fail_on_no_slot and all(slot["is_processing"] for slot in slots):
             raise overloaded(f"all {len(slots)} slots are busy")
@@ -165,4 +165,4 @@ def error_body(fault: Fault) -> Object:
     return {"error": {**error, "code": fault.code or fault.status}}
 
 
-LLAMA_CPP = Api(("",), llamacpp, error_body)  # and of all paths that are no other API's
+LLAMA_CPP = Api(llamacpp, ("",), error_body)  # and of all paths that are no other API's

@@ -110,4 +110,4 @@ def listing(handler: RequestHandler) -> list[BaseRoute]:
     ]
 
 
-OLLAMA = Api(("/api/",), ollama, error_body)
+OLLAMA = Api(ollama, ("/api/",), error_body)

@@ -69,7 +69,8 @@ class RecalledRequest:
         return self.body.prepare(self.items, served, media)
 
 
-def responses(handler: RequestHandler, store: ResponseStore) -> list[BaseRoute]:
+def responses(handler: RequestHandler) -> list[BaseRoute]:
+    store = ResponseStore(handler.terms.responses, handler.terms.cache_dir)
     return [*answering(handler, store), *stored(store)]
 
 

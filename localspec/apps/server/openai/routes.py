@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.api import Api
-from localspec.apps.server.faults import openai_error
 from localspec.apps.server.handler import ApiRequest, RequestHandler
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.openai.chat import ChatAnswer, stream_error
 from localspec.apps.server.openai.completion import CompletionAnswer
 from localspec.apps.server.openai.completion_request import CompletionRequest, MiddleRequest
+from localspec.apps.server.openai.responses_routes import responses
 from localspec.apps.server.replies.reply import Choices
 from localspec.apps.server.replies.streaming import Answer
 from localspec.apps.server.requests.chat_request import ChatRequest
@@ -75,6 +75,7 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
         body_route("/v1/fim/completions", MiddleRequest, middles),
         Route("/v1/models", models),
         Route("/v1/models/{name:path}", model),
+        *responses(handler),
     ]
 
 
@@ -134,4 +135,4 @@ def meta(offer: ServedOffer, context: int) -> dict[str, object]:
     }
 
 
-OPENAI = Api(("/v1/", "/api/v1/"), openai, openai_error)
+OPENAI = Api(openai, ("/v1/", "/api/v1/"))

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
+from localspec.apps.server.api import Api
 from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.requests.reading import body_route
 from localspec.apps.server.vectors.embedding_answer import (
@@ -87,3 +88,6 @@ def ranking(handler: RequestHandler) -> list[BaseRoute]:
         *(body_route(path, RerankRequest, rerank) for path in RERANK),
         *(body_route(path, ScoreRequest, score) for path in ("/v1/score", "/score")),
     ]
+
+
+VECTORS = Api(vectors)
