@@ -1,69 +1,26 @@
-"""Messages of OpenAI's API, with fields that clients and other servers added."""
+"""Messages of chats, with the fields that APIs, clients and servers have for one thing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Protocol
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from localspec.apps.server.requests.fields import Object, TextPart, as_name
-from localspec.apps.server.requests.files import FilePart, as_picture
+from localspec.apps.server.conversation.entries import BREAK, Call, Entry, Result, Said, Thought
+from localspec.apps.server.conversation.parts import (
+    Blocks,
+    Identity,
+    ThinkingPart,
+    ThoughtPart,
+    ToolResult,
+    ToolUse,
+)
+from localspec.apps.server.requests.fields import Object
 from localspec.apps.server.requests.json_size import check_size
 from localspec.apps.server.requests.leniency import LeftOut, RequestPart
-from localspec.apps.server.requests.media_parts import (
-    ImagePart,
-    Images,
-    MediaReference,
-    SoundPart,
-    image_references,
-    references_in,
-    with_images,
-)
-from localspec.apps.server.requests.validators import ByType, as_texts
-from localspec.formats.templates.message import Json, Message
-
-
-class RefusalPart(RequestPart):
-    type: Literal["refusal"]
-    refusal: str
-
-    @property
-    def text(self) -> str:
-        return self.refusal
-
-
-Part = Annotated[
-    TextPart | RefusalPart | FilePart | ImagePart | SoundPart | LeftOut,
-    ByType("text", refuses=True),
-    BeforeValidator(as_picture),
-]
-Parts = Annotated[list[Part], BeforeValidator(as_texts)]
-
-
-class TextHolder(Protocol):
-    """A part of a message that holds a text."""
-
-    @property
-    def text(self) -> str: ...
-
-
-def message_content(parts: Sequence[TextHolder | ImagePart | SoundPart | LeftOut]) -> Json:
-    """Return one text as it is, and else parts: texts, and a place for each picture and sound."""
-    content: list[Json] = []
-    for part in parts:
-        match part:
-            case LeftOut():
-                continue
-            case ImagePart() | SoundPart():
-                content.append({"type": part.reference.kind})
-            case text:
-                content.append({"type": "text", "text": text.text})
-    match content:
-        case [{"text": only}]:
-            return only
-    return content
+from localspec.apps.server.requests.media_parts import Images, image_references
 
 
 def as_arguments(value: object) -> object:
@@ -73,9 +30,6 @@ def as_arguments(value: object) -> object:
     if isinstance(value, str):
         check_size(value)  # for templates that read arguments
     return json.dumps(value) if isinstance(value, list | int | float) else value
-
-
-Identity = Annotated[str | None, BeforeValidator(as_name)]
 
 
 class CalledFunction(RequestPart):
@@ -105,21 +59,6 @@ class ToolCall(RequestPart):
         called = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
         return fields | {"function": called}
 
-    @property
-    def as_template_reads(self) -> Json:
-        function: Json = {"name": self.function.name, "arguments": self.function.arguments}
-        identity = {} if self.id is None else {"id": self.id}
-        return {**identity, "type": "function", "function": function}
-
-
-class Thought(RequestPart):
-    """A thought in a list, as litellm and OpenRouter send them."""
-
-    type: str = ""
-    thinking: str = ""
-    text: str = ""
-    summary: str = ""
-
 
 def as_thoughts(value: object) -> object:
     """Read a text or an object as a list of one."""
@@ -129,7 +68,7 @@ def as_thoughts(value: object) -> object:
     ]
 
 
-Thoughts = Annotated[list[Thought] | None, BeforeValidator(as_thoughts)]
+Thoughts = Annotated[list[ThoughtPart] | None, BeforeValidator(as_thoughts)]
 ROLES = {
     **dict.fromkeys(("function", "ipython", "observation", "tool_response"), "tool"),
     **dict.fromkeys(("model", "ai", "bot", "gpt"), "assistant"),
@@ -149,13 +88,14 @@ Role = Annotated[
 ]
 
 
-class ChatMessage(RequestPart):
+class Message(RequestPart):
     role: Role = "user"
-    content: Parts = Field(default_factory=list)
+    content: Blocks = Field(default_factory=list)
     name: Identity = None
     tool_calls: list[ToolCall] | None = None
     function_call: CalledFunction | None = None  # as calls were given once
     tool_call_id: Identity = None
+    tool_name: Identity = None  # as Ollama calls the name of a result
     images: Images | None = None  # before its content, as Ollama has them
     # One thing, as servers and clients call it.
     reasoning_content: JsonValue = None
@@ -176,37 +116,44 @@ class ChatMessage(RequestPart):
         role = as_role(message.get("role"))
         if not isinstance(role, str) or role in KNOWN_ROLES:
             return message
-        fields = {name: value for name, value in message.items() if name != "role"}
-        return {**fields, **({f"role.{role}": role} if role else {})}
+        return {**message, "role": "user", **({f"role.{role}": role} if role else {})}
 
     @property
     def thought(self) -> str:
         for thought in (self.reasoning_content, self.reasoning, self.reasoning_text, self.thinking):
             if thought and isinstance(thought, str):
                 return thought
-        blocks = self.thinking_blocks or self.reasoning_details or ()
-        return "".join(block.thinking or block.text or block.summary for block in blocks)
+        listed = self.thinking_blocks or self.reasoning_details or ()
+        beside = (part.thought for part in self.content if isinstance(part, ThinkingPart))
+        return "".join(part.thought for part in listed) or BREAK.join(filter(None, beside))
 
-    @property
-    def references(self) -> list[MediaReference]:
-        """List its pictures and sounds in the order of their places in its content."""
-        return [*image_references(self.images), *references_in(self.content)]
-
-    @property
-    def message(self) -> Message:
-        return {"role": self.role, **dict(self._fields())}
-
-    def _fields(self) -> Iterator[tuple[str, Json]]:
-        if self.content or self.images:
-            yield "content", with_images(message_content(self.content), self.images)
-        for name, text in (("name", self.name), ("tool_call_id", self.tool_call_id)):
-            if text is not None:
-                yield name, text
-        if self.thought:
-            yield "reasoning_content", self.thought
-        calls: list[Json] = [call.as_template_reads for call in self.tool_calls or ()]
+    def calls(self) -> Iterator[Call]:
+        yield from (part.call for part in self.content if isinstance(part, ToolUse))
+        for call in self.tool_calls or ():
+            yield Call(call.id, call.function.name, call.function.arguments)
         if self.function_call:
-            function = self.function_call.model_dump(include={"name", "arguments"})
-            calls.append({"type": "function", "function": function})
-        if calls:
-            yield "tool_calls", calls
+            yield Call(None, self.function_call.name, self.function_call.arguments)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield what it says, between the results in it, then what it calls."""
+        thought = self.thought if self.role == "assistant" else ""
+        calls = list(self.calls()) if self.role == "assistant" else []
+        if thought:
+            yield Thought(thought)
+        said, is_empty = list(image_references(self.images)), not thought and not calls
+        for part in self.content:
+            match part:
+                case ToolResult(result=result):
+                    if said:
+                        yield Said(self.role, said, self.name)
+                    yield result
+                    said, is_empty = [], False
+                case LeftOut() | ThinkingPart() | ToolUse():
+                    continue
+                case _:
+                    said += [piece for piece in part.pieces if piece or not self.images]
+        if self.role == "tool":
+            yield Result(self.tool_call_id, said, self.name or self.tool_name)
+        elif said or is_empty:
+            yield Said(self.role, said, self.name)
+        yield from calls
