@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
@@ -37,16 +37,17 @@ KINDS = {"required": "any", "validated": "auto"}
 class AnthropicMessage(Message):
     role: Literal["system", "developer", "user", "assistant"]
 
-    def entries(self) -> Iterator[Entry]:
-        for entry in super().entries():
-            match entry:
-                case Said("user", []):
-                    continue
-                case Said(role, content):
-                    texts = joined(content, "" if role == "assistant" else BREAK)
-                    yield Said("system" if role == "developer" else role, texts)
-                case _:
-                    yield entry
+    def entries(self) -> list[Entry]:
+        return [
+            joined_texts(entry) if isinstance(entry, Said) else entry
+            for entry in super().entries()
+            if entry != Said("user", [])
+        ]
+
+
+def joined_texts(said: Said) -> Said:
+    role = "system" if said.role == "developer" else said.role
+    return Said(role, joined(said.content, "" if role == "assistant" else BREAK))
 
 
 def with_system(system: Sequence[Part], messages: Sequence[AnthropicMessage]) -> list[list[Entry]]:

@@ -45,11 +45,14 @@ Entry = Said | Thought | Call | Result
 
 def joined(content: Iterable[str | MediaReference], separator: str = BREAK) -> Content:
     """Join the texts that no picture or sound parts."""
-    whole = list[str | MediaReference]()
-    for _, group in groupby(content, type):
-        parts = list(group)
-        texts = [part for part in parts if isinstance(part, str)]
-        whole += [separator.join(texts)] if texts else parts
+    parts = list(content)
+    if len(parts) < 2:
+        return parts
+    whole: list[str | MediaReference] = []
+    for _, run in groupby(parts, type):
+        alike = list(run)
+        texts = [part for part in alike if isinstance(part, str)]
+        whole += [separator.join(texts)] if texts else alike
     return whole
 
 

@@ -64,19 +64,20 @@ class OutputItem(RequestPart):
 class HasEntries(Protocol):
     """A message or an item."""
 
-    def entries(self) -> Iterator[Entry]: ...
+    def entries(self) -> Iterable[Entry]: ...
 
 
 def groups(listed: Iterable[HasEntries | LeftOut]) -> list[list[Entry]]:
     """Group entries: items are joined with what is beside them, messages in a row are not."""
-    grouped, before = list[list[Entry]](), None
+    grouped, was_message = list[list[Entry]](), False
     for one in listed:
         if isinstance(one, LeftOut):
             continue
-        if before is None or (isinstance(before, Message) and isinstance(one, Message)):
+        is_message = isinstance(one, Message)
+        if not grouped or (is_message and was_message):
             grouped.append([])
         grouped[-1] += one.entries()
-        before = one
+        was_message = is_message
     return grouped
 
 

@@ -17,10 +17,10 @@ from localspec.apps.server.conversation.parts import (
     ToolResult,
     ToolUse,
 )
-from localspec.apps.server.requests.fields import Object
+from localspec.apps.server.requests.fields import Object, TextPart
 from localspec.apps.server.requests.json_size import check_size
 from localspec.apps.server.requests.leniency import LeftOut, RequestPart
-from localspec.apps.server.requests.media_parts import Images, image_references
+from localspec.apps.server.requests.media_parts import Images, MediaReference, image_references
 
 
 def as_arguments(value: object) -> object:
@@ -118,42 +118,45 @@ class Message(RequestPart):
             return message
         return {**message, "role": "user", **({f"role.{role}": role} if role else {})}
 
-    @property
-    def thought(self) -> str:
+    def entries(self) -> list[Entry]:
+        """List its thought, what it says between the results in it, and its calls."""
+        entries: list[Entry] = []
+        thoughts: list[str] = []
+        calls: list[Call] = []
+        said: list[str | MediaReference] = [*image_references(self.images)]
+        for part in self.content:
+            match part:
+                case TextPart(pieces=[text]):
+                    said += [text] if text or not self.images else ()
+                case ThinkingPart(thought=thought):
+                    thoughts.append(thought)
+                case ToolUse(call=call):
+                    calls.append(call)
+                case ToolResult(result=result):
+                    entries += [*([Said(self.role, said, self.name)] if said else ()), result]
+                    said = []
+                case LeftOut():
+                    continue
+                case _:
+                    said += part.pieces
+        if self.role == "tool":
+            return [*entries, Result(self.tool_call_id, said, self.name or self.tool_name)]
+        is_reply = self.role == "assistant"
+        thought = (self._thought() or BREAK.join(filter(None, thoughts))) if is_reply else ""
+        calls = [*calls, *self._calls()] if is_reply else []
+        if said or not (thought or entries or calls):
+            entries.append(Said(self.role, said, self.name))
+        return [*([Thought(thought)] if thought else ()), *entries, *calls]
+
+    def _thought(self) -> str:
         for thought in (self.reasoning_content, self.reasoning, self.reasoning_text, self.thinking):
             if thought and isinstance(thought, str):
                 return thought
-        listed = self.thinking_blocks or self.reasoning_details or ()
-        beside = (part.thought for part in self.content if isinstance(part, ThinkingPart))
-        return "".join(part.thought for part in listed) or BREAK.join(filter(None, beside))
+        listed = self.thinking_blocks or self.reasoning_details
+        return "".join(part.thought for part in listed) if listed else ""
 
-    def calls(self) -> Iterator[Call]:
-        yield from (part.call for part in self.content if isinstance(part, ToolUse))
+    def _calls(self) -> Iterator[Call]:
         for call in self.tool_calls or ():
             yield Call(call.id, call.function.name, call.function.arguments)
         if self.function_call:
             yield Call(None, self.function_call.name, self.function_call.arguments)
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield what it says, between the results in it, then what it calls."""
-        thought = self.thought if self.role == "assistant" else ""
-        calls = list(self.calls()) if self.role == "assistant" else []
-        if thought:
-            yield Thought(thought)
-        said, is_empty = list(image_references(self.images)), not thought and not calls
-        for part in self.content:
-            match part:
-                case ToolResult(result=result):
-                    if said:
-                        yield Said(self.role, said, self.name)
-                    yield result
-                    said, is_empty = [], False
-                case LeftOut() | ThinkingPart() | ToolUse():
-                    continue
-                case _:
-                    said += [piece for piece in part.pieces if piece or not self.images]
-        if self.role == "tool":
-            yield Result(self.tool_call_id, said, self.name or self.tool_name)
-        elif said or is_empty:
-            yield Said(self.role, said, self.name)
-        yield from calls

@@ -186,7 +186,8 @@ def paired(grouped: Iterable[Iterable[Entry]]) -> Iterator[list[Entry]]:
     """Give calls identifiers, and results those of the calls that they name, or of the first."""
     waiting: list[Call] = []  # without results
     for number, group in enumerate(grouped):
-        entries, calls = list[Entry](), list[Call]()
+        entries: list[Entry] = []
+        calls: list[Call] = []
         for entry in group:
             match entry:
                 case Call(id):
