@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from localspec.apps.server.anthropic.request import CountRequest
-from localspec.apps.server.conversation.entries import Call, Result, Said, Thought
+from localspec.apps.server.conversation.entries import Call, Result, Speech, Thought
 from localspec.apps.server.conversation.items import groups
 from localspec.apps.server.conversation.messages import Message
 from localspec.apps.server.conversation.transcript import messages_of
@@ -156,14 +156,14 @@ def test_messages_in_a_row_stay_apart_and_items_are_joined(request_of):
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text", "thinking"])
 def test_a_thought_has_many_names(name):
     message = Message.model_validate({"role": "assistant", "content": "a", name: "t"})
-    assert list(message.entries()) == [Thought("t"), Said("assistant", ["a"])]
+    assert list(message.entries()) == [Thought("t"), Speech("assistant", ["a"])]
 
 
 @pytest.mark.parametrize("name", ["thinking_blocks", "reasoning_details"])
 def test_thoughts_in_pieces_are_joined(name):
     listed = [{"thinking": "a"}, {"text": "b"}, {"summary": "c"}, "d"]
     message = Message.model_validate({"role": "assistant", "content": "a", name: listed})
-    assert list(message.entries()) == [Thought("abcd"), Said("assistant", ["a"])]
+    assert list(message.entries()) == [Thought("abcd"), Speech("assistant", ["a"])]
 
 
 def test_what_is_said_around_results_keeps_its_place():
@@ -171,9 +171,9 @@ def test_what_is_said_around_results_keeps_its_place():
     content = [{"type": "text", "text": "a"}, result, {"type": "text", "text": "b"}]
     message = Message.model_validate({"role": "user", "content": content})
     assert list(message.entries()) == [
-        Said("user", ["a"]),
+        Speech("user", ["a"]),
         Result("c1", ["Error: no"]),
-        Said("user", ["b"]),
+        Speech("user", ["b"]),
     ]
 
 

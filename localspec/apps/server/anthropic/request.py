@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from localspec.apps.server.conversation.entries import BREAK, Entry, Said, joined, references
+from localspec.apps.server.conversation.entries import BREAK, Entry, Speech, joined, references
 from localspec.apps.server.conversation.items import groups
 from localspec.apps.server.conversation.messages import Message
 from localspec.apps.server.conversation.parts import Part, Parts, paragraphs
@@ -39,15 +39,15 @@ class AnthropicMessage(Message):
 
     def entries(self) -> list[Entry]:
         return [
-            joined_texts(entry) if isinstance(entry, Said) else entry
+            joined_texts(entry) if isinstance(entry, Speech) else entry
             for entry in super().entries()
-            if entry != Said("user", [])
+            if entry != Speech("user", [])
         ]
 
 
-def joined_texts(said: Said) -> Said:
-    role = "system" if said.role == "developer" else said.role
-    return Said(role, joined(said.content, "" if role == "assistant" else BREAK))
+def joined_texts(entry: Speech) -> Speech:
+    role = "system" if entry.role == "developer" else entry.role
+    return Speech(role, joined(entry.content, "" if role == "assistant" else BREAK))
 
 
 def with_system(system: Sequence[Part], messages: Sequence[AnthropicMessage]) -> list[list[Entry]]:
@@ -59,7 +59,7 @@ def with_system(system: Sequence[Part], messages: Sequence[AnthropicMessage]) ->
     match rules:
         case [str(first), *others]:
             rules = [BILLING.sub("", first, count=1), *others]
-    return [*([[Said("system", rules)]] if any(rules) else ()), *groups(messages)]
+    return [*([[Speech("system", rules)]] if any(rules) else ()), *groups(messages)]
 
 
 class AnthropicTool(RequestPart):

@@ -14,7 +14,7 @@ Content = Sequence[str | MediaReference]  # texts, and the places of pictures an
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Speech:
     role: str
     content: Content
     name: str | None = None
@@ -40,7 +40,7 @@ class Result:
     name: str | None = None  # of the tool
 
 
-Entry = Said | Thought | Call | Result
+Entry = Speech | Thought | Call | Result
 
 
 def joined(content: Iterable[str | MediaReference], separator: str = BREAK) -> Content:
@@ -59,5 +59,5 @@ def joined(content: Iterable[str | MediaReference], separator: str = BREAK) -> C
 def references(groups: Iterable[Iterable[Entry]]) -> list[MediaReference]:
     """List the pictures and sounds in the order of their places."""
     entries = (entry for group in groups for entry in group)
-    contents = (entry.content for entry in entries if isinstance(entry, Said | Result))
+    contents = (entry.content for entry in entries if isinstance(entry, Speech | Result))
     return [part for content in contents for part in content if not isinstance(part, str)]

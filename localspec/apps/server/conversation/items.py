@@ -70,13 +70,13 @@ class HasEntries(Protocol):
 def groups(listed: Iterable[HasEntries | LeftOut]) -> list[list[Entry]]:
     """Group entries: items are joined with what is beside them, messages in a row are not."""
     grouped, was_message = list[list[Entry]](), False
-    for one in listed:
-        if isinstance(one, LeftOut):
+    for item in listed:
+        if isinstance(item, LeftOut):
             continue
-        is_message = isinstance(one, Message)
+        is_message = isinstance(item, Message)
         if not grouped or (is_message and was_message):
             grouped.append([])
-        grouped[-1] += one.entries()
+        grouped[-1] += item.entries()
         was_message = is_message
     return grouped
 
@@ -93,12 +93,12 @@ def as_messages(value: object) -> object:
     """Read texts in a list, and parts alone, as messages of the user."""
     if not isinstance(value, list):
         return value
-    if value and all(isinstance(one, dict) and one.get("type") in PARTS for one in value):
+    if value and all(isinstance(item, dict) and item.get("type") in PARTS for item in value):
         return [{"role": "user", "content": value}]
-    return [{"role": "user", "content": one} if isinstance(one, str) else one for one in value]
+    return [{"role": "user", "content": item} if isinstance(item, str) else item for item in value]
 
 
-def read(value: object) -> Message | ReasoningItem | CallItem | OutputItem | LeftOut:
+def message_or_item(value: object) -> Message | ReasoningItem | CallItem | OutputItem | LeftOut:
     """Read a message, or an item in the place of one."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(kind, str):
@@ -107,11 +107,11 @@ def read(value: object) -> Message | ReasoningItem | CallItem | OutputItem | Lef
     return ITEMS.get(kind, other).model_validate(value)
 
 
-Listed = Annotated[
+MessagesOrItems = Annotated[
     list[
         Annotated[
             Message | ReasoningItem | CallItem | OutputItem | LeftOut,
-            PlainValidator(read, json_schema_input_type=Message),
+            PlainValidator(message_or_item, json_schema_input_type=Message),
         ]
     ],
     BeforeValidator(as_messages),

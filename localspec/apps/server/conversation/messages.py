@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from localspec.apps.server.conversation.entries import BREAK, Call, Entry, Result, Said, Thought
+from localspec.apps.server.conversation.entries import BREAK, Call, Entry, Result, Speech, Thought
 from localspec.apps.server.conversation.parts import (
     Blocks,
     Identity,
@@ -123,29 +123,32 @@ class Message(RequestPart):
         entries: list[Entry] = []
         thoughts: list[str] = []
         calls: list[Call] = []
-        said: list[str | MediaReference] = [*image_references(self.images)]
+        content: list[str | MediaReference] = [*image_references(self.images)]
         for part in self.content:
             match part:
                 case TextPart(pieces=[text]):
-                    said += [text] if text or not self.images else ()
+                    content += [text] if text or not self.images else ()
                 case ThinkingPart(thought=thought):
                     thoughts.append(thought)
                 case ToolUse(call=call):
                     calls.append(call)
                 case ToolResult(result=result):
-                    entries += [*([Said(self.role, said, self.name)] if said else ()), result]
-                    said = []
+                    entries += [
+                        *([Speech(self.role, content, self.name)] if content else ()),
+                        result,
+                    ]
+                    content = []
                 case LeftOut():
                     continue
                 case _:
-                    said += part.pieces
+                    content += part.pieces
         if self.role == "tool":
-            return [*entries, Result(self.tool_call_id, said, self.name or self.tool_name)]
+            return [*entries, Result(self.tool_call_id, content, self.name or self.tool_name)]
         is_reply = self.role == "assistant"
         thought = (self._thought() or BREAK.join(filter(None, thoughts))) if is_reply else ""
         calls = [*calls, *self._calls()] if is_reply else []
-        if said or not (thought or entries or calls):
-            entries.append(Said(self.role, said, self.name))
+        if content or not (thought or entries or calls):
+            entries.append(Speech(self.role, content, self.name))
         return [*([Thought(thought)] if thought else ()), *entries, *calls]
 
     def _thought(self) -> str:

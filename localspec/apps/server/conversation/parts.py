@@ -77,7 +77,7 @@ class DocumentPart(RequestPart):
 
 
 def as_plain(value: object) -> object:
-    """Read a text that stands in lists and objects, as Mistral writes thoughts."""
+    """ContentPart a text that stands in lists and objects, as Mistral writes thoughts."""
     match value:
         case list():
             return "".join(text for text in map(as_plain, value) if isinstance(text, str))
@@ -138,21 +138,21 @@ class ToolResult(RequestPart):
         return Result(self.tool_use_id, content)
 
 
-Read = TextPart | FilePart | MediumPart | SearchResult | ToolReference | DocumentPart
-Part = Annotated[Read | LeftOut, ByType("text", refuses=True), BeforeValidator(as_picture)]
+ContentPart = TextPart | FilePart | MediumPart | SearchResult | ToolReference | DocumentPart
+Part = Annotated[ContentPart | LeftOut, ByType("text", refuses=True), BeforeValidator(as_picture)]
 Parts = Annotated[list[Part], BeforeValidator(as_texts)]
 Block = Annotated[
-    Read | ThinkingPart | ToolUse | ToolResult | LeftOut,
+    ContentPart | ThinkingPart | ToolUse | ToolResult | LeftOut,
     ByType("text", refuses=True),
     BeforeValidator(as_picture),
 ]
 Blocks = Annotated[list[Block], BeforeValidator(as_texts)]  # with thoughts, calls and results
 
 
-def content_of(parts: Iterable[Read | LeftOut]) -> Content:
+def content_of(parts: Iterable[ContentPart | LeftOut]) -> Content:
     read = (part for part in parts if not isinstance(part, LeftOut))
     return [piece for part in read for piece in part.pieces]
 
 
-def paragraphs(parts: Iterable[Read | LeftOut]) -> Content:
+def paragraphs(parts: Iterable[ContentPart | LeftOut]) -> Content:
     return joined(content_of(parts))

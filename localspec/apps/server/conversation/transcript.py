@@ -9,7 +9,7 @@ from localspec.apps.server.conversation.entries import (
     Content,
     Entry,
     Result,
-    Said,
+    Speech,
     Thought,
 )
 from localspec.formats.templates.message import Json, Message
@@ -59,9 +59,9 @@ class Transcript:
         match entry:
             case Thought(text):
                 self._go_on(THINKS)["reasoning_content"] = text
-            case Said("assistant", content, name):
+            case Speech("assistant", content, name):
                 self._go_on(SAYS).update(content=written(content), **present({"name": name}))
-            case Said(role, content, name):
+            case Speech(role, content, name):
                 self._put(role, content, {"name": name})
             case Call():
                 self._call(entry)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from localspec.apps.server.conversation.entries import Call, Entry, Result, Said, references
+from localspec.apps.server.conversation.entries import Call, Entry, Result, Speech, references
 from localspec.apps.server.conversation.items import groups
 from localspec.apps.server.conversation.messages import Message
 from localspec.apps.server.conversation.transcript import messages_of
@@ -254,8 +254,8 @@ class GenerateRequest(OllamaRequest):
         if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
             return [self._raw(served, media)]
         prompt = [*self.references(), *([self.prompt] if self.prompt else ())]
-        said = [Said("system", [self.system] if self.system else []), Said("user", prompt)]
-        messages = messages_of([entry] for entry in said if entry.content)
+        entries = [Speech("system", [self.system] if self.system else []), Speech("user", prompt)]
+        messages = messages_of([entry] for entry in entries if entry.content)
         conversation = Conversation(messages, format=self.grammar, extra=self.extra, media=media)
         return self.prepared_conversation(served, conversation)
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from localspec.apps.server.conversation.entries import Entry, Said, references
+from localspec.apps.server.conversation.entries import Entry, Speech, references
 from localspec.apps.server.conversation.items import groups
 from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
@@ -188,7 +188,7 @@ class ResponsesRequest(ThoughtFields, TextRequest):
     def _groups(self, items: Sequence[Item]) -> list[list[Entry]]:
         rules = self.instructions
         if isinstance(rules, str):
-            return [*([[Said("system", [rules])]] if rules else ()), *groups(items)]
+            return [*([[Speech("system", [rules])]] if rules else ()), *groups(items)]
         return groups([*(rules or ()), *items])
 
     def as_conversation(self, items: Sequence[Item], media: Sequence[Medium]) -> Conversation:

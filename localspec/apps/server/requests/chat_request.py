@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.apps.server.conversation.entries import references
-from localspec.apps.server.conversation.items import Listed, groups
+from localspec.apps.server.conversation.items import MessagesOrItems, groups
 from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.completion_prompts import MARKER
@@ -53,7 +53,7 @@ def as_switch(value: object) -> object:
 class ChatRequest(ThoughtFields, OpenAiRequest):
     """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
-    messages: Listed = Field(min_length=1)
+    messages: MessagesOrItems = Field(min_length=1)
     localspec: Traced = Traced(depth=None)
     return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
     tools: ToolsField = None
