@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
 
 from localspec.apps.server.conversation.entries import BREAK, Entry, Speech, joined, references
 from localspec.apps.server.conversation.items import groups
@@ -21,7 +21,7 @@ from localspec.apps.server.requests.media_parts import MediaReference
 from localspec.apps.server.requests.prepared import Prepared, prepare_conversation
 from localspec.apps.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.apps.server.requests.thinking import Thinking, ThoughtFields
-from localspec.apps.server.requests.tools import Name
+from localspec.apps.server.requests.tools import Name, as_flat_function
 from localspec.apps.server.requests.validators import ByType, as_type
 from localspec.apps.server.served import Served
 from localspec.formats.grammar.grammar import Grammar
@@ -63,10 +63,12 @@ def with_system(system: Sequence[Part], messages: Sequence[AnthropicMessage]) ->
 
 
 class AnthropicTool(RequestPart):
-    type: Literal["custom"]
+    type: Literal["custom", "function"]
     name: Name
     description: str | None = None
-    input_schema: Object = Field(default_factory=dict)
+    input_schema: Object = Field(
+        default_factory=dict, validation_alias=AliasChoices("input_schema", "parameters")
+    )
 
     @property
     def tool(self) -> Tool:
@@ -77,16 +79,7 @@ class AnthropicTool(RequestPart):
         return {"type": "function", "function": function}
 
 
-def of_function(tool: object) -> object:
-    """Read a function as chats of OpenAI have it."""
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        return tool
-    function = tool["function"] if isinstance(tool.get("function"), dict) else tool
-    fields = {name: value for name, value in function.items() if name != "parameters"}
-    return {**fields, "type": "custom", "input_schema": function.get("parameters")}
-
-
-ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom"), BeforeValidator(of_function)]
+ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom"), BeforeValidator(as_flat_function)]
 
 
 class AnthropicToolChoice(RequestPart):
