@@ -24,7 +24,7 @@ MAX_LINKS = 8  # errors that led to one another
 NAMED = frozenset(
     [
         *("localspec", "localspec_build", "localspec_llamacpp", "localspec_mlx", "llama_cpp"),
-        *("anyio", "click", "fastapi", "httpx", "huggingface_hub", "jinja2", "llguidance", "mlx"),
+        *("anyio", "click", "httpx", "huggingface_hub", "jinja2", "llguidance", "mlx"),
         *("mlx_lm", "numpy", "prompt_toolkit", "pydantic", "starlette", "transformers", "uvicorn"),
     ]
 )
