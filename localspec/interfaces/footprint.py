@@ -29,6 +29,7 @@ class Footprint:
     tokenizer: str
     chat_template: str | None
     parameters: int = 0  # in all its tensors; 0: the engine does not tell
+    read_bytes: int = 0  # of weights that each token reads; 0: the engine does not tell
     positions: int = 0  # learned ones, beyond which there are none; 0: any position has one
     experts: int = 0
     active_experts: int = 0  # of these for each token

@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.beside.reading import Multiplied, multiplied, read_speed
+from benchmarks.beside.reading import Multiplied, multiplied
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
 from localspec.base.errors import LocalSpecError
+from localspec.base.system.bandwidth import read_bytes_a_second
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import BATCH_MARGIN, OWN_PRODUCTS, PRODUCTS, Options, Row
 from localspec.running.models.locate import locate
@@ -122,7 +123,7 @@ def busiest(rows: Iterable[int]) -> int:
 
 def measure(path: Path, kind: str, work: Work) -> Measured:
     """Time forwards of a model in a type of weights, by both products."""
-    speed, most = read_speed(work.threads), max(work.rows)
+    speed, most = read_bytes_a_second(work.threads), max(work.rows)
     options = Options(
         context=HELD + most,
         batch=HELD + most + BATCH_MARGIN,

@@ -83,7 +83,9 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
             click.secho(f"sampling: {runtime.known.usual}", err=True, dim=True)
         stream = runtime.stream(request, own_settings, raw=shown.raw)
         if shown.json:
-            click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
+            record = asdict(stream.result)
+            del record["timings"]["gaps"]
+            click.echo(json.dumps(record, indent=2, ensure_ascii=False))
         else:
             show(stream)
 

@@ -23,7 +23,7 @@ from localspec.core.engine.figures import Clockwork
 from localspec.core.engine.job import Event, FinishReason, Job
 from localspec.core.engine.round_planner import RoundPlanner
 from localspec.core.engine.settings import Settings
-from localspec.core.engine.speedup import gain
+from localspec.core.engine.speedup import gain, with_waste
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.prefix_cache.slots import Slots
 from localspec.core.prefix_cache.tiers import CacheTiers
@@ -173,6 +173,8 @@ class Engine:
             return
         start = self._clock()
         outcomes = self._run(plan.turns, hurried)
+        if self._costs:
+            outcomes = with_waste(self._costs, outcomes)
         self._notify()
         for outcome in outcomes:
             self._publish(outcome)
@@ -315,7 +317,8 @@ class Engine:
     def _finish(self, job: Job, reason: FinishReason) -> None:
         speculation = job.ledger.report()
         if self._costs:
-            speculation = replace(speculation, speedup=gain(self._costs, speculation))
+            won, lost = gain(self._costs, speculation), job.ledger.wasted_seconds
+            speculation = replace(speculation, speedup=won, wasted_seconds=lost)
         job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:
