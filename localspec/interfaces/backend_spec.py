@@ -132,7 +132,7 @@ class Builder(NamedTuple):
 
     kinds: tuple[str, ...]  # that can be asked for, as "cuda"
     # Installs a kind, or for "" the one that fits here unless it is there; from source alone if
-    # so told. Returns a sentence on the result; `BackendError` if it failed.
+    # so advised. Returns a sentence on the result; `BackendError` if it failed.
     build: Callable[[str, bool], str]
 
 
@@ -170,7 +170,7 @@ class BackendSpec:
     files: Callable[[Path], Sequence[Path]] = files_of  # of the model at a path
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
-    tells_progress: bool = False  # `load` takes a third argument, and tells it the share it read
+    tells_progress: bool = False  # `load` takes a third argument, and reports the share it read
     scales_adapters: bool = False  # requests may choose the scales of its adapters
     projectors: Projectors | None = None
     # The facts of an adapter at a path that it claims, by name; none where it is something else.

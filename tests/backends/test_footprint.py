@@ -284,7 +284,9 @@ def test_what_a_converter_found_about_sampling_is_told(tmp_path: Path) -> None:
         "/general.sampling.top_k": Typed("i32", 20),
         "/general.sampling.penalty_repeat": Typed("f32", 1.05),
         "/general.sampling.top_p": "0.8",  # which is no number
+        "/general.sampling.sequence": "top_k;temperature",
     }
     found = looked_into(tmp_path, model(changes))
     assert found.basename == "Small-Talk"
     assert found.sampling == {"temperature": 0.7, "top_k": 20, "repetition": 1.05}
+    assert found.samplers == "top_k;temperature"

@@ -97,6 +97,7 @@ def footprint(header: Header, architecture: str) -> Footprint:
         pooling=POOLINGS.get(number("pooling_type"), ""),
         basename=header.text("general.basename") or "",
         sampling=advised(header),
+        samplers=header.text("general.sampling.sequence") or "",
     )
 
 
@@ -129,7 +130,7 @@ def scaled_context(header: Header, architecture: str) -> int:
 def mask(header: Header) -> int | None:
     """Read the token by which a draft model is asked for several tokens at once.
 
-    Tokenizers of other models have a mask, too, so a name has to tell that it was trained so.
+    Tokenizers of other models have a mask, too, so a name has to show that it was trained so.
     """
     names = (header.path.name, header.text("general.name") or "")
     token = header.number(MASK, -1)

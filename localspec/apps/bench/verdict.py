@@ -92,7 +92,7 @@ class Verdict:
     rows: tuple[Row, ...]  # by kind, and then all
     unsteady: float  # how much plain decoding differs from itself, typically
     load: MachineLoad
-    drafter_pays: bool | None = None  # against all else; None: there is none, or no telling
+    drafter_pays: bool | None = None  # against all else; None: there is none, or it is unknown
 
 
 def standard_errors(freedom: int) -> float:

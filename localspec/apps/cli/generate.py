@@ -71,7 +71,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     loading = read_loading(context)
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
-        context.obj(again=False)  # forks, before an engine is imported: the parent tells its end
+        context.obj(again=False)  # forks, before an engine is imported: the parent reports its end
     request: Prompt = text
     check_images(shown)  # in the process that loads: what it imports does not survive a fork
     if shown.image:

@@ -77,6 +77,7 @@ class EngineParts:
     files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
     first_drafts: bool = False  # the last piece of a prompt may carry a draft
+    rounds_by_width: bool = False  # so that near-ties may turn in another batch
 
 
 NO_PARTS = EngineParts()
@@ -102,6 +103,7 @@ class Engine:
         self._clock = clock
         self._notes = notes_of([proposer])
         self._costs = parts.costs
+        self._rounds_by_width = parts.rounds_by_width
         self._relief = parts.relief
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
@@ -128,7 +130,9 @@ class Engine:
         sampler = Sampler(settings.sampling, seed, text, parts)
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         generation.adapters = scales
-        return Job(generation, settings, seed, listener, Clockwork(self._clock()))
+        job = Job(generation, settings, seed, listener, Clockwork(self._clock()))
+        job.reports_ties = self._rounds_by_width
+        return job
 
     def _sampler_parts(self, settings: Settings) -> SamplerParts:
         constraint, ends = None, request.ends(self.target, settings)

@@ -15,7 +15,7 @@ MIN_PLAIN = 24  # plain rounds to have seen: before, only the calibration says w
 def gain(costs: Costs, speculation: Speculation) -> float | None:
     """Divide the cost of a reply's tokens one by one by the cost of its rounds.
 
-    Costs are those of late: whatever else keeps the machine busy slows down both. A calibration
+    Costs are recent ones: whatever else keeps the machine busy slows down both. A calibration
     alone is no witness: one on a busy machine made 1.48 times plain decoding look like 2.07.
     """
     if costs.plain_rounds < MIN_PLAIN:

@@ -25,7 +25,7 @@ def as_file_text(value: object) -> object:
 
 
 def is_picture(data: object) -> bool:
-    """Tell whether a file in base64, or as a data URL, is a picture that can be read."""
+    """Return whether a file in base64, or as a data URL, is a picture that can be read."""
     if not isinstance(data, str):
         return False
     header = DATA.match(data[:BEGINNING])
