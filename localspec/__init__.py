@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from localspec.core.sampling.parameters import Sampling
     from localspec.formats.grammar.grammar import Grammar
     from localspec.interfaces.adapter import Adapter
-    from localspec.interfaces.backend import Options
+    from localspec.interfaces.backend import DraftOptions, Options
     from localspec.running.memory.planner import Limits
     from localspec.running.models.trial import footprint as inspect
     from localspec.running.runtime.async_model import AsyncModel, AsyncStream, load_async
@@ -28,6 +28,7 @@ __all__ = [
     "AsyncModel",
     "AsyncStream",
     "Chunk",
+    "DraftOptions",
     "Grammar",
     "Limits",
     "Loading",
@@ -55,6 +56,7 @@ _MODULES = {
     "AsyncModel": "localspec.running.runtime.async_model",
     "AsyncStream": "localspec.running.runtime.async_model",
     "Chunk": "localspec.core.engine.job",
+    "DraftOptions": "localspec.interfaces.backend",
     "Grammar": "localspec.formats.grammar.grammar",
     "Limits": "localspec.running.memory.planner",
     "Loading": "localspec.running.runtime.loading",

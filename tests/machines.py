@@ -33,7 +33,10 @@ class Model:
             raise UsageError("its keys and values cannot be quantised")
         if options.cpu_moe and not self.experts:
             raise UsageError("it has no experts")
-        cells = (options.context or 8192) * options.slots
+        context = options.context or 8192
+        cells = (
+            min(context, options.draft.context) if options.drafting else context
+        ) * options.slots
         logits = options.slots * (options.tentative + 1) * self.vocabulary * 4
         return Needs(
             weights=self.weights,

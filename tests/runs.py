@@ -107,6 +107,7 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {
     "forced": lambda: Hinted(ForcedProposer(), Hints(forced=force)),
     "twin": lambda: DraftModelProposer(scripted(1), floor=0),
     "stranger": lambda: DraftModelProposer(scripted(9)),
+    "windowed": lambda: DraftModelProposer(scripted(9), floor=0, context=16 + 12),
     "recurrent": lambda: DraftModelProposer(scripted(9, recurrent=True), floor=0),
     "translated": lambda: DraftModelProposer(translated(), floor=0),
     "masked": lambda: DraftModelProposer(Masked(scripted(9), 5), floor=0),

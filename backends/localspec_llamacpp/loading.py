@@ -130,9 +130,9 @@ def set_up(
 
 
 def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> ContextShape:
-    context = options.context or min(weights.context or CONTEXT, CONTEXT)
+    context = window = options.context or min(weights.context or CONTEXT, CONTEXT)
     if options.drafting:  # beyond what it was trained for its drafts would be noise
-        context = min(context, weights.context or context)
+        window = min(window, options.draft.context, weights.context or window)
     # The second half of a recurrent model's sequences are checkpoints of the first.
     sequences = options.slots * (2 if weights.recurrent else 1)
     shared = pooled(weights, options)
@@ -140,7 +140,7 @@ def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> Cont
         sequences=sequences,
         pooled=shared,
         apart=on_cpu(options),
-        cells=context if shared else context * options.slots,
+        cells=min(context, window * options.slots) if shared else window * options.slots,
         batch=options.batch,
         outputs=max(min(options.slots * (options.tentative + 1), options.batch), sequences),
         snapshots=snapshots(weights, options),

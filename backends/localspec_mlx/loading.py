@@ -73,8 +73,10 @@ def shared(options: Options) -> Group | None:
 def context(footprint: Footprint, options: Options) -> int:
     """Count the tokens that a slot can hold."""
     tokens = options.context or min(footprint.context, CONTEXT)
+    if not options.drafting:
+        return tokens
     # Beyond what a draft model was trained for its drafts would be noise.
-    return min(tokens, footprint.context) if options.drafting else tokens
+    return min(tokens, options.draft.context, footprint.context)
 
 
 def slack(options: Options) -> int:

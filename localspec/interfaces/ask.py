@@ -36,7 +36,7 @@ class Ask(NamedTuple):
     history: Tokens  # prompt and reply; numbers below 0 are positions of pictures
     limit: int
     sampler: TokenSource
-    prompt: int = 0  # how many tokens of the history are the prompt
+    prompt: int = 0  # tokens of the prompt, of which the history may be only the beginning
     hints: Hints = NO_HINTS
     pays: Pays = always  # whether to draft on, by the confidences of the tokens so far
     beside: int = 0  # tokens of prompts that are read in the same batch
@@ -65,8 +65,9 @@ class Ask(NamedTuple):
         """Return the same ask for a proposer that reads tokens only."""
         if not self.hints.media:
             return self
-        prompt = self.prompt - self.hints.media
-        return self._replace(history=without_media(self.history), prompt=prompt)
+        history = without_media(self.history)
+        prompt = self.prompt - len(self.history) + len(history)
+        return self._replace(history=history, prompt=prompt)
 
     def pays_above(self, floor: float) -> Pays:
         """Return its own rule for stopping, or else one by the chance that all are right."""

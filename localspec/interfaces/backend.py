@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -40,6 +40,8 @@ OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
+DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
+DEVICES = ("auto", "cpu")  # or the number of a GPU
 CELLS = 1 << 24  # tokens in all slots; llama.cpp counts further, but not reliably
 
 
@@ -113,6 +115,33 @@ class Rehearsal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """The options of a draft model alone; None: as of its target.
+
+    context: tokens of one text that it reads at once, the first few and the latest
+    device: "auto", "cpu" or the number of a GPU
+    gpu_layers: so many go to GPUs
+    kv_type: of keys and values
+    threads: of the processor
+    """
+
+    context: int = DRAFT_CONTEXT
+    device: str = "auto"
+    gpu_layers: int | None = None
+    kv_type: str | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+        within("draft context", self.context, MIN_DRAFT_CONTEXT, CELLS)
+        within("draft threads", self.threads, 1, 1 << 16)
+        within("draft gpu_layers", self.gpu_layers, 0, 1 << 16)
+        if self.device == "cpu" and self.gpu_layers:
+            layers = f"{self.gpu_layers} layers of the draft model are for a GPU"
+            raise UsageError(f"{layers}, and its device is the CPU: omit one")
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """The options to load a model with; None leaves the choice to the engine.
 
@@ -137,6 +166,7 @@ class Options:
     projector_on_host: the projector does not go to a GPU
     pooling: how a model that continues text turns whole ones into vectors, too; empty: it does not
     drafting: the model will be asked to roll rather than to verify
+    draft: options of a draft model alone
     verbose: let the engine write its log to stderr
     """
 
@@ -161,6 +191,7 @@ class Options:
     projector_on_host: bool = False
     pooling: str = ""
     drafting: bool = False
+    draft: DraftOptions = field(default_factory=DraftOptions)
     verbose: bool = False
 
     @property
@@ -187,8 +218,14 @@ class Options:
         """Read what `asdict` wrote as JSON."""
         adapters = tuple(Adapter(Path(a["path"]), a["scale"]) for a in data["adapters"])
         files = {name: data[name] and Path(data[name]) for name in ("head", "projector")}
-        split = tuple(data["split"])
-        return cls(**{**data, "split": split, "adapters": adapters, **files})
+        draft, split = DraftOptions(**data["draft"]), tuple(data["split"])
+        return cls(**{**data, "draft": draft, "split": split, "adapters": adapters, **files})
+
+
+def check_device(device: str) -> None:
+    """Refuse what is no name of a device."""
+    if device not in DEVICES and not str(device).isdecimal():
+        raise UsageError(f"device is {device!r}; it must be auto, cpu or a GPU's number")
 
 
 def within(name: str, value: int | None, low: int, high: int) -> None:

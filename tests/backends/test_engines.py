@@ -18,7 +18,7 @@ from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
-from localspec.interfaces.backend import Row
+from localspec.interfaces.backend import DraftOptions, Row
 from tests import engines
 from tests.arrangements import Running
 from tests.chi_square import chi_square, limit
@@ -148,6 +148,23 @@ def test_a_draft_model_that_reads_masks_changes_no_text(architecture, slots):
         closing(engines.draft(architecture, slots=slots)) as draft,
     ):
         proposer = DraftModelProposer(Masked(draft, 7), floor=0.0)
+        fast = replies(target, proposer, wants(target, settings, 3))
+    assert said(fast) == said(plain)
+    assert sum(result.speculation.accepted for result in fast) > 0
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+@pytest.mark.parametrize("architecture", SOME)
+def test_a_draft_model_that_reads_a_window_changes_no_text(architecture, slots):
+    settings = ENDINGS["length"]
+    plain = plain_replies(architecture, settings, 3, slots=slots)
+    window = DraftOptions(64)
+    with (
+        closing(engines.target(architecture, slots=slots)) as target,
+        closing(engines.draft(architecture, slots=slots, tentative=40, draft=window)) as draft,
+    ):
+        assert draft.context <= 64 * slots
+        proposer = DraftModelProposer(draft, floor=0.0, context=64)
         fast = replies(target, proposer, wants(target, settings, 3))
     assert said(fast) == said(plain)
     assert sum(result.speculation.accepted for result in fast) > 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 AT_ONCE = 512  # texts between two looks at the progress
 NPY, LINES = ".npy", ".jsonl"
 DIGITS = 8  # after the point; more say nothing of a number of 32 bits
-FOR_TEXT = frozenset({"draft", "adapter", "bit_exact", "kv_type", "cpu_moe"})
+FOR_TEXT = ("draft", "adapter", "bit_exact", "kv_type", "cpu_moe")  # so do their options begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def embed(context: click.Context, model: str, files: Sequence[Path]) -> None:
     """
     from localspec.console.questions.interactive_load import load_vectors_and_report, locate_or_pull
 
-    if wrong := sorted(FOR_TEXT & set_names(context)):
+    if wrong := sorted(name for name in set_names(context) if name.startswith(FOR_TEXT)):
         flag_name = f"--{wrong[0].replace('_', '-')}"
         raise UsageError(f"{flag_name} is for models that continue text: omit it")
     chosen = read(context, EmbedOptions)

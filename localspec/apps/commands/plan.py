@@ -104,7 +104,10 @@ def lines(plan: Plan) -> Iterator[str]:
     options = plan.options
     texts = f"{options.slots} texts of" if options.slots > 1 else "one text of"
     cells = "16 bits" if options.kv_type == "auto" else options.kv_type
-    yield f"{texts} {options.context or 0:,} tokens, keys and values in {cells}"
+    context = options.context or 0
+    yield f"{texts} {context:,} tokens, keys and values in {cells}"
+    if plan.drafting and plan.drafting.draft.context < context:
+        yield f"the draft model reads {plan.drafting.draft.context:,} of them at once"
     for adapter in options.adapters:
         yield f"with the adapter {adapter.path.name}, at a scale of {adapter.scale:g}"
     if options.projector:

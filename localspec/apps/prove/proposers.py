@@ -36,8 +36,8 @@ def usual_proposers(models: Pair) -> Proposers:
         "ngram": lambda: NgramProposer(3, 1),
         "suffix": lambda: SuffixProposer(floor=0),
     }
-    if (draft_model := models.draft) is not None:
-        proposers["draft-model"] = lambda: DraftModelProposer(draft_model, floor=0)
+    if (draft := models.draft) is not None:
+        proposers["draft-model"] = lambda: DraftModelProposer(draft, 0, models.draft_context)
     if (head := models.target.head) is not None:
         proposers[head.proposer] = lambda: HeadProposer(head, floor=0)
     alone = dict(proposers)

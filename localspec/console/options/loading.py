@@ -27,9 +27,11 @@ from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import (
     BATCH_MARGIN,
     CONTEXT,
+    DRAFT_CONTEXT,
     MAX_TENTATIVE,
     OWN_PRODUCTS,
     PRODUCTS,
+    DraftOptions,
     Options,
 )
 from localspec.interfaces.backend_spec import MEMBERS
@@ -89,6 +91,26 @@ class LoadingOptions:
         "Smaller model, or drafting head, that drafts.",
         "NAME_OR_PATH",
         otherwise="the one that was pulled with the model",
+    )
+    draft_context: int = option(
+        COUNT,
+        "Tokens of a text that the draft model reads at once: of a longer one the first few and "
+        "the latest. Its drafts may be worse with fewer, and take less memory and time.",
+        default=DRAFT_CONTEXT,
+    )
+    draft_device: str = option(
+        TEXT, "Device of the draft model, as --device.", "auto|cpu|N", default="auto"
+    )
+    draft_gpu_layers: int | None = option(
+        click.IntRange(0),
+        "Number of the draft model's layers on GPUs.",
+        otherwise="as of the model",
+    )
+    draft_kv_type: str | None = option(
+        TEXT, "Type of the draft model's KV cache.", "TYPE|K,V", otherwise="as of the model"
+    )
+    draft_threads: int | None = option(
+        COUNT, "Number of the draft model's CPU threads.", otherwise="as of the model"
     )
     context: int | None = option(
         COUNT,
@@ -230,6 +252,13 @@ def engine_options(options: LoadingOptions, depth: int) -> Options:
         threads=options.threads,
         mmap=options.mmap,
         products=options.products,
+        draft=DraftOptions(
+            options.draft_context,
+            options.draft_device,
+            options.draft_gpu_layers,
+            options.draft_kv_type,
+            options.draft_threads,
+        ),
         members=members(),
         adapters=options.adapter,
         projector=options.mmproj,

@@ -30,7 +30,10 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "Prompt cache": "cache_ram cache_dir cache_size",
         "Log": "log_file log_prompts",
         "Model": "context backend mmproj no_mmproj adapter bit_exact",
-        "Speculation": "draft proposer depth prediction corpus learn plain",
+        "Speculation": """
+            draft proposer depth prediction corpus learn plain draft_context draft_device
+            draft_gpu_layers draft_kv_type draft_threads
+        """,
         "Engine, memory and GPUs": """
             device budget kv_type gpu_layers cpu_moe split main_gpu workers threads
             flash_attention mmap products no_mmproj_offload verbose

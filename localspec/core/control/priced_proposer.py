@@ -186,8 +186,9 @@ class PricedProposer:
     def _read_on(self, candidate: Candidate, piece: int) -> None:
         """Read the next piece of a text."""
         ask, start = candidate.ask.blind(), self._clock()
-        length = len(ask.history) - candidate.missed + piece
-        self._proposer.propose([ask._replace(history=ask.history[:length], limit=0)])
+        text = ask.history
+        part = text[: len(text) - candidate.missed + piece]
+        self._proposer.propose([ask._replace(history=part, prompt=len(text), limit=0)])
         seconds = self._clock() - start
         self.seconds += seconds
         self._depth.costs.note_drafting(self.by, 1, 0, seconds, piece)

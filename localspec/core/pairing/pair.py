@@ -15,3 +15,4 @@ class Pair:
     target: Model
     draft: Model | None = None  # takes and gives the target's tokens
     match: Match | None = None  # how the draft model's own vocabulary fits
+    draft_context: int | None = None  # tokens of a text that it reads at once; None: all

@@ -20,6 +20,9 @@ from localspec.interfaces.roll import roll_by_forward
 # The logit of a token that the draft model lacks: as good as -inf, but where a grammar leaves only
 # such tokens, one of them is sampled.
 NEVER = -1e20
+# Tokens of the target that fit into the place of one of the draft model's, in most texts. Texts
+# that take more are met by `ContextFull`.
+FIT = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Translated:
     def __init__(self, model: Model, target: Tokenizer, match: Match, width: int) -> None:
         self.tokenizer = target
         self.vocabulary = width
-        self.slots, self.context, self.pool = model.slots, model.context, model.pool
+        self.slots, self.context, self.pool = model.slots, int(FIT * model.context), model.pool
         self.batch, self.tentative = model.batch, model.tentative
         self.sight: Sight | None = None
         self.head: Head | None = None  # its drafts would be of the draft model's tokens
@@ -101,8 +104,8 @@ class Translated:
         sizes = np.array([len(word) for word in words], np.int64)
         ends = sizes.cumsum()
         held = int(self._ends[row.slot][-1]) if len(self._ends[row.slot]) else 0
-        if held + int(ends[-1]) > self.context:
-            raise ContextFull(row.slot, self.context)
+        if held + int(ends[-1]) > self._model.context:
+            raise ContextFull(row.slot, self._model.context)
         outputs = int(sizes[len(sizes) - row.outputs + 1 :].sum()) + 1 if row.outputs else 0
         tentative = int(sizes[len(sizes) - row.tentative :].sum())
         return Passage(Row(row.slot, np.concatenate(words), outputs, tentative), ends)

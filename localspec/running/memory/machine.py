@@ -38,6 +38,7 @@ class Machine:
     host: Pool
     gpus: tuple[Pool, ...] = ()
     main: int | None = None  # the GPU for a model that one can hold, and for draft models
+    drafting: str = "auto"  # the device for draft models: "cpu", or the number of a GPU
 
     @classmethod
     def of(cls, host: Device, devices: Sequence[Device]) -> Machine:
@@ -67,10 +68,12 @@ class Machine:
 
     @property
     def home(self) -> int | None:
-        """The GPU for a draft model: the main one, else the roomiest here; None: the host.
+        """The GPU for a draft model: as chosen, the main one, or the roomiest here; None: the host.
 
         A draft takes a step for each token, and a step on another machine takes a trip.
         """
+        if self.drafting != "auto":
+            return int(self.drafting) if self.drafting.isdecimal() else None
         if self.main is not None:
             return self.main
         local = [at for at, gpu in enumerate(self.gpus) if gpu.free and not gpu.worker]
@@ -86,6 +89,12 @@ class Machine:
         """Return the machine with a main GPU."""
         self.require(gpu)
         return replace(self, main=gpu)
+
+    def drafting_on(self, device: str) -> Machine:
+        """Return the machine with a device for draft models."""
+        if device.isdecimal():
+            self.require(int(device))
+        return replace(self, drafting=device)
 
     def require(self, gpu: int) -> None:
         if not 0 <= gpu < len(self.gpus):

@@ -56,7 +56,8 @@ def place(
 ) -> Placement:
     """Place layers on GPUs: as many as asked for, by default all."""
     layers = target.layers + 1 if options.target.gpu_layers is None else options.target.gpu_layers
-    if not machine.gpus or not layers:
+    drafts_there = options.draft is not None and options.draft.gpu_layers != 0
+    if not machine.gpus or not (layers or drafts_there):
         items = list(items_in_pool(machine.host.name, target, draft_needs))
     else:
         options, items = divide_layers(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from localspec.base.errors import UsageError
 from localspec.base.system import free_memory
-from localspec.interfaces.backend import CELLS, CONTEXT, Device, Options, within
+from localspec.interfaces.backend import (
+    CELLS,
+    CONTEXT,
+    Device,
+    DraftOptions,
+    Options,
+    check_device,
+    within,
+)
 from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.plan import Plan, plan
@@ -20,7 +28,6 @@ if TYPE_CHECKING:  # numpy, which `localspec list` does without
     from localspec.running.models.trial import Examined
 
 MAX_MODEL_DRAFT = 16  # tokens that a draft model verifies or fills in at once
-DEVICES = ("auto", "cpu")  # or the number of a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,7 @@ class Limits:
     text_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.device not in DEVICES and not str(self.device).isdecimal():
-            raise UsageError(f"device is {self.device!r}; it must be auto, cpu or a GPU's number")
+        check_device(self.device)
         within("budget", self.budget, 1, 1 << 62)
 
 
@@ -54,6 +60,8 @@ def plan_pair(
     machine = machine_within(target.engine.devices, limits)
     if draft is not None and draft.footprint().drafter:
         options, draft = replace(options, head=draft.files.path), None
+    if draft is not None:
+        machine = for_draft(machine, options.draft, limits)
     if limits.device == "cpu":
         options = on_cpu(target.engine.devices, options)
     if options.split and len(options.split) != len(machine.gpus):
@@ -62,7 +70,7 @@ def plan_pair(
     trained = target.footprint().context or CELLS
     request = PlanRequest(
         target.needs,
-        options,
+        replace(options, draft=DraftOptions()),  # no matter for what the target is and does
         min(trained, CONTEXT),
         draft.needs if draft is not None else None,
         drafting_options(options, target, draft, machine, limits),
@@ -92,6 +100,7 @@ def drafting_options(
     options: Options, target: Examined, draft: Examined | None, machine: Machine, limits: Limits
 ) -> Options:
     """Return the options of a draft model beside a target with these."""
+    own = options.draft
     drafting = replace(
         options,
         drafting=True,
@@ -104,13 +113,32 @@ def drafting_options(
         head=None,
         projector=None,
     )
-    if machine.gpus and machine.home is None:
-        drafting = replace(drafting, gpu_layers=0)
-    if draft is None or draft.engine.name == target.engine.name:
+    if draft is None:
         return drafting
-    # The other engine may not know these.
-    drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
-    return on_cpu(draft.engine.devices, drafting) if limits.device == "cpu" else drafting
+    if draft.engine.name != target.engine.name:  # it may not know these
+        drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
+    inherits = own.gpu_layers is None and not own.device.isdecimal()
+    layers = drafting.gpu_layers if inherits else own.gpu_layers
+    drafting = replace(
+        drafting,
+        gpu_layers=0 if machine.gpus and machine.home is None else layers,
+        kv_type=own.kv_type or options.kv_type,
+        threads=own.threads or drafting.threads,
+        draft=replace(own, context=min(own.context, draft.footprint().context or own.context)),
+    )
+    if "cpu" in (limits.device, own.device):
+        return on_cpu(draft.engine.devices, replace(drafting, gpu_layers=own.gpu_layers))
+    return drafting
+
+
+def for_draft(machine: Machine, own: DraftOptions, limits: Limits) -> Machine:
+    """Return the machine with the device for a draft model that was asked for."""
+    if limits.device not in ("auto", own.device) and own.device.isdecimal():
+        raise UsageError(
+            f"the draft model is for GPU {own.device}, and --device {limits.device} is for both "
+            "models: keep the other one off that GPU by --split in place of --device"
+        )
+    return machine.drafting_on("cpu" if own.gpu_layers == 0 else own.device)
 
 
 def require_projectors(target: Examined, options: Options) -> None:

@@ -92,6 +92,8 @@ def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = 
 
     def needs(options: Options) -> Needs:
         cells, beside = options.context or CONTEXT, beside_weights(offer, options)
+        if options.drafting:
+            cells = min(cells, options.draft.context * options.slots)
         if shape is None:
             return replace(beside, weights=weights.bytes, working=BUFFER_BYTES)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4

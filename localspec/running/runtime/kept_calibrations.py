@@ -122,6 +122,7 @@ def computing(options: Options) -> Options:
         head=None,
         projector=None,
         adapters=(),
+        draft=usual.draft,
         verbose=False,
     )
 

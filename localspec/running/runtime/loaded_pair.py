@@ -66,7 +66,8 @@ class LoadedPair:
         draft = load_weights(self.resolved.draft, self.plan.drafting, tell)
         try:
             mask = self.resolved.draft.footprint.mask_token
-            return replace(self, pair=pair_models(self.pair.target, draft, mask))
+            pair = pair_models(self.pair.target, draft, mask)
+            return replace(self, pair=replace(pair, draft_context=self.plan.drafting.draft.context))
         except BaseException:
             draft.close()
             raise

@@ -117,4 +117,6 @@ def asks_for_gpu(options: Options, limits: Limits) -> bool:
         or options.gpu_layers is not None
         or options.split
         or options.cpu_moe
+        or options.draft.device.isdecimal()
+        or options.draft.gpu_layers
     )

@@ -26,7 +26,7 @@ host memory, 6.0 GiB
   B buffers              106 MiB
   . free                 397 MiB
 
-conceded: no draft model: prompt lookup drafts instead (1.3 GiB too much for host \
+conceded: no draft model: prompt lookup drafts instead (1,007 MiB too much for host \
 memory)
 
 conceded: KV cache in 8 bits (144 MiB too much for host memory)"""
@@ -55,6 +55,16 @@ def test_a_bar_is_as_wide_as_it_is_and_shows_whatever_there_is():
     assert bar([("W", 1), ("C", 10**6), ("B", 0)], 10**6 + 1).startswith("WC")
     assert len(bar([("W", 1)] * 99, 99)) == BAR_WIDTH
     assert bar([], 0) == " " * BAR_WIDTH
+
+
+def test_it_is_said_how_much_of_a_text_the_draft_model_reads():
+    texts = [
+        list(lines(plan(wanted("4b", name), MACHINES["32 GB box"]))) for name in ("0.6b", None)
+    ]
+    assert ["the draft model reads 2,048 of them at once" in text for text in texts] == [
+        True,
+        False,
+    ]
 
 
 def test_the_command_plans_for_this_machine_and_for_another(capsys):

@@ -6,6 +6,7 @@ from localspec.base.tokens import NONE, tokens_of
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
+from localspec.interfaces.draft import EMPTY
 from localspec.interfaces.proposer import Ask, Hints
 from tests.runs import scripted
 
@@ -46,11 +47,13 @@ def test_what_another_text_left_counts_as_read_by_one_that_begins_alike():
     assert proposer.unread(ask([*TEXT[:20], *[6] * 10])) == 30 - 20 - 2
 
 
-def test_nothing_is_to_be_read_of_a_text_for_which_there_is_no_room():
+def test_nothing_is_read_where_a_slot_has_no_room_for_a_window():
     model = scripted()
-    model.context = len(TEXT) + 3
+    model.context = model.tentative + 7
     assert DraftModelProposer(model).unread(ask(TEXT)) == 0
-    assert DraftModelProposer(model).unread(ask(TEXT, limit=3)) > 0
+    assert DraftModelProposer(model).propose([ask(TEXT)]) == [EMPTY]
+    model.context += 1
+    assert DraftModelProposer(model).unread(ask(TEXT)) > 0
 
 
 def test_positions_of_pictures_are_not_read_and_count_for_nothing():
