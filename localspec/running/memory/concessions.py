@@ -1,9 +1,8 @@
 """Concede options one by one, until a pair fits into memory.
 
 Options that were given are never conceded. The others go in this order: context beyond 16,384
-tokens; the draft model's KV cache to 8 bits; the draft model; context beyond 8,192; the target's
-KV cache to 8 bits; a projector on a GPU; context beyond 4,096; experts on GPUs; layers on GPUs; a
-projector.
+tokens; the draft model; context beyond 8,192; the target's KV cache to 8 bits; a projector on a
+GPU; context beyond 4,096; experts on GPUs; layers on GPUs; a projector.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ ROOMY_CONTEXT, MODEST_CONTEXT, MIN_CONTEXT = 16_384, 8192, 4096
 CONTEXT_STEP = 256  # tokens by which a context is cut
 EIGHT_BITS = "q8_0"
 NO_DRAFT = "no draft model: prompt lookup drafts instead"
-SMALL_DRAFT = "the draft model's KV cache in 8 bits"
 NO_HEAD = "no drafting head: prompt lookup drafts instead"
 TEXT_ONLY = "text only"
 
@@ -47,8 +45,6 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
             continue
         if conceded:
             change, smaller = conceded
-            if change == NO_DRAFT:  # how it would have been kept does not matter any more
-                concessions = [one for one in concessions if one.what != SMALL_DRAFT]
             why = f"{size(fit.short)} too much for {fit.short_pool}"
             concessions.append(Concession(change, why))
             fit = smaller
@@ -99,14 +95,6 @@ def shorter_context(least: int, request: PlanRequest, fit: Placement, machine: M
 
     tokens = largest(least, most, CONTEXT_STEP, lambda tokens: not attempt(tokens).short)
     return f"a context of {tokens:,} tokens in place of {most:,}", attempt(tokens)
-
-
-def smaller_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
-    drafting = fit.options.draft
-    if drafting is None or drafting.kv_type != "auto":
-        return None
-    smaller = replace(fit.options, draft=replace(drafting, kv_type=EIGHT_BITS))
-    return SMALL_DRAFT, request.place(smaller, machine)
 
 
 def no_draft(request: PlanRequest, fit: Placement, machine: Machine) -> Conceded:
@@ -169,7 +157,6 @@ def no_projector(request: PlanRequest, fit: Placement, machine: Machine) -> Conc
 
 STEPS: tuple[Callable[[PlanRequest, Placement, Machine], Conceded], ...] = (
     partial(shorter_context, ROOMY_CONTEXT),
-    smaller_draft,
     no_draft,
     partial(shorter_context, MODEST_CONTEXT),
     smaller_kv_cells,

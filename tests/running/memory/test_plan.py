@@ -128,10 +128,9 @@ def conceded(asked: PlanRequest, machine: Machine) -> list[str]:
     return [concession.what for concession in plan(asked, machine).concessions]
 
 
-# Together the pair takes 7.09 GiB, 6.98 with the first concession, then 6.14 and 5.61.
+# Together the pair takes 7.09 GiB, 6.14 with the first concession, then 5.61.
 ORDER = [
     (8 * GB, []),
-    (7.0 * GB, ["the draft model's KV cache in 8 bits"]),
     (6.5 * GB, ["no draft model: prompt lookup drafts instead"]),
     (6.0 * GB, ["no draft model: prompt lookup drafts instead",
                 "KV cache in 8 bits"]),
@@ -149,10 +148,6 @@ def test_concessions_come_in_their_order(budget, expected):
 
 def test_a_context_stays_conceded_when_the_draft_model_goes():
     asked = replace(wanted("8b", "0.6b"), context=32768)
-    assert conceded(asked, cpu(64 * GB).instead(int(8.2 * GB))) == [
-        "a context of 16,384 tokens in place of 32,768",
-        "the draft model's KV cache in 8 bits",
-    ]
     assert conceded(asked, cpu(64 * GB).instead(8 * GB)) == [
         "a context of 16,384 tokens in place of 32,768",
         "no draft model: prompt lookup drafts instead",
@@ -162,7 +157,7 @@ def test_a_context_stays_conceded_when_the_draft_model_goes():
 def test_each_concession_tells_what_was_too_much():
     found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(int(5.55 * GB)))
     assert [concession.why for concession in found.concessions] == [
-        "1.4 GiB too much for host memory",
+        "1.5 GiB too much for host memory",
         "605 MiB too much for host memory",
         "65 MiB too much for host memory",
     ]
