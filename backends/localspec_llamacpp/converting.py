@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from localspec.base.errors import BackendError, ModelFileError
-from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
+from localspec.interfaces.file_tools import Published
 from localspec_build import folders, pip, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.pip import say
@@ -43,7 +43,7 @@ class Conversion(NamedTuple):
     check: Callable[[Path], None]  # refuses what it wrote
 
 
-def convert(head: PublishedHead, out: Path, target: Target | None = None) -> None:
+def convert(head: Published, out: Path, target: Target | None = None) -> None:
     """Write a head as a GGUF file; `BackendError` if the converter cannot."""
 
     def check(made: Path) -> None:
@@ -51,15 +51,15 @@ def convert(head: PublishedHead, out: Path, target: Target | None = None) -> Non
             raise ModelFileError(f"{head.folder} is a whole model: it has no drafting head alone")
 
     # A head without a target is among a model's own weights.
-    of = ("--target-model-dir", str(head.target)) if head.target else ("--mtp",)
-    way_out = "" if head.target else "; a head in a folder of its own needs --target FOLDER"
+    of = ("--target-model-dir", str(head.model)) if head.model else ("--mtp",)
+    way_out = "" if head.model else "; a head in a folder of its own needs --target FOLDER"
     run(Conversion(HEADS, head.folder, of, head.kind, head.python, way_out, check), out, target)
 
 
-def convert_adapter(adapter: PublishedAdapter, out: Path, target: Target | None = None) -> None:
+def convert_adapter(adapter: Published, out: Path, target: Target | None = None) -> None:
     """Write an adapter as a GGUF file; `BackendError` if the converter cannot."""
-    of = ("--base", str(adapter.base)) if adapter.base else ()
-    way_out = "" if adapter.base else "; the folder of its model can be given by --base FOLDER"
+    of = ("--base", str(adapter.model)) if adapter.model else ()
+    way_out = "" if adapter.model else "; the folder of its model can be given by --base FOLDER"
     ways = (adapter.kind, adapter.python, way_out)
 
     def check(made: Path) -> None:

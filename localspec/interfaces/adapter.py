@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from localspec.base.errors import UsageError
 
@@ -34,21 +33,6 @@ class Adapter:
     def __str__(self) -> str:
         """Write it as people type it."""
         return f"{self.path}" if self.scale == 1 else f"{self.path}:{self.scale:g}"
-
-
-@runtime_checkable
-class AdaptedModel(Protocol):
-    """A model whose adapters may have other scales from one forward to the next."""
-
-    adapters: Sequence[Adapter]
-
-    def adapt(self, scales: Scales) -> None:
-        """Compute with these scales from now on; a loaded model begins with its adapters' own."""
-
-
-def adapters_of(model: object) -> Sequence[Adapter]:
-    """Return the adapters whose scales a request may choose."""
-    return model.adapters if isinstance(model, AdaptedModel) else ()
 
 
 def usual_scales(adapters: Sequence[Adapter]) -> Scales:

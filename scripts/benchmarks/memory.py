@@ -23,7 +23,8 @@ from benchmarks.serving.process import apart
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Needs, Options, Roll, Row
-from localspec.interfaces.media import Medium, positions
+from localspec.interfaces.media import Medium
+from localspec.interfaces.media_positions import positions
 from localspec.running.models.engines import backend
 from localspec.running.models.locate import locate
 from tests.gguf_to_mlx import convert

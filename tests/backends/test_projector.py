@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.interfaces.backend_spec import Projector
+from localspec.interfaces.projectors import Projector
 from localspec_llamacpp.headers.projector import describe, find_projector
 from tests.backends.gguf_files import Plain, gguf, model
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.interfaces.backend_spec import Projector
 from localspec.interfaces.media import Kind
+from localspec.interfaces.projectors import Projector
 from localspec_llamacpp.headers.footprint import PROJECTOR, quantisation
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import Header

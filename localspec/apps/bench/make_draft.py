@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ def make_draft(context: click.Context, model: str) -> None:
             require_new(draft_options.out)
     files = locate(model, read(context, EngineOptions).backend)
     if not draft_options.train:
-        require_thin(files)
+        thin_of(files)
     footprint = trial.footprint(str(files.path), files.engine)
     if draft_options.train:
         train(files, footprint, draft_options)
@@ -138,13 +138,15 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
     )
 
 
-def require_thin(files: ModelFiles) -> None:
-    """Refuse an engine that writes no model of some of another's layers."""
-    if engines.spec(files.engine).thin is None:
-        raise UsageError(
-            f"{files.engine} does not draft with some of a model's own layers: "
-            "train a head with --train, or run with a smaller model of its family as --draft"
-        )
+def thin_of(files: ModelFiles) -> Callable[[Path, Sequence[int], Path], None]:
+    """Return what writes a model of some of another's layers; refuse an engine without it."""
+    heads = engines.spec(files.engine).heads
+    if heads and heads.thin:
+        return heads.thin
+    raise UsageError(
+        f"{files.engine} does not draft with some of a model's own layers: "
+        "train a head with --train, or run with a smaller model of its family as --draft"
+    )
 
 
 def require_alike(footprint: Footprint) -> None:
@@ -184,10 +186,8 @@ def bytes_of(path: Path) -> int:
 
 
 def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
-    write = engines.spec(files.engine).thin
-    assert write  # see `require_thin`
     require_new(out)
-    write(files.path, layers, out)
+    thin_of(files)(files.path, layers, out)
 
 
 def require_default(context: click.Context, *names: str) -> None:

@@ -47,8 +47,8 @@ def info(context: click.Context, model: str) -> None:
 def adapter_facts(path: Path) -> Mapping[str, str]:
     """Return the facts of an adapter; none where a path is not one's."""
     for spec in engines.specs().values() if path.is_file() else ():
-        if spec.describe_adapter and spec.claims(path):
-            return spec.describe_adapter(path)
+        if spec.adapters and spec.claims(path):
+            return spec.adapters.describe(path)
     return {}
 
 

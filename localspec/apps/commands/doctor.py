@@ -165,7 +165,8 @@ def engine(name: str) -> Iterator[Finding]:
             f"no pictures: {fault}" if fault else "pictures: by a projector beside a GGUF (mmproj)"
         )
         yield Finding("", state, "localspec doctor --fix" if fault else "")
-    yield from engines.spec(name).advise(build.features)
+    if builder := engines.spec(name).builder:
+        yield from builder.advise(build.features)
 
 
 def speculation() -> Iterator[Finding]:

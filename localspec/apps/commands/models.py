@@ -15,7 +15,7 @@ from localspec.console.columns import columns
 from localspec.console.options import model_names
 from localspec.console.options.declare import TEXT, flag, option, options, read
 from localspec.console.options.loading import EngineOptions
-from localspec.interfaces.vector_model import DOES
+from localspec.interfaces.footprint import DOES
 from localspec.running.memory.machine import size
 from localspec.running.models import catalogue, store
 from localspec.running.models.catalogue import entries

@@ -15,7 +15,7 @@ from localspec.console.options.declare import COUNT, flag, option, options, read
 from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
-from localspec.interfaces.backend_spec import Link
+from localspec.interfaces.other_machines import Link
 from localspec.running.memory.machine import Pool, size
 from localspec.running.memory.placement import DRAFT_HEAD, DRAFT_MODEL, PROJECTOR
 from localspec.running.memory.plan import Plan, beyond_training

@@ -329,7 +329,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
     engine, adapters = spec(files.target.engine), loading.options.adapters
     return replace(
         offer,
-        adapters=OfferedAdapters(offer.name, adapters if engine.scales_adapters else ()),
+        adapters=OfferedAdapters(offer.name, adapters if engine.adapters else ()),
         slots=loading.options.slots,
         pooling=loading.options.pooling,
         drafter=files.draft.path.name if files.draft else "",

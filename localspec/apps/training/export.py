@@ -34,8 +34,8 @@ def export(files: ModelFiles, folder: Path, format: str, out: Path) -> None:
 
 def write_head(head: TrainedHead, format: str, target: Path, out: Path) -> None:
     for engine in engines.specs().values():
-        if engine.format == format and engine.write_head:
-            return engine.write_head(head, target, out)
+        if engine.format == format and engine.heads:
+            return engine.heads.write(head, target, out)
     raise UsageError(f"no engine here writes heads as {format!r}")
 
 

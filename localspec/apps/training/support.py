@@ -28,10 +28,10 @@ def require_trainable(files: ModelFiles) -> None:
 
 def open_target(files: ModelFiles, layers: tuple[int, ...], most: int) -> ObservedModel:
     """Load a target for texts of at most so many tokens, to observe the inputs of these layers."""
-    observe = engines.spec(files.engine).observe
-    if observe is None:
+    heads = engines.spec(files.engine).heads
+    if heads is None:
         raise UsageError(f"{files.engine} gives no inner states of a model, to train a head by")
-    return observe(files.path, layers, most)
+    return heads.observe(files.path, layers, most)
 
 
 def layers_read(layers: int) -> tuple[int, ...]:

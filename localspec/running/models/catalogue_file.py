@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from localspec.base.errors import UsageError
 from localspec.core.sampling.order import LETTERS, sampler_name
 from localspec.core.sampling.table import PARAMETERS
-from localspec.interfaces.vector_model import DOES
+from localspec.interfaces.footprint import DOES
 from localspec.running.models import engines
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 from localspec.running.models.sources import source

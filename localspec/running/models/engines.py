@@ -15,8 +15,10 @@ from typing import cast
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.system.fingerprint import installed_versions
-from localspec.interfaces.backend import Backend, Build, Device, VectorEngine
-from localspec.interfaces.backend_spec import WORKERS, BackendSpec, Link, Workers
+from localspec.interfaces.backend import Backend, Build, Device
+from localspec.interfaces.backend_spec import BackendSpec
+from localspec.interfaces.other_machines import WORKERS, Link
+from localspec.interfaces.vector_model import VectorEngine
 
 GROUP = "localspec.backends"
 AUTO = "auto"  # a wish for whichever engine takes a model
@@ -181,11 +183,8 @@ def engine_here(name: str) -> EngineHere:
 
 def links(name: str) -> Sequence[Link]:
     """Measure the links to the workers that an engine is to use."""
-    module = spec(name).workers
-    if not module or not os.environ.get(WORKERS):
-        return ()
-    workers: Workers = import_module(module)
-    return workers.links()
+    workers = spec(name).workers
+    return workers.links() if workers and os.environ.get(WORKERS) else ()
 
 
 def versions(name: str) -> list[str]:

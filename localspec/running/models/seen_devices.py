@@ -15,7 +15,7 @@ from pathlib import Path
 
 from localspec.base.system import folders, kept_json
 from localspec.interfaces.backend import Device
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from localspec.running.models.engines import backend, versions
 
 KEPT_SECONDS = 86_400.0  # after which an engine is asked again: a driver may have been installed

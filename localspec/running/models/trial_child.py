@@ -38,7 +38,8 @@ from localspec.interfaces.backend import (
     Roll,
     Row,
 )
-from localspec.interfaces.media import Medium, Sight, positions
+from localspec.interfaces.media import Medium, Sight
+from localspec.interfaces.media_positions import positions
 from localspec.interfaces.vector_model import VectorModel
 from localspec.running.models.engines import backend, vector_engine
 

@@ -14,7 +14,7 @@ from localspec.core.pairing.vocabulary import match
 from localspec.interfaces.backend import Footprint, Model, Options
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits
-from localspec.running.models.engines import backend, spec
+from localspec.running.models.engines import backend
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.pair_files import PairFiles, require_text
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
@@ -109,8 +109,6 @@ def load_weights(resolved: ResolvedModel, options: Options, tell: TellPhase = un
     """Load one model; report how much of it was read, if its engine does."""
     path, engine = resolved.files.path, backend(resolved.engine.name)
     tell(Phase("reading", path.name))
-    if not spec(resolved.engine.name).tells_progress:
-        return engine.load(path, options)
     return engine.load(path, options, lambda share: tell(Phase("reading", path.name, share)))
 
 

@@ -20,7 +20,8 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers import registry
 from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
-from localspec.interfaces.backend import Model, NotingModel, Options
+from localspec.interfaces.abilities import NotingModel
+from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine

@@ -48,7 +48,7 @@ def resolve_pair(
 ) -> ResolvedPair:
     """Plan for a pair by the first way that runs; `ModelFileError` names the first fault."""
     target, draft = examined
-    if options.members > 1 and not spec(target.files.engine).member:
+    if options.members > 1 and not spec(target.files.engine).group:
         raise UsageError(f"{target.files.engine} runs a model in one process only, not in a group")
     faults: list[str] = []
     for way in ways(options, limits):

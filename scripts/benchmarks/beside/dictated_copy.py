@@ -23,7 +23,8 @@ from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.silent import Silent
-from localspec.interfaces.backend import Choose, Model, Row
+from localspec.interfaces.abilities import Choose
+from localspec.interfaces.backend import Model, Row
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.runtime.calibration import calibrate

@@ -78,7 +78,7 @@ def with_builder(monkeypatch, kinds=("auto", "cuda")):
         asked.append((kind, from_source))
         return "is built"
 
-    engine = replace(doctor.engines.spec("mlx"), builder=Builder(kinds, build))
+    engine = replace(doctor.engines.spec("mlx"), builder=Builder(kinds, build, lambda _: ()))
     monkeypatch.setattr(doctor.engines, "specs", lambda: {"mlx": engine})
     return asked
 

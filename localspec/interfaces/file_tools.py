@@ -1,0 +1,39 @@
+"""Drafting heads and adapters as files: what an engine does with them before it loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from localspec.interfaces.observed_model import Observe
+from localspec.interfaces.trained_head import TrainedHead
+
+
+class Published(NamedTuple):
+    """A drafting head, or a LoRA adapter, as it was published: a folder of weights and a config."""
+
+    folder: Path
+    # The folder of its model; None: a head is among the weights of `folder`, and for an adapter the
+    # model that it names is fetched.
+    model: Path | None
+    kind: str = "auto"  # of the weights to write, in the converter's words
+    python: str = ""  # that has what the converter imports; one is set up if empty
+
+
+class HeadTools(NamedTuple):
+    """The ways to a drafter for a model; each writes to a path where there is nothing yet."""
+
+    observe: Observe  # loads a model to train a head for it
+    write: Callable[[TrainedHead, Path, Path], None]  # a trained head for the model at a path
+    convert: Callable[[Published, Path], None] | None = None
+    # Writes a model of these layers of another.
+    thin: Callable[[Path, Sequence[int], Path], None] | None = None
+
+
+class AdapterTools(NamedTuple):
+    """What there is for adapters whose scales requests may choose."""
+
+    # The facts of an adapter at a path that the engine claims, by name; none of another file.
+    describe: Callable[[Path], Mapping[str, str]]
+    convert: Callable[[Published, Path], None]  # writes to a path where there is nothing yet
