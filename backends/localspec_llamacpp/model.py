@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from localspec.base.errors import BackendError
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import Logits
-from localspec.interfaces.abilities import Choose
-from localspec.interfaces.adapter import Scales, usual_scales
+from localspec.interfaces.abilities import Choose, usual_scales
+from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.media import Sight

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from localspec.interfaces.backend_spec import BackendSpec, Builder, deferred
-from localspec.interfaces.file_tools import AdapterTools, HeadTools
+from localspec.interfaces.file_tools import AdapterTools, HeadTools, Projectors
 from localspec.interfaces.other_machines import Workers
-from localspec.interfaces.projectors import Projectors
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import choose_projector, parts, remote_models

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from localspec.interfaces.backend_spec import BackendSpec, RemoteModel, deferred
 from localspec.interfaces.file_tools import HeadTools
-from localspec.interfaces.other_machines import Group, Launch
+from localspec.interfaces.other_machines import Group
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.
@@ -32,12 +32,11 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
     return [RemoteModel("", tuple(files))] if whole else []
 
 
-def launcher(launch: Launch) -> list[str]:
+def launcher(hosts: Sequence[str], processes: int, link: str) -> list[str]:
     """Start by mlx.launch, which reaches other machines by ssh."""
     tool = str(Path(sys.executable).with_name("mlx.launch"))
-    hosts = ["--hosts", ",".join(launch.hosts), "-n", str(launch.processes)]
-    link = ["--backend", launch.link or "ring"]
-    return [tool, *hosts, *link, "--"]
+    machines = ["--hosts", ",".join(hosts), "-n", str(processes)]
+    return [tool, *machines, "--backend", link or "ring", "--"]
 
 
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"

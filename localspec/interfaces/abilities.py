@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from localspec.base.errors import UsageError
 from localspec.interfaces.adapter import Adapter, Scales
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
@@ -55,3 +56,21 @@ class AdaptedModel(Protocol):
 def adapters_of(model: object) -> Sequence[Adapter]:
     """Return the adapters whose scales a request may choose."""
     return model.adapters if isinstance(model, AdaptedModel) else ()
+
+
+def usual_scales(adapters: Sequence[Adapter]) -> Scales:
+    return scales_of({number: adapter.scale for number, adapter in enumerate(adapters)})
+
+
+def scales_of(by_number: Mapping[int, float]) -> Scales:
+    return tuple(sorted((number, scale) for number, scale in by_number.items() if scale))
+
+
+def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
+    """Refuse scales of adapters that are not there."""
+    for number, _ in scales:
+        if not 0 <= number < len(adapters):
+            hint = "this model was loaded without any that a request can scale: --adapter FILE"
+            if adapters:
+                hint = f"adapters are 0 to {len(adapters) - 1}"
+            raise UsageError(f"there is no adapter {number}; {hint}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,24 +32,6 @@ class Adapter:
     def __str__(self) -> str:
         """Write it as people type it."""
         return f"{self.path}" if self.scale == 1 else f"{self.path}:{self.scale:g}"
-
-
-def usual_scales(adapters: Sequence[Adapter]) -> Scales:
-    return scales_of({number: adapter.scale for number, adapter in enumerate(adapters)})
-
-
-def scales_of(by_number: Mapping[int, float]) -> Scales:
-    return tuple(sorted((number, scale) for number, scale in by_number.items() if scale))
-
-
-def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
-    """Refuse scales of adapters that are not there."""
-    for number, _ in scales:
-        if not 0 <= number < len(adapters):
-            hint = "this model was loaded without any that a request can scale: --adapter FILE"
-            if adapters:
-                hint = f"adapters are 0 to {len(adapters) - 1}"
-            raise UsageError(f"there is no adapter {number}; {hint}")
 
 
 def check_scale(name: str, scale: object) -> None:

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from localspec.base.model_files import RemoteModel as RemoteModel
 from localspec.base.model_files import files_of as files_of
-from localspec.interfaces.file_tools import AdapterTools, HeadTools
+from localspec.interfaces.file_tools import AdapterTools, HeadTools, Projectors
 from localspec.interfaces.other_machines import Group, Workers
-from localspec.interfaces.projectors import Projectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Drafting heads and adapters as files: what an engine does with them before it loads them."""
+"""Files beside a model: drafting heads, adapters, projectors, and what an engine does with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from localspec.interfaces.observed_model import Observe
+from localspec.base.model_files import RemoteModel
+from localspec.interfaces.media import Kind
+from localspec.interfaces.observed_model import ObservedModel
 from localspec.interfaces.trained_head import TrainedHead
 
 
@@ -24,7 +26,9 @@ class Published(NamedTuple):
 class HeadTools(NamedTuple):
     """The ways to a drafter for a model; each writes to a path where there is nothing yet."""
 
-    observe: Observe  # loads a model to train a head for it
+    # Loads a model to train a head for it: the inputs of the layers of these numbers are observed,
+    # in texts of at most so many tokens.
+    observe: Callable[[Path, Sequence[int], int], ObservedModel]
     write: Callable[[TrainedHead, Path, Path], None]  # a trained head for the model at a path
     convert: Callable[[Published, Path], None] | None = None
     # Writes a model of these layers of another.
@@ -37,3 +41,21 @@ class AdapterTools(NamedTuple):
     # The facts of an adapter at a path that the engine claims, by name; none of another file.
     describe: Callable[[Path], Mapping[str, str]]
     convert: Callable[[Published, Path], None]  # writes to a path where there is nothing yet
+
+
+class Projector(NamedTuple):
+    """A file that turns pictures or sounds into the embeddings of a model."""
+
+    path: Path
+    kinds: frozenset[Kind]  # of media that it takes
+
+
+class Projectors(NamedTuple):
+    """The way to the projectors of an engine, which lie in files of their own."""
+
+    # The one beside a model at a path; else why none is taken, "" where none lies there.
+    find: Callable[[Path], Projector | str]
+    describe: Callable[[Path], Projector]  # `UsageError` where a file is none
+    # The one to download of a repository's projectors; None where they are not of one model.
+    choose: Callable[[Sequence[RemoteModel]], RemoteModel | None]
+    missing: Callable[[], str]  # what the installed library lacks for them, in words; "": nothing

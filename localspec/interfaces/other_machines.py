@@ -10,18 +10,12 @@ MEMBERS = "LOCALSPEC_GROUP"  # in the environment of a group's leader: how many 
 WORKERS = "LOCALSPEC_WORKERS"  # in the environment: HOST:PORT,... of workers whose devices are used
 
 
-class Launch(NamedTuple):
-    """The machines on which a group is to run a model together."""
-
-    hosts: Sequence[str]
-    processes: int = 1  # processes on each of them
-    link: str = ""  # how they are connected, in the engine's own words; its usual one if empty
-
-
 class Group(NamedTuple):
     """The way to run a model in a group; without one, a model needs one process."""
 
-    launcher: Callable[[Launch], Sequence[str]]  # the command that starts what follows it there
+    # The command that starts what follows it on these hosts, with so many processes on each, which
+    # are connected by a link in the engine's own words; its usual one if empty.
+    launcher: Callable[[Sequence[str], int, str], Sequence[str]]
     join: Callable[[], Member]  # makes each of those processes a member
 
 

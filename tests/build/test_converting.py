@@ -11,7 +11,8 @@ import pytest
 from localspec.apps.cli import run
 from localspec.base.errors import BackendError, ModelFileError
 from localspec.interfaces.file_tools import Published
-from localspec.running.models import engines as known
+from localspec.running.models.engines import Engine
+from localspec.running.models.engines import engine as named
 from localspec_llamacpp.converting import convert, convert_adapter
 from tests import engines
 from tests.backends import lora_files
@@ -128,9 +129,9 @@ def folders(tmp_path, monkeypatch):
         asked.append(head)
         out.write_bytes(bytes(2 << 20))
 
-    spec = known.spec("llamacpp")
-    engine = replace(spec, heads=spec.heads._replace(convert=convert))
-    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
+    spec = named("llamacpp").spec
+    engine = Engine("llamacpp", replace(spec, heads=spec.heads._replace(convert=convert)))
+    monkeypatch.setattr("localspec.apps.commands.convert.all_engines", lambda: [engine])
     monkeypatch.chdir(tmp_path)
     for name in ("head", "model"):
         (tmp_path / name).mkdir()
@@ -161,9 +162,9 @@ def test_the_command_converts_what_peft_saved_and_overwrites_nothing(monkeypatch
         asked.append(adapter)
         out.write_bytes(bytes(2 << 20))
 
-    spec = known.spec("llamacpp")
-    engine = replace(spec, adapters=spec.adapters._replace(convert=write))
-    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
+    spec = named("llamacpp").spec
+    engine = Engine("llamacpp", replace(spec, adapters=spec.adapters._replace(convert=write)))
+    monkeypatch.setattr("localspec.apps.commands.convert.all_engines", lambda: [engine])
     monkeypatch.chdir(tmp_path)
     for name, file in (("poet", "adapter_config.json"), ("model", "config.json")):
         Path(name).mkdir()

@@ -39,7 +39,7 @@ from localspec.core.proposers.registry import DRAFT
 from localspec.interfaces.backend import Footprint, Options
 from localspec.interfaces.backend_spec import files_of
 from localspec.running.memory.machine import size
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
@@ -99,7 +99,7 @@ def make_draft(context: click.Context, model: str) -> None:
     files = locate(model, read(context, EngineOptions).backend)
     if not draft_options.train:
         thin_of(files)
-    footprint = trial.footprint(str(files.path), files.engine)
+    footprint = trial.footprint(str(files.path), files.engine.name)
     if draft_options.train:
         train(files, footprint, draft_options)
         return
@@ -140,7 +140,7 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
 
 def thin_of(files: ModelFiles) -> Callable[[Path, Sequence[int], Path], None]:
     """Return what writes a model of some of another's layers; refuse an engine without it."""
-    heads = engines.spec(files.engine).heads
+    heads = files.engine.spec.heads
     if heads and heads.thin:
         return heads.thin
     raise UsageError(
@@ -201,7 +201,7 @@ def search_layers(
     files: ModelFiles, footprint: Footprint, text: str, seconds: float
 ) -> LayerChoice:
     """Search for the layers whose drafts promise most."""
-    end, engine = time.monotonic() + seconds, engines.backend(files.engine)
+    end, engine = time.monotonic() + seconds, files.engine.backend()
     read = read_text(files, text)
     best: LayerChoice | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +234,7 @@ def read_text(files: ModelFiles, text: str) -> Text:
         tokens = tokenizer.encode(text)[:READ]
     if len(tokens) < PROMPT:
         raise UsageError(f"the text has {len(tokens)} tokens; at least {PROMPT} are needed")
-    with closing(engines.backend(files.engine).load(files.path, options_for(tokens))) as model:
+    with closing(files.engine.backend().load(files.path, options_for(tokens))) as model:
         likeliest = likeliest_tokens(model, tokens)
         widths = range(1, DEEPEST + 2)
         seconds = {width: forward_seconds(model, tokens, width) for width in widths}
@@ -247,10 +247,10 @@ def options_for(tokens: Tokens) -> Options:
 
 def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
-    pair = PairFiles.locate(files.path, out, files.engine)
-    drafting = f"{trial.footprint(out, files.engine).drafter or DRAFT}:{depth}"
+    pair = PairFiles.locate(files.path, out, files.engine.name)
+    drafting = f"{trial.footprint(out, files.engine.name).drafter or DRAFT}:{depth}"
     seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
-    with modes.load(pair, Loading(backend=files.engine), [drafting]) as (lineup, _):
+    with modes.load(pair, Loading(backend=files.engine.name), [drafting]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)
         step = max((len(tokens) - PROMPT) // REPLIES, 1)
         settings = Settings(max_tokens=REPLY, ignore_end=True)

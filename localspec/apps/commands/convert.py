@@ -12,7 +12,7 @@ from localspec.console.options.declare import EXISTING, TEXT, WRITABLE, option, 
 from localspec.console.options.new_file import require_new
 from localspec.interfaces.file_tools import Published
 from localspec.running.memory.machine import size
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 
 CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
 
@@ -67,7 +67,7 @@ def convert_draft(context: click.Context, folder: Path) -> None:
     options = read(context, ConvertDraftOptions)
     require_published(folder, options.target)
     out = options.new_file(folder)
-    heads = (spec.heads for spec in specs().values())
+    heads = (engine.spec.heads for engine in all_engines())
     convert = next((tools.convert for tools in heads if tools and tools.convert), None)
     if convert is None:
         raise UsageError("no engine here converts heads: llama.cpp does")
@@ -90,7 +90,8 @@ def convert_adapter(context: click.Context, folder: Path) -> None:
         raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
     require_published(options.base)
     out = options.new_file(folder)
-    adapters = next((spec.adapters for spec in specs().values() if spec.adapters), None)
+    specs = (engine.spec for engine in all_engines())
+    adapters = next((spec.adapters for spec in specs if spec.adapters), None)
     if adapters is None:
         raise UsageError("no engine here converts adapters: llama.cpp does")
     adapters.convert(Published(folder, options.base, options.type, options.python), out)

@@ -14,7 +14,7 @@ from localspec.console.notices import tell
 from localspec.console.options.declare import FOLDER, TEXT, flag, option, options, read
 from localspec.console.options.size import SIZE
 from localspec.interfaces.other_machines import Worker
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 
 UNGUARDED = (
     "whoever reaches this address can read and write what is sent, and more: the protocol has no "
@@ -51,7 +51,7 @@ def worker(context: click.Context) -> None:
     machine by `ssh -NL 50052:127.0.0.1:50052 THIS_MACHINE`.
     """
     options = read(context, WorkerOptions)
-    workers = next((spec.workers for spec in specs().values() if spec.workers), None)
+    workers = next((each.spec.workers for each in all_engines() if each.spec.workers), None)
     if workers is None:
         raise UsageError("no engine here serves devices to other machines: llama.cpp does")
     if not is_loopback(options.host):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from localspec.base.errors import UsageError
-from localspec.base.tokenizer import Tokenizer
-from localspec.formats.encode_within import encode_within
+from localspec.base.tokenizer import Tokenizer, encode_within
 from localspec.formats.grammar.compile_child import DEEPER_BYTES, limits, on_stack
 from localspec.formats.grammar.compile_trial import fault, is_quick
 from localspec.formats.grammar.constraint import Constraint

@@ -56,7 +56,7 @@ def names(path: Path) -> list[str]:
 
 def formats() -> list[str]:
     """List the formats of the installed engines."""
-    return list(dict.fromkeys(engine.format for engine in engines.specs().values()))
+    return list(dict.fromkeys(engine.spec.format for engine in engines.all_engines()))
 
 
 def misspelt(key: str, keys: Iterable[str]) -> bool:

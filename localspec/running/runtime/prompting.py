@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from localspec.base.errors import UsageError
-from localspec.base.tokenizer import Tokenizer
+from localspec.base.tokenizer import Tokenizer, encode_within
 from localspec.core.decoding.growing_text import sendable
 from localspec.core.engine.settings import Settings
 from localspec.formats.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.formats.dialects.offered_tools import offered_tools
 from localspec.formats.dialects.schemas import repair_tool
-from localspec.formats.encode_within import encode_within
 from localspec.formats.grammar.grammar import MAX_CHARACTERS, Grammar
 from localspec.formats.templates.message import Json, Message, Tool
 from localspec.formats.templates.thinking import BUDGET, SWITCH
