@@ -54,7 +54,7 @@ def test_sources_and_an_environment_are_got_once(converter, tmp_path):
 
 
 def test_a_head_among_a_models_weights_is_asked_for_alone(converter, tmp_path):
-    write(converter, tmp_path / "out.gguf", target=None, kind="q8_0")
+    write(converter, tmp_path / "out.gguf", model=None, kind="q8_0")
     [call] = converter.calls("--outfile")
     assert " head --mtp --outfile " in call
     assert call.endswith("--outtype q8_0")
@@ -74,7 +74,7 @@ def test_a_converter_that_fails_leaves_nothing_and_says_why(converter, tmp_path)
     with pytest.raises(BackendError, match="failed: ValueError: no such layer\nall it said is in"):
         write(converter, folder / "out.gguf")
     with pytest.raises(BackendError, match="layer; a head in a folder of its own needs"):
-        write(converter, folder / "out.gguf", target=None)
+        write(converter, folder / "out.gguf", model=None)
     assert left(folder) == []
 
 
