@@ -90,8 +90,7 @@ def convert_adapter(context: click.Context, folder: Path) -> None:
         raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
     require_published(options.base)
     out = options.new_file(folder)
-    specs = (engine.spec for engine in all_engines())
-    adapters = next((spec.adapters for spec in specs if spec.adapters), None)
+    adapters = next(filter(None, (engine.spec.adapters for engine in all_engines())), None)
     if adapters is None:
         raise UsageError("no engine here converts adapters: llama.cpp does")
     adapters.convert(Published(folder, options.base, options.type, options.python), out)

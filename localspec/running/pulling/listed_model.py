@@ -76,7 +76,9 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
         try:
             weights = fitting(entry, engine, "", memory)
             state = "fits"
-            words = speed(entry, engine, weights) if entry.kind == "text" else ""
+            if entry.kind == "text":
+                pace, count = paces(engine), offer.weights[weights].bytes
+                words = speed_text(pace, pace.tokens_a_second(count, entry.active_share))
         except DoesNotFit:
             state = TOO_LARGE
     return ListedModel(
@@ -90,13 +92,6 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
         words,
         offer.projector_bytes,
     )
-
-
-def speed(entry: Entry, engine: Engine, weights: str) -> str:
-    """Estimate the speed of the catalogue's weights on this machine, in words."""
-    count = entry.offers[engine.spec.format].weights[weights].bytes
-    expected = paces(engine)
-    return speed_text(expected, expected.tokens_a_second(count, entry.active_share))
 
 
 @cache

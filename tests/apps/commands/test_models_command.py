@@ -338,6 +338,14 @@ def test_what_was_pulled_for_an_engine_that_has_gone_can_still_be_removed(capsys
     assert [each.engine for each in store.everything()] == ["llamacpp"]
 
 
+def test_of_what_was_pulled_for_two_engines_that_of_the_preferred_one_is_used(monkeypatch):
+    preferred = (engines.MLX_ENGINE, engines.GGUF_ENGINE)
+    for engine in preferred:
+        store.keep(replace(kept("small"), engine=engine.name))
+    monkeypatch.setattr("localspec.running.models.engines.all_engines", lambda: preferred)
+    assert locate("small").engine == engines.MLX_ENGINE
+
+
 def test_a_format_that_no_engine_here_takes_is_listed_but_not_run(capsys):
     catalogue.own().write_text(OWN.replace("small.gguf", "small.onnx").partition("[large]")[0])
     assert run(["list"]) == 0
