@@ -108,9 +108,7 @@ def end_with_parent() -> None:
 
 def working_seconds(folder: Path) -> float:
     """Read how long a training in a folder has worked."""
-    with suppress(OSError, ValueError, KeyError):
-        return float(kept_json.read(folder / "time.json")["seconds"])
-    return 0.0
+    return kept_json.load(folder / "time.json", lambda record: float(record["seconds"])) or 0.0
 
 
 class TrainingRun:

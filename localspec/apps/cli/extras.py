@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 # By extra, what is imported of its packages, and of those that they bring.
 LIBRARIES: Mapping[str, Sequence[str]] = {
-    "server": ("fastapi", "prometheus_client", "pydantic", "pydantic_core", "starlette", "uvicorn"),
+    "server": ("prometheus_client", "pydantic", "pydantic_core", "starlette", "uvicorn"),
     "chat": ("httpcore", "httpx", "markdown_it", "prompt_toolkit", "pygments", "rich"),
 }
 

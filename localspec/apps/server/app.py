@@ -4,81 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from itertools import chain
 
-from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
 
-from localspec.apps.server.anthropic.routes import ANTHROPIC
-from localspec.apps.server.api import error_body
+from localspec.apps.server.api import Api, error_body, offered_apis
 from localspec.apps.server.downloads import Downloads
 from localspec.apps.server.faults import Fault, Refused
 from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.inspection.bench_run import BenchRun
-from localspec.apps.server.inspection.routes import Inspected, inspection
-from localspec.apps.server.llamacpp.routes import LLAMA_CPP
-from localspec.apps.server.media_intake import Fetch, MediaIntake, MediaLimits
+from localspec.apps.server.inspection.routes import inspection
+from localspec.apps.server.media_intake import MediaIntake
 from localspec.apps.server.model_host import ModelHost
-from localspec.apps.server.model_library import Library
 from localspec.apps.server.monitoring import request_log
 from localspec.apps.server.monitoring.log_lines import RecentLines
 from localspec.apps.server.monitoring.metrics import Metrics, Now, status
 from localspec.apps.server.monitoring.request_log import Ignored, RequestLog
 from localspec.apps.server.not_offered import not_offered
 from localspec.apps.server.offers import Offers, ServedOffer
-from localspec.apps.server.ollama.routes import OLLAMA
-from localspec.apps.server.openai.response_store import ResponseStore
-from localspec.apps.server.openai.responses_routes import responses
-from localspec.apps.server.openai.routes import OPENAI
-from localspec.apps.server.options import STORED
 from localspec.apps.server.page.routes import is_for_page, page_routes
-from localspec.apps.server.paths import Absolute, FoundRoute, Paths, Prefix
+from localspec.apps.server.paths import Absolute, MeantRoutes, Prefix
 from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.exchange import Limit
 from localspec.apps.server.replies.streaming import Gone, logged_fault
-from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager, Rules
-from localspec.apps.server.vectors.routes import vectors
+from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager
+from localspec.apps.server.terms import Terms
 from localspec.base.errors import LocalSpecError
 from localspec.core.engine.job import Result
 
 log = logging.getLogger("localspec.server")
 
-APIS = (OPENAI, ANTHROPIC, OLLAMA, LLAMA_CPP)
-NO_OBJECT = ("missing", "model_attributes_type", "model_type")  # kinds of errors of a body
-MAX_FIELD_LETTERS = 200  # of the name of a field, in an error
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Limits and permissions for clients."""
-
-    rules: Rules = field(default_factory=Rules)
-    origins: tuple[str, ...] = ()  # web pages that may ask; none by default
-    reply_seconds: float = 600.0
-    waiting: int = 64  # requests that may wait for a slot
-    idle_seconds: float | None = None  # after which a model leaves memory
-    docs: bool = False
-    library: Library | None = None  # of models that clients may download and delete
-    manage: bool = True  # whether clients may load, unload, download and delete models
-    responses: int = STORED  # that are kept for requests that go on from them
-    cache_dir: Path | None = None  # keeps them for the next start too
-    quotes: bool = False  # whether the log quotes prompts and replies
-    prefix: str = ""  # a path under which every path is answered too
-    strict: bool = False  # whether fields without effect are rejected
-    page: bool = True  # whether browsers get a page at /
-    media: MediaLimits = field(default_factory=MediaLimits)
-    fetch: Fetch | None = None  # gets pictures at addresses; None: these are refused
-
-
-def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
+def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
     metrics = Metrics()
 
     def note(model: str, result: Result) -> None:
@@ -104,26 +70,28 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> FastAPI:
         Ignored(metrics),
         preparing,
         MediaIntake(preparing, terms.media, terms.fetch),
-        terms.quotes,
-        terms.strict,
-        terms.page,
+        terms,
     )
 
-    app = FastAPI(
-        title="LocalSpec",
+    apis = dict(offered_apis(handler))
+    routes = [
+        *(page_routes() if terms.page else ()),  # before the greeting at / for Ollama's clients
+        *chain.from_iterable(apis.values()),
+        *not_offered(),
+        *status(host, metrics),
+        *inspection(handler, lines, BenchRun(host)),
+    ]
+    app = Starlette(
+        routes=[MeantRoutes(routes), *routes],
+        middleware=list(middleware(terms, list(apis), routes)),
+        exception_handlers={
+            HTTPException: unserved,
+            **dict.fromkeys((Refused, LocalSpecError, Exception), failed),
+            Gone: gone,
+        },
         lifespan=lambda _: lifespan(host, preparing, lines),
-        docs_url="/docs" if terms.docs else None,
-        redoc_url=None,
-        openapi_url="/openapi.json" if terms.docs else None,
     )
-    app.state.host, app.state.preparing = host, preparing
-    if terms.page:
-        app.router.routes.extend(page_routes())  # before the greeting at / for Ollama's clients
-    store = ResponseStore(terms.responses, terms.cache_dir)
-    others = (status(host, metrics), inspection(Inspected(handler, lines, BenchRun(host))))
-    include(app, [*api_routers(handler, store), *others])
-    translate_errors(app)
-    surround(app, terms)
+    app.state.host, app.state.preparing, app.state.apis = host, preparing, list(apis)
     return app
 
 
@@ -145,30 +113,15 @@ async def lifespan(
         preparing.close()
 
 
-def api_routers(handler: RequestHandler, store: ResponseStore) -> Iterator[APIRouter]:
-    """Yield the routes of every API; where two match, the first one answers."""
-    yield from (api.routes(handler) for api in APIS)
-    yield vectors(handler)
-    yield not_offered()  # before /v1/responses/{id}
-    yield responses(handler, store)
-
-
-def include(app: FastAPI, routers: Iterable[APIRouter]) -> None:
-    """Add routes in one list: an application searches the routers that it includes twice."""
-    app.router.routes.append(FoundRoute())
-    app.router.routes.extend(route for router in routers for route in router.routes)
-
-
-def surround(app: FastAPI, terms: Terms) -> None:
-    """Add the middleware, the innermost first."""
-    app.add_middleware(Paths, routes=app.routes)
-    app.add_middleware(
-        Guard,
-        rules=terms.rules,
-        error_body=partial(error_body, APIS),
-        needs_no_key=is_for_page if terms.page else lambda _: False,
-    )
-    app.add_middleware(
+def middleware(
+    terms: Terms, apis: Sequence[Api], routes: Sequence[BaseRoute]
+) -> Iterator[Middleware]:
+    """Yield what surrounds the routes, the outermost first."""
+    yield Middleware(Absolute)
+    if terms.prefix:
+        yield Middleware(Prefix, prefix=terms.prefix, routes=routes)
+    yield Middleware(RequestLog)
+    yield Middleware(
         CORSMiddleware,
         allow_origins=terms.origins,
         allow_origin_regex=APP_ORIGINS,
@@ -176,41 +129,23 @@ def surround(app: FastAPI, terms: Terms) -> None:
         allow_headers=["*"],
         allow_private_network=True,  # of those that may ask at all: this machine is in one
     )
-    app.add_middleware(RequestLog)
-    if terms.prefix:
-        app.add_middleware(Prefix, prefix=terms.prefix, routes=app.routes)
-    app.add_middleware(Absolute)
-
-
-def translate_errors(app: FastAPI) -> None:
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, unserved)
-    for kind in (Refused, LocalSpecError, Exception):
-        app.add_exception_handler(kind, failed)
-    app.add_exception_handler(Gone, gone)
+    yield Middleware(
+        Guard,
+        rules=terms.rules,
+        error_body=partial(error_body, apis),
+        needs_no_key=is_for_page if terms.page else lambda _: False,
+    )
 
 
 def error_response(request: Request, fault: Fault) -> Response:
-    body = error_body(APIS, request.url.path, fault)
+    body = error_body(request.app.state.apis, request.url.path, fault)
     return JSONResponse(body, fault.status, dict(fault.headers))
-
-
-async def invalid(request: Request, error: Exception) -> Response:
-    """Name the first fault of a request, and its field."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    param = ".".join(str(part) for part in first["loc"] if part != "body")[:MAX_FIELD_LETTERS]
-    message = f"{param}: {first['msg']}" if param else str(first["msg"])
-    if not param and first["type"] in NO_OBJECT:
-        message = "the body of the request must be a JSON object"
-    return error_response(request, Fault(400, message, param or None))
 
 
 async def unserved(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path
-    messages = {404: f"there is no {path} here", 405: f"{path} does not take {request.method}"}
-    message = messages.get(error.status_code, error.detail)
+    is_gone, path = error.status_code == 404, request.url.path
+    message = f"there is no {path} here" if is_gone else f"{path} does not take {request.method}"
     return error_response(request, Fault(error.status_code, message))
 
 

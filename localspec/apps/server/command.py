@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 import uvicorn
 
-from localspec.apps.server.app import Terms, application
+from localspec.apps.server.app import application
 from localspec.apps.server.connections import BoundedServer, Connection, affordable_limits
 from localspec.apps.server.listening import address, listening, page_address
 from localspec.apps.server.media_intake import Fetch, MediaLimits
@@ -30,6 +30,7 @@ from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
+from localspec.apps.server.terms import Terms
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.system.addresses import is_loopback
 from localspec.base.system.signals import handled
@@ -241,7 +242,6 @@ def terms_of(options: ServingOptions) -> Terms:
         reply_seconds=options.time_limit,
         waiting=options.queue,
         idle_seconds=options.idle,
-        docs=options.docs,
         manage=alone if options.manage is None else options.manage,
         quotes=options.log_prompts,
         prefix=check_prefix(options.prefix),

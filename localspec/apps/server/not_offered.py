@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server import faults
 
@@ -29,16 +30,13 @@ INSTEAD: Mapping[str, str] = {
 }
 
 
-def not_offered() -> APIRouter:
-    routes = APIRouter()
-    for path, instead in INSTEAD.items():
-        paths = [path] if path.startswith("/api/") else [path, f"/v1{path}"]
-        for variant in paths:
-            methods = ["GET", "POST"]
-            answer = partial(refuse, instead)
-            routes.add_api_route(variant, answer, methods=methods, include_in_schema=False)
-    return routes
+def not_offered() -> list[BaseRoute]:
+    return [
+        Route(variant, partial(refuse, instead), methods=["GET", "POST"])
+        for path, instead in INSTEAD.items()
+        for variant in ([path] if path.startswith("/api/") else [path, f"/v1{path}"])
+    ]
 
 
-async def refuse(instead: str, request: Request) -> None:
+async def refuse(instead: str, request: Request) -> Response:
     raise faults.not_offered(f"this server has no {request.url.path}: {instead}")

@@ -134,7 +134,6 @@ class ServingOptions:
     strict: bool = flag("Errors for unknown fields and models, and for values out of bounds.")
     open: bool = flag("Open the page of the server in a browser.")
     no_page: bool = flag("No page for browsers at /.")
-    docs: bool = flag("Description of the API at /docs and /openapi.json.")
     log_prompts: bool = flag("Prompts and replies in the log, too.")
     log_file: Path | None = option(
         WRITABLE, "File that the log is appended to; it may be moved away at any time.", "FILE"

@@ -10,9 +10,13 @@ from urllib.parse import unquote
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from localspec.apps.server.page.routes import is_of_browser
 from localspec.base.errors import UsageError
 
+Headers = Sequence[tuple[bytes, bytes]]
+
 ROUTE = "localspec.route"  # key of the route that a client means
+HTML: Headers = ((b"accept", b"text/html"),)  # by which a browser is known
 
 NAMING = ("deployments", "engines")  # before the name of a model: Azure's clients, and Copilot's
 OPENAI = ("openai", "beta", *NAMING)  # /completions without them is llama.cpp's
@@ -23,44 +27,39 @@ WHOLE = re.compile(rb"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 
-class Paths:
-    """Finds the routes that clients mean, inside of the guard, which sees paths as they came."""
+class MeantRoutes(BaseRoute):
+    """Stands before all routes for the one that a client means by a path."""
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
-        self._app = app
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
         self._routes = routes
         # To try all routes takes as long as everything else that a short request passes.
         self._meant = lru_cache(MAX_CACHED_PATHS)(self._find)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            method = "GET" if scope["method"] == "HEAD" else scope["method"]
-            scope = {**scope, "method": method}  # the web server leaves the body of a HEAD out
-            root_path = scope.get("root_path", "")
-            scope["path"], scope[ROUTE] = self._meant(method, scope["path"], root_path)
-        await self._app(scope, receive, send)
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        root_path, accepts = scope.get("root_path", ""), HTML if is_of_browser(scope) else ()
+        path, route = self._meant(scope["method"], scope["path"], root_path, accepts)
+        if route is None:
+            return Match.NONE, {}
+        match, more = route.matches({**scope, "path": path})
+        return match, {**more, "path": path, ROUTE: route}
 
-    def _find(self, method: str, path: str, root_path: str) -> tuple[str, BaseRoute | None]:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route: BaseRoute = scope[ROUTE]
+        await route.handle(scope, receive, send)
+
+    def _find(
+        self, method: str, path: str, root_path: str, accepts: Headers
+    ) -> tuple[str, BaseRoute | None]:
         """Return the path and the route that a client means; the path as it is if there is none."""
-        scope = {"type": "http", "method": method, "root_path": root_path}
+        scope = {"type": "http", "method": method, "root_path": root_path, "headers": accepts}
         for variant in candidates(path.rstrip("/") or path):
             scope["path"] = variant
             for route in self._routes:
                 if route.matches(scope)[0] == Match.FULL:
                     return variant, route
         return path, None
-
-
-class FoundRoute(BaseRoute):
-    """Stands before all routes for the one that `Paths` has found: no other is tried again."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        route: BaseRoute | None = scope.get(ROUTE)
-        return route.matches(scope) if route else (Match.NONE, {})
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route: BaseRoute = scope[ROUTE]
-        await route.handle(scope, receive, send)
 
 
 def candidates(path: str) -> Iterator[str]:

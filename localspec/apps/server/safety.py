@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localspec.apps.server.faults import Fault, Refused
+from localspec.apps.server.faults import Fault, Refused, refused
 from localspec.base.errors import UsageError
 
 HOST = re.compile(r"(?:\[([^\]]*)\]|([^\[\]:@/\s]*))(?::[0-9]*)?")
@@ -140,7 +139,7 @@ def owner(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Lets requests through that load, unload, download or delete; a dependency of their paths."""
+    """Lets requests through that load, unload, download or delete."""
 
     allowed: bool = True
     origins: tuple[str, ...] = ()  # web pages that may ask
@@ -186,10 +185,7 @@ def unknown_encoding(headers: Headers) -> Fault | None:
 
 
 class Measured:
-    """Counts a body as it comes, which may have no length, and unpacks it.
-
-    What it raises as an HTTPException is let through by FastAPI.
-    """
+    """Counts a body as it comes, which may have no length, and unpacks it."""
 
     def __init__(self, receive: Receive, most: int, encoding: str = "") -> None:
         self._receive = receive
@@ -205,7 +201,7 @@ class Measured:
         self._left -= size
         if self._left < 0:
             await read_on(self._receive)
-            raise HTTPException(TOO_MUCH, too_much(self._most).message)
+            raise Refused(too_much(self._most))
         return message
 
     async def _unpack(self, gzip: zlib._Decompress, message: Message) -> bytes:
@@ -215,13 +211,13 @@ class Measured:
             try:
                 piece = gzip.decompress(packed, UNPACKED_BYTES)
             except zlib.error as error:
-                raise HTTPException(400, f"the body is not gzip: {error}") from error
+                raise refused(f"the body is not gzip: {error}") from error
             packed, is_full = gzip.unconsumed_tail, len(piece) == UNPACKED_BYTES
             body += piece
             if is_full:
                 await asyncio.sleep(0)
         if not (message.get("more_body") or gzip.eof or len(body) > self._left):
-            raise HTTPException(400, "the body is not whole: its gzip does not end")
+            raise refused("the body is not whole: its gzip does not end")
         return bytes(body)
 
 

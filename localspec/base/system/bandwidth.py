@@ -7,9 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -59,7 +57,7 @@ def kept_speed(
     The fastest that was ever measured counts: other programs only slow it down.
     """
     path = folders.cache() / "bandwidth.json"
-    kept, fresh = _kept_speed(path)
+    kept, fresh = kept_json.load(path, _with_freshness) or (None, False)
     if kept and fresh and not kept.busy:
         return kept
     busy = is_busy()
@@ -72,11 +70,8 @@ def kept_speed(
     return MemorySpeed(fastest, busy)
 
 
-def _kept_speed(path: Path) -> tuple[MemorySpeed | None, bool]:
+def _with_freshness(record: dict[str, Any]) -> tuple[MemorySpeed, bool] | None:
     """Read the speed that is kept, and whether it was measured within a day."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        record = kept_json.read(path)
-        speed = MemorySpeed(float(record["bytes_a_second"]), record.get("busy") is True)
-        if 0 < speed.bytes_a_second < math.inf:
-            return speed, 0 <= time.time() - record["measured"] < KEPT_SECONDS
-    return None, False
+    speed = MemorySpeed(float(record["bytes_a_second"]), record.get("busy") is True)
+    fresh = 0 <= time.time() - record["measured"] < KEPT_SECONDS
+    return (speed, fresh) if 0 < speed.bytes_a_second < math.inf else None

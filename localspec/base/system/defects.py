@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -24,7 +23,7 @@ MAX_LINKS = 8  # errors that led to one another
 NAMED = frozenset(
     [
         *("localspec", "localspec_build", "localspec_llamacpp", "localspec_mlx", "llama_cpp"),
-        *("anyio", "click", "fastapi", "httpx", "huggingface_hub", "jinja2", "llguidance", "mlx"),
+        *("anyio", "click", "httpx", "huggingface_hub", "jinja2", "llguidance", "mlx"),
         *("mlx_lm", "numpy", "prompt_toolkit", "pydantic", "starlette", "transformers", "uvicorn"),
     ]
 )
@@ -48,14 +47,12 @@ def keep_death(ending: str) -> None:
 
 def last() -> dict[str, Any] | None:
     """Read what was kept; None if there is nothing that can be used."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        record = kept_json.read(record_path())
-        return {
-            "date": str(record["date"]),
-            "version": str(record["version"]),
-            "trace": [str(line) for line in record["trace"]],
-        }
-    return None
+    return kept_json.load(record_path(), _defect)
+
+
+def _defect(record: dict[str, Any]) -> dict[str, Any]:
+    trace = [str(line) for line in record["trace"]]
+    return {"date": str(record["date"]), "version": str(record["version"]), "trace": trace}
 
 
 def _keep(trace: list[str]) -> None:

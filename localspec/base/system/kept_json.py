@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from localspec.base.system import folders
 from localspec.base.system.atomic_write import write
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def load(path: Path, parse: Callable[[dict[str, Any]], T | None]) -> T | None:
+    """Parse the object of a file; None if there is no file, or no object that can be used."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return parse(read(path))
+    return None
+
+
+def newest(
+    folder: Path, parse: Callable[[dict[str, Any]], T | None], count: int | None = None
+) -> list[T]:
+    """Parse the files in a folder that can be used, or so many of them, the newest first."""
+    paths: list[Path] = []
+    with suppress(OSError):
+        paths = sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime)
+    values = (load(path, parse) for path in paths)
+    return list(islice((value for value in values if value is not None), count))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -47,10 +69,3 @@ def keep(path: Path, value: object) -> bool:
 def _warn(folder: Path, why: str) -> None:
     """Say once what cannot be kept: each start measures again then."""
     LOG.warning("cannot keep measurements in %s: %s", folder, why)
-
-
-def newest_first(folder: Path) -> list[Path]:
-    """List the files in a folder by their age; none if it cannot be read."""
-    with suppress(OSError):
-        return sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime)
-    return []

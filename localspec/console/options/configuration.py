@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -47,6 +45,10 @@ class Configuration:
 
     def tables(self, commands: Collection[str]) -> dict[str, dict[str, object]]:
         """Return the file's values per command; an unknown name is an error."""
+        if not self.text:
+            return {}
+        import tomllib  # which takes as long as to look for commands of other packages
+
         try:
             tables = tomllib.loads(self.text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -134,6 +136,8 @@ def as_typed(value: Value) -> object:
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches  # which only errors need
+
     near = get_close_matches(name.replace("_", "-"), list(names), n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
     return f"there is no {kind} {name!r}; {hint}"

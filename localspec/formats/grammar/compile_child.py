@@ -1,15 +1,11 @@
-"""The process in which a grammar is first compiled; it may crash or be ended without harm.
-
-It is run as a file, and imports nothing of LocalSpec: that would take longer than the compiling.
-"""
+"""Compiles a grammar first in a confined process, which loads this file by its path."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,20 +17,20 @@ STACKS = threading.Lock()
 NICENESS = 5  # beside three large grammars on two cores, a token took up to a second without it
 
 
-def main() -> None:
-    """Read a grammar as JSON, and answer with its fault, or with its translation from GBNF."""
-    request = json.load(sys.stdin)
-    bound_processor(request["seconds"])
-    answer: dict[str, str] = {}
+def respond(request: Mapping[str, str], _: bytes) -> tuple[dict[str, str], bytes]:
+    """Return the fault of a grammar, or its translation from GBNF."""
+    reply: dict[str, str] = {}
 
     def compile_grammar() -> None:
         if "gbnf" in request:
-            answer.update(translate_gbnf(request["gbnf"]))
+            reply.update(translate_gbnf(request["gbnf"]))
         else:
-            answer["fault"] = fault(request["source"])
+            reply["fault"] = fault(request["source"])
 
     on_stack(STACK_BYTES, compile_grammar)
-    json.dump(answer, sys.stdout)
+    if not reply:
+        raise MemoryError
+    return reply, b""
 
 
 def on_stack(size: int, work: Callable[[], None]) -> None:
@@ -54,14 +50,6 @@ def on_stack(size: int, work: Callable[[], None]) -> None:
         thread.start()
         threading.stack_size(default)
     thread.join()
-
-
-def bound_processor(seconds: int) -> None:
-    """Let the system end this process after so much processor time, where it can."""
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def fault(source: str) -> str:
@@ -88,7 +76,3 @@ def translate_gbnf(text: str) -> dict[str, str]:
         return {"lark": gbnf_to_lark(text)}
     except Exception as error:  # it raises several kinds, `Exception` itself among them
         return {"fault": str(error)}
-
-
-if __name__ == "__main__":
-    main()

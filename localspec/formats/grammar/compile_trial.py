@@ -6,15 +6,16 @@ that are nested 2,000 deep end its process. Here that process does nothing else.
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
+from contextlib import closing
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localspec.base.confined.process import ConfinedProcess, Unanswered
 from localspec.base.errors import UsageError
 from localspec.formats.grammar import compile_child
 
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
 COMPILE_SECONDS = 2  # of processor time; the largest that is of use takes 0.3
-PATIENCE_SECONDS = 30  # by the clock, on a machine that does much besides
+COMPILE_BYTES = 1 << 30
 MAX_QUICK_SCHEMA = 4096  # characters of a schema that asks for little, which takes 20 ms
 MAX_QUICK_PATTERN = 1024  # characters of a pattern that stands alone, which takes 80 ms at most
 DEMANDING = re.compile(r"pattern|allOf|\\u")  # an escape may spell either
 MAX_DEMANDS = 8  # in a schema that is quick to compile, whatever they ask for
 TOO_LONG = f"it takes more than {COMPILE_SECONDS} s to compile"
+TOO_LARGE = "it is too large, or its rules are nested too deeply"
+SCRIPT = Path(compile_child.__file__)
 
 # A token of the model by its number or name, of which the trial's own vocabulary has none. The same
 # within a text or a pattern costs no more to compile than what takes its place.
@@ -81,26 +84,15 @@ def lark_of_gbnf(text: str) -> str:
 
 
 def compile_in_child(
-    request: Mapping[str, object], seconds: int = COMPILE_SECONDS
+    request: Mapping[str, str], seconds: float = COMPILE_SECONDS
 ) -> dict[str, str]:
     """Compile in a new process; return its answer, or a fault if the grammar ended it."""
-    command = [sys.executable, "-I", compile_child.__file__]
-    payload = json.dumps({**request, "seconds": seconds}).encode()
-    try:
-        process = subprocess.run(
-            command, input=payload, capture_output=True, timeout=PATIENCE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:  # the machine was busy: not a fault of the grammar
-        raise UsageError(f"a grammar could not be compiled in {PATIENCE_SECONDS} s") from error
-    if process.returncode == 0:
-        answer: dict[str, str] = json.loads(process.stdout)
-        return answer
-    return {"fault": describe_exit(process.returncode)}
-
-
-def describe_exit(code: int) -> str:
-    """Describe why the process ended that compiled a grammar."""
-    name = signal.Signals(-code).name if code < 0 else ""
-    if name in ("SIGXCPU", "SIGKILL"):
-        return TOO_LONG
-    return "it is too large, or its rules are nested too deeply"
+    process = ConfinedProcess(SCRIPT, seconds, COMPILE_BYTES, errors=subprocess.DEVNULL)
+    with closing(process):  # one for each: they are compiled beside each other
+        try:
+            return dict(process.ask(request).reply)
+        except Unanswered as error:
+            if error.code is None:  # the machine was busy: not a fault of the grammar
+                raise UsageError(f"a grammar could not be compiled: {error}") from error
+            late = error.code < 0 and signal.Signals(-error.code).name == "SIGPROF"
+            return {"fault": TOO_LONG if late else TOO_LARGE}

@@ -1,26 +1,15 @@
-"""The process that decodes pictures: files in, pixels out.
-
-A request is what is wanted ("size" or "rgb"), a kind, the number of bytes and the file; an answer
-is a line of JSON, and for "rgb" the pixels: red, green, blue, row by row. The process is run by its
-path, imports nothing of LocalSpec, and ends with its input.
-"""
+"""Decodes pictures in a confined process, which loads this file by its path."""
 
 from __future__ import annotations
 
-import json
-import signal
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from io import BytesIO
-from pathlib import Path
-from runpy import run_path
+from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-LIMITS = run_path(str(Path(__file__).parents[2] / "base" / "confined" / "limits.py"))
-limited: Callable[[float], AbstractContextManager[None]] = LIMITS["limited"]
 MAX_ERROR_CHARACTERS = 200  # characters of what is wrong with a file
 
 
@@ -34,6 +23,22 @@ def coloured(image: Image.Image) -> Image.Image:
     white = Image.new("RGB", layer.size, "white")
     white.paste(layer, mask=layer.getchannel("A"))
     return white
+
+
+def confine(memory_bytes: int) -> None:
+    """Limit the memory of this process, where the system can."""
+    if sys.platform == "linux":  # elsewhere the program looks how much is taken
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+def respond(request: dict[str, Any], data: bytes) -> tuple[dict[str, object], bytes]:
+    confine(request["memory_bytes"])
+    Image.MAX_IMAGE_PIXELS = request["max_pixels"]
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    return decoded(request["part"], request["kind"], data)
 
 
 def decoded(part: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes]:
@@ -57,31 +62,3 @@ def decoded(part: str, kind: str, data: bytes) -> tuple[dict[str, object], bytes
     except Exception as error:  # whatever a stranger's file brings about
         words = " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
         return {"refused": words or type(error).__name__}, b""
-
-
-def confine(memory_bytes: int) -> None:
-    """Limit the memory of this process, where the system can."""
-    if sys.platform == "linux":  # elsewhere the program looks how much is taken
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-
-
-def main(seconds: float, memory_bytes: int, max_pixels: int) -> None:
-    """Answer until there are no more requests; one that takes too long ends the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the program to say what that ends
-    confine(memory_bytes)
-    Image.MAX_IMAGE_PIXELS = max_pixels
-    warnings.simplefilter("ignore")
-    warnings.simplefilter("error", Image.DecompressionBombWarning)
-    while request := sys.stdin.buffer.readline():
-        part, kind, length = request.decode().split()
-        data = sys.stdin.buffer.read(int(length))
-        with limited(seconds):
-            reply, pixels = decoded(part, kind, data)
-            sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n" + pixels)
-            sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

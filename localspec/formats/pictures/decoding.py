@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +14,6 @@ from localspec.formats.pictures.limits import MAX_BYTES, MAX_PIXELS
 
 Pixels = NDArray[np.uint8]  # height, width, and red, green and blue
 Size = tuple[int, int]  # width and height
-T = TypeVar("T")
 
 SCRIPT = Path(__file__).with_name("decode_process.py")
 
@@ -26,55 +22,30 @@ class Decoder:
     """Any thread may ask it; it works on one picture at a time."""
 
     def __init__(self, seconds: float = 5.0, memory_bytes: int = 3 << 29) -> None:
-        self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes, (str(MAX_PIXELS),))
+        self._process = ConfinedProcess(SCRIPT, seconds, memory_bytes)
+        self._limits = {"max_pixels": MAX_PIXELS, "memory_bytes": memory_bytes}
 
     def rgb(self, data: bytes) -> Pixels:
-        return self._ask("rgb", data, read_pixels)
+        (width, height), pixels = self._ask("rgb", data)
+        return np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
 
     def size(self, data: bytes) -> Size:
-        return self._ask("size", data, read_size)
+        return self._ask("size", data)[0]
 
-    def _ask(self, part: str, data: bytes, read: Callable[[IO[bytes]], T | str]) -> T:
+    def _ask(self, part: str, data: bytes) -> tuple[Size, bytes]:
         if len(data) > MAX_BYTES:
             raise UsageError(f"a picture's file has {len(data):,} bytes; it may have {MAX_BYTES:,}")
         kind = kind_of(data)
         if kind is None:
             raise UsageError(f"a picture is {kind_in_words(data)}: {READ}")
         try:
-            answer = self._process.ask((f"{part} {kind} {len(data)}\n".encode(), data), read)
+            request = {"part": part, "kind": kind, **self._limits}
+            reply, pixels, _ = self._process.ask(request, data)
         except Unanswered as error:
             raise UsageError(f"a picture could not be decoded: {error}") from error
-        if isinstance(answer, str):
-            raise UsageError(f"a picture is a {kind} file that cannot be decoded: {answer}")
-        return answer
-
-
-def read_size(stream: IO[bytes]) -> Size | str:
-    """Read the size of a picture, or why there is none."""
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    match json.loads(line):
-        case {"width": int(width), "height": int(height)}:
-            return width, height
-        case reply:
-            return str(reply["refused"])
-
-
-def read_pixels(stream: IO[bytes]) -> Pixels | str:
-    """Read the pixels, or why there are none."""
-    size = read_size(stream)
-    if isinstance(size, str):
-        return size
-    width, height = size
-    data = bytearray(height * width * 3)
-    left = memoryview(data)
-    while left:
-        count = stream.readinto(left)  # type: ignore[attr-defined]
-        if not count:
-            raise EOFError
-        left = left[count:]
-    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
+        if why := reply.get("refused"):
+            raise UsageError(f"a picture is a {kind} file that cannot be decoded: {why}")
+        return (reply["width"], reply["height"]), pixels
 
 
 PICTURES = Decoder()

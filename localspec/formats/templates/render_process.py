@@ -1,22 +1,12 @@
-"""The process that renders chat templates: requests in, replies and their seconds of work out.
-
-Each is one line of JSON. The process is run by its path, imports nothing of LocalSpec, and ends
-with its input.
-"""
+"""Renders chat templates in a confined process, which loads this file by its path."""
 
 from __future__ import annotations
 
 import json
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
-from runpy import run_path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jinja2
 from jinja2 import nodes
@@ -25,8 +15,6 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-LIMITS = run_path(str(Path(__file__).parents[2] / "base" / "confined" / "limits.py"))
-limited: Callable[[float], AbstractContextManager[None]] = LIMITS["limited"]
 MAX_CHARACTERS = 1 << 23  # characters of a rendered conversation
 MAX_ERROR_CHARACTERS = 500  # characters of what a template says of itself
 
@@ -143,6 +131,10 @@ def compile_template(source: str) -> jinja2.Template:
     return environment().from_string(source)
 
 
+def respond(request: dict[str, Any], _: bytes) -> tuple[dict[str, str], bytes]:
+    return answer(request["template"], request["variables"]), b""
+
+
 def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
     """Return the text or the reason for none; without variables, only compile the template."""
     try:
@@ -165,20 +157,3 @@ def answer(source: str, variables: dict[str, object] | None) -> dict[str, str]:
 
 def _words(error: Exception) -> str:
     return " ".join(str(error).split())[:MAX_ERROR_CHARACTERS] or type(error).__name__
-
-
-def main(seconds: float) -> None:
-    """Answer until there are no more requests; one that takes too long ends the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the program to say what that ends
-    for line in sys.stdin.buffer:
-        start = time.process_time()
-        with limited(seconds):
-            request = json.loads(line)
-            reply = answer(request["template"], request["variables"])
-            took = time.process_time() - start
-            sys.stdout.buffer.write(json.dumps([reply, took]).encode() + b"\n")
-            sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main(float(sys.argv[1]))

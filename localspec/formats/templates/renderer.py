@@ -7,11 +7,9 @@ all, on every system, for 0.5 ms a render.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from localspec.base.confined.process import ConfinedProcess, Unanswered
 from localspec.base.errors import UsageError
@@ -38,25 +36,14 @@ class Renderer:
     ) -> dict[str, str]:
         """Return the "text", or why it is "broken", "refused" or "failed"; nothing if compiled."""
         try:
-            request = json.dumps({"template": template, "variables": variables})
+            reply, _, seconds = self._process.ask({"template": template, "variables": variables})
         except RecursionError:
             raise UsageError("the messages or tools are nested too deeply") from None
-        try:
-            reply, seconds = self._process.ask([request.encode(), b"\n"], read_reply)
         except Unanswered as error:
             reply, seconds = {"failed": str(error)}, error.seconds
         if meter:
             meter.seconds += seconds
-        return reply
-
-
-def read_reply(stream: IO[bytes]) -> tuple[dict[str, str], float]:
-    """Return the reply, and the seconds of work that it took."""
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    reply, seconds = json.loads(line)
-    return reply, seconds
+        return dict(reply)
 
 
 SHARED = Renderer()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from localspec.base.system import folders, kept_json
 from localspec.running.models.sources import expand_home
@@ -17,10 +17,11 @@ def file() -> Path:
 
 def names() -> list[str]:
     """Read the names, the latest first; a file with anything else in it holds none."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        record = kept_json.read(file())
-        return [name for name in record["names"] if isinstance(name, str)][:MAX_NAMES]
-    return []
+    return kept_json.load(file(), _names) or []
+
+
+def _names(record: dict[str, Any]) -> list[str]:
+    return [name for name in record["names"] if isinstance(name, str)][:MAX_NAMES]
 
 
 def remember(name: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from localspec.base.system import folders, kept_json
 from localspec.interfaces.backend import Device
@@ -29,7 +30,13 @@ def seen_devices(engine: Engine) -> Sequence[Device]:
     """Return the devices of an engine, as if nothing were on them; ask it at most once a day."""
     path = folder() / f"{engine}.json"
     circumstances = [*engine.versions(), os.environ.get(WORKERS, "")]
-    devices = _recorded_devices(path, circumstances)
+
+    def recorded(record: dict[str, Any]) -> list[Device] | None:
+        fresh = time.time() - path.stat().st_mtime <= KEPT_SECONDS
+        same = fresh and record["circumstances"] == circumstances
+        return [Device(**fields) for fields in record["devices"]] if same else None
+
+    devices = kept_json.load(path, recorded)
     if devices is not None:
         return devices
     seen = engine.backend().probe()
@@ -44,13 +51,3 @@ def forget_devices() -> None:
     for path in folder().glob("*.json"):
         with suppress(OSError):
             path.unlink()
-
-
-def _recorded_devices(path: Path, circumstances: Sequence[str]) -> list[Device] | None:
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-            return None
-        record = kept_json.read(path)
-        if record["circumstances"] == circumstances:
-            return [Device(**fields) for fields in record["devices"]]
-    return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from localspec.base.errors import PullError
 from localspec.base.system import folders, kept_json
@@ -83,11 +83,8 @@ def keep(pulled: PulledPair) -> None:
 
 def everything() -> list[PulledPair]:
     """Read all valid records, by name."""
-    pairs = []
-    for path in sorted(folder().glob("*.json")):
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            pairs.append(_pair_in(path))
-    return pairs
+    paths = sorted(folder().glob("*.json"))
+    return [pair for path in paths if (pair := kept_json.load(path, _pair))]
 
 
 def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:
@@ -111,8 +108,7 @@ def _record_path(name: str, weights: str, engine: str) -> Path:
     return folder() / f"{name}@{weights}@{engine}.json"
 
 
-def _pair_in(path: Path) -> PulledPair:
-    record = kept_json.read(path)
+def _pair(record: dict[str, Any]) -> PulledPair:
     draft, projector = (
         record.get(part) and _stored_model(record[part]) for part in ("draft", "projector")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,12 @@ def folder() -> Path:
 
 def newest(count: int) -> list[tuple[Footprint, list[str]]]:
     """Read the last files that were tried here, each with the faults that were found."""
-    return list(islice(filter(None, map(_read_trial, kept_json.newest_first(folder()))), count))
+    return kept_json.newest(folder(), _footprint_and_faults, count)
 
 
-def _read_trial(path: Path) -> tuple[Footprint, list[str]] | None:
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        record = kept_json.read(path)
-        verdicts = record["verdicts"].values()
-        return footprint(record["footprint"]), [str(fault) for fault in verdicts if fault]
-    return None
+def _footprint_and_faults(record: dict[str, Any]) -> tuple[Footprint, list[str]]:
+    verdicts = record["verdicts"].values()
+    return footprint(record["footprint"]), [str(fault) for fault in verdicts if fault]
 
 
 class Record:
@@ -40,14 +36,11 @@ class Record:
         files = model.engine.spec.files(model.path)
         self._path = model.path
         self._record_path = folder() / f"{fingerprint(files, engine.circumstances)}.json"
-        self._results = self._read()
-
-    def _read(self) -> dict[str, dict[str, Any]]:
-        results: dict[str, dict[str, Any]] = {"footprint": {}, "needs": {}, "verdicts": {}}
-        with suppress(OSError, ValueError):
-            record = kept_json.read(self._record_path)
-            results |= {key: record[key] for key in results if isinstance(record.get(key), dict)}
-        return results
+        record = kept_json.load(self._record_path, dict) or {}
+        parts = {name: record.get(name) for name in ("footprint", "needs", "verdicts")}
+        self._results: dict[str, dict[str, Any]] = {
+            name: part if isinstance(part, dict) else {} for name, part in parts.items()
+        }
 
     def footprint(self) -> Footprint | None:
         with suppress(TypeError, KeyError):

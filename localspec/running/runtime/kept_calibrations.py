@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import fingerprint
@@ -140,29 +139,24 @@ def folder() -> Path:
 
 def find(name: str) -> Calibration | None:
     """Read the calibration of a key; None if there is no usable one."""
-    record = read(folder() / f"{name}.json")
+    record = kept_json.load(folder() / f"{name}.json", parse)
     return record[1] if record else None
 
 
 def newest(count: int) -> list[tuple[str, Calibration]]:
     """Read the newest calibrations, each with the names of its model files."""
-    records = map(read, kept_json.newest_first(folder()))
-    return list(islice((record for record in records if record and record[0]), count))
+    return kept_json.newest(folder(), lambda record: parse(record) if record["of"] else None, count)
 
 
-def read(file: Path) -> tuple[str, Calibration] | None:
-    try:
-        record = kept_json.read(file)
-        return str(record.get("of", "")), Calibration(
-            _points(record["target"]),
-            {by: _points(points) for by, points in record["drafting"].items()},
-            {by: _seconds(value, least=0.0) for by, value in record["reading"].items()},
-            Attention(*(_seconds(value, least=0.0) for value in record["attention"])),
-            int(record["held"]),
-            record.get("busy") is True,
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+def parse(record: Mapping[str, Any]) -> tuple[str, Calibration]:
+    return str(record.get("of", "")), Calibration(
+        _points(record["target"]),
+        {by: _points(points) for by, points in record["drafting"].items()},
+        {by: _seconds(value, least=0.0) for by, value in record["reading"].items()},
+        Attention(*(_seconds(value, least=0.0) for value in record["attention"])),
+        int(record["held"]),
+        record.get("busy") is True,
+    )
 
 
 def keep(name: str, calibration: Calibration, of: str = "") -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -154,7 +152,7 @@ def update(
 
     Once it was measured, it is measured again only while the machine is not busy.
     """
-    stored = read(path)
+    stored = kept_json.load(path, parse)
     history = (stored or fresh).with_versions(fresh.now.versions)
     if history.unsettled and not (history.now.tries and is_busy()):
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
@@ -209,7 +207,7 @@ def folder() -> Path:
 
 def newest(count: int | None = None) -> list[History]:
     """Read the histories of pairs, or so many of them, the newest first."""
-    return list(islice(filter(None, map(read, kept_json.newest_first(folder()))), count))
+    return kept_json.newest(folder(), parse, count)
 
 
 def fallen() -> list[str]:
@@ -217,11 +215,7 @@ def fallen() -> list[str]:
     return [sentence for history in newest() if (sentence := history.sentence())]
 
 
-def read(file: Path) -> History | None:
-    """Read a history; None if there is no usable one."""
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        record = kept_json.read(file)
-        before = record["before"] and Era.of_record(record["before"])
-        now, on_host = Era.of_record(record["now"]), record["on_host"] is True
-        return History(str(record["of"]), on_host, now, before)
-    return None
+def parse(record: Mapping[str, Any]) -> History:
+    before = record["before"] and Era.of_record(record["before"])
+    now, on_host = Era.of_record(record["now"]), record["on_host"] is True
+    return History(str(record["of"]), on_host, now, before)

@@ -25,7 +25,7 @@ ONE_THREAD = ["--threads", "1"]  # more would only wait for each other on so sma
 
 def without_phases(err):
     """Leave out what a machine says that takes seconds to load a tiny model."""
-    return re.sub(r"^localspec: (trying|reading|measuring) .*\n", "", err, flags=re.M)
+    return re.sub(r"^localspec: (trying|planning|reading|measuring) .*\n", "", err, flags=re.M)
 
 
 def ask(arguments):

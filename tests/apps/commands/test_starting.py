@@ -30,7 +30,7 @@ main()
 """
 
 # Packages that take long to import, and a part of LocalSpec that does.
-SLOW = {"numpy", "httpx", "fastapi", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
+SLOW = {"numpy", "httpx", "starlette", "pydantic", "jinja2", "llama_cpp", "mlx", "prompt_toolkit"}
 SLOW |= {"huggingface_hub", "transformers", "localspec.formats.dialects"}
 FEW = 20  # modules of LocalSpec's own
 

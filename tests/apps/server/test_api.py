@@ -1,10 +1,8 @@
 """Which API a path belongs to, and the errors that it brings."""
 
 import pytest
-from fastapi import APIRouter
 
 from localspec.apps.server.api import Api, error_body
-from localspec.apps.server.app import APIS
 from localspec.apps.server.faults import Fault
 
 FAULT = Fault(404, "gone", "model", "model_not_found")
@@ -27,17 +25,18 @@ ANTHROPIC = {"type": "error", "error": {"type": KIND, "message": "gone"}}
         ("*", OPENAI),
     ],
 )
-def test_an_error_has_the_format_of_the_api_whose_path_it_is(path, error):
-    assert error_body(APIS, path, FAULT) == error
+def test_an_error_has_the_format_of_the_api_whose_path_it_is(server, path, error):
+    assert error_body(server.app.state.apis, path, FAULT) == error
 
 
-def test_llama_cpp_gives_the_status_where_there_is_no_code():
-    assert error_body(APIS, "/props", Fault(404, "gone")) == {
+def test_llama_cpp_gives_the_status_where_there_is_no_code(server):
+    assert error_body(server.app.state.apis, "/props", Fault(404, "gone")) == {
         "error": {"message": "gone", "type": KIND, "param": None, "code": 404}
     }
 
 
-def test_an_api_that_is_added_brings_its_own_errors():
-    added = Api(("/api/v2/",), lambda handler: APIRouter(), lambda fault: {"fault": fault.message})
-    assert error_body([*APIS, added], "/api/v2/talk", FAULT) == {"fault": "gone"}
-    assert error_body([added, *APIS], "/api/chat", FAULT) == {"error": "gone"}
+def test_an_api_that_is_added_brings_its_own_errors(server):
+    own = server.app.state.apis
+    added = Api(lambda handler: [], ("/api/v2/",), lambda fault: {"fault": fault.message})
+    assert error_body([*own, added], "/api/v2/talk", FAULT) == {"fault": "gone"}
+    assert error_body([added, *own], "/api/chat", FAULT) == {"error": "gone"}

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from starlette.routing import Route
 
 from localspec.apps.server.app import Terms
-from localspec.apps.server.not_offered import INSTEAD
+from localspec.apps.server.page.routes import BELOW
 from localspec.apps.server.safety import KEYLESS_PATHS, Rules
 from tests.apps.server.requests import REQUESTS
 from tests.apps.server.scripted import Server
@@ -16,7 +17,7 @@ from tests.apps.server.test_load import until
 
 CHAT, TEXT, GO_ON = "/v1/chat/completions", "/v1/completions", "/completion"
 KEY, OTHER, EVIL = "first-key", "other-key", "evil.example"
-HIDDEN = ("/", "/models", "/completions", "/lora-adapters", "/docs", "/openapi.json", "/nowhere")
+NOWHERE = ("/docs", "/nowhere")
 HERE = [{"role": "user", "content": "here"}]
 # What a stranger may hope to be heeded, in a body and in the query.
 HOPES = {
@@ -85,15 +86,19 @@ def asked(server: Server, method: str, path: str, body: object = None, **headers
 
 
 def ways(server: Server) -> list[tuple[str, str]]:
-    """Every path of every API, with the methods it takes."""
-    described = server.app.openapi()["paths"]
-    assert len(described) > 40
-    found = [(method, path) for path, taken in described.items() for method in taken]
-    found += [(method, path) for path in (*HIDDEN, *INSTEAD) for method in ("GET", "POST")]
-    names = {"{name}": "x", "{id}": "0", "{kind}": "speech", "{digest}": "sha256:0"}
+    """Every path but the page's, with the methods it takes."""
+    routes = [route for route in server.app.routes if isinstance(route, Route)]
+    assert len(routes) > 60
+    found = [(method, route.path) for route in routes for method in route.methods - {"HEAD"}]
+    found += [(method, path) for path in NOWHERE for method in ("GET", "POST")]
+    names = {"{name:path}": "x", "{id}": "0", "{kind}": "speech", "{digest}": "sha256:0"}
     for name, value in names.items():
-        found = [(method.upper(), path.replace(name, value)) for method, path in found]
-    return [(method, path) for method, path in found if path not in KEYLESS_PATHS]
+        found = [(method, path.replace(name, value)) for method, path in found]
+    return [(method, path) for method, path in found if not is_keyless(path)]
+
+
+def is_keyless(path: str) -> bool:
+    return path in KEYLESS_PATHS or path.startswith(BELOW)
 
 
 ONE_OF_EACH = (CHAT, "/v1/messages", "/api/chat", "/props", "/nowhere", "/")

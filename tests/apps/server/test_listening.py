@@ -172,7 +172,7 @@ def test_a_wrong_certificate_is_told_before_a_model_is_loaded(capsys):
 
 @pytest.fixture(scope="module")
 def prefixed():
-    made = Server(terms=Terms(prefix="/api", docs=True))
+    made = Server(terms=Terms(prefix="/api"))
     yield made
     made.close()
 
@@ -188,7 +188,6 @@ def prefixed():
         ("/apiary/v1/models", 404),
         ("/api/nowhere", 404),
         ("/api", 200),
-        ("/api/docs", 200),
     ],
 )
 def test_all_is_answered_under_the_prefix_too(prefixed, path, status):
@@ -199,10 +198,6 @@ def test_an_error_under_the_prefix_is_in_the_words_of_its_api(prefixed):
     answer = prefixed.client.post("/api/v1/messages", json={})
     assert answer.status_code == 400
     assert answer.json()["type"] == "error"
-
-
-def test_the_description_under_the_prefix_names_its_own_address(prefixed):
-    assert "/api/openapi.json" in prefixed.client.get("/api/docs").text
 
 
 @pytest.mark.parametrize(

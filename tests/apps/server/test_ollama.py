@@ -8,9 +8,12 @@ import re
 import ollama
 import pytest
 
+from localspec.apps.server.conversation.items import groups
+from localspec.apps.server.conversation.messages import Message
+from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.ollama.answer import call_objects
 from localspec.apps.server.ollama.options import OllamaOptions
-from localspec.apps.server.ollama.request import OllamaChatRequest, OllamaMessage, messages_of
+from localspec.apps.server.ollama.request import OllamaChatRequest, paired
 from localspec.apps.server.replies.reply import Called
 from localspec.core.sampling.parameters import Sampling
 from tests.apps.server.coder import Coder
@@ -161,7 +164,8 @@ def test_results_are_paired_with_calls():
         {"role": "tool", "tool_name": "three"},
     ]
     given = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
-    first, *rest = messages_of([OllamaMessage.model_validate(each) for each in given])
+    read = groups([Message.model_validate(each) for each in given])
+    first, *rest = messages_of(paired(read))
     ids = [call["id"] for call in first["tool_calls"]]
     assert len(set(ids)) == 3
     assert first["reasoning_content"] == "hm"

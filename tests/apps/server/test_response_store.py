@@ -50,6 +50,14 @@ def test_a_conversation_goes_on_from_a_response(server, client):
     assert ask(client, messages).usage.input_tokens == third.usage.input_tokens
 
 
+def test_a_number_that_json_has_no_word_for_is_listed_as_null(server):
+    body = '{"input": [{"role": "user", "content": "here", "mood": NaN}]}'
+    sent = {"content": body, "headers": {"content-type": "application/json"}}
+    id = server.client.post("/v1/responses", **sent).json()["id"]
+    [item] = server.client.get(f"/v1/responses/{id}/input_items").json()["data"]
+    assert item["mood"] is None
+
+
 def test_instructions_are_not_carried_over(client):
     first = ask(client, "one", instructions="Be very kind to all of them.")
     second = ask(client, "two", previous_response_id=first.id)

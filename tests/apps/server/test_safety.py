@@ -10,10 +10,10 @@ import socket
 import tracemalloc
 
 import pytest
-from starlette.exceptions import HTTPException
 
 from localspec.apps.cli import run
 from localspec.apps.server.app import Terms
+from localspec.apps.server.faults import Refused
 from localspec.apps.server.safety import (
     UNPACKED_BYTES,
     Measured,
@@ -178,7 +178,7 @@ def test_a_bomb_is_not_unpacked():
 
     tracemalloc.start()
     try:
-        with pytest.raises(HTTPException, match="may have 2,000 bytes"):
+        with pytest.raises(Refused, match="may have 2,000 bytes"):
             asyncio.run(Measured(receive, 2000, "gzip").receive())
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
@@ -253,9 +253,10 @@ def test_a_web_page_cannot_send_json_under_another_name(guarded, origin):
     assert guarded.client.post(CHAT, content=sent, headers=headers).status_code == 400
 
 
-def test_the_api_is_described_only_if_that_is_wished(server):
-    assert server.client.get("/docs").status_code == 404
-    assert server.client.get("/openapi.json").status_code == 404
+def test_a_wrong_part_of_a_body_names_no_class_of_the_program(server):
+    answer = server.client.post("/lora-adapters", json=["all"])
+    assert answer.json()["error"]["param"] == "0"
+    assert "LoraScale" not in answer.text
 
 
 def test_a_failure_tells_nothing_of_the_program(server, monkeypatch):

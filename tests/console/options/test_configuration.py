@@ -49,14 +49,14 @@ def test_what_is_in_force_is_shown_with_where_it_was_said(file, capsys, monkeypa
     file.write_text('[serve]\nslots = 2\ncache_size = "4GiB"\nallow-host = "box"\n')
     monkeypatch.setenv("LOCALSPEC_SERVE_PORT", "9001")
     monkeypatch.setenv("LOCALSPEC_SERVE_PROT", "9001")
-    monkeypatch.setenv("LOCALSPEC_SERVE_DOCS", "1")
+    monkeypatch.setenv("LOCALSPEC_SERVE_STRICT", "1")
     assert run(["config", "serve"]) == 0
     out, err = capsys.readouterr()
     assert "\nport = 9001  # LOCALSPEC_SERVE_PORT\n" in out
     assert "\nslots = 2  # localspec.toml, line 2, [serve]\n" in out
     assert '\ncache-size = "4GiB"  # localspec.toml, line 3, [serve]\n' in out
     assert '\nallow-host = ["box"]  # localspec.toml, line 4, [serve]\n' in out
-    assert "\ndocs = true  # LOCALSPEC_SERVE_DOCS\n" in out
+    assert "\nstrict = true  # LOCALSPEC_SERVE_STRICT\n" in out
     assert "\n# queue = 64\n" in out
     assert "LOCALSPEC_SERVE_PROT sets nothing; did you mean LOCALSPEC_SERVE_PORT?" in err
 
@@ -125,7 +125,7 @@ def test_keys_are_not_shown(file, capsys, monkeypatch):
         ("[serve]\nport = 2.5", "line 2, [serve], port: '2.5' is not a valid integer"),
         ("[serve]\nport = true", "[serve], port: True is neither a text nor a number"),
         ("[serve]\nport = 70000", "70000 is not in the range"),
-        ("[serve]\ndocs = 'yes'", "write true or false, not 'yes'"),
+        ("[serve]\nstrict = 'yes'", "write true or false, not 'yes'"),
         ("[serve]\nallow-host = [{}]", "[serve], allow-host: {} is neither a text nor a number"),
         ("[serve]\ncache_size = '4 parsecs'", "[serve], cache_size: '4 parsecs' is no size"),
     ],

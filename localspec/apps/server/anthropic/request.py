@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, model_validator
 
-from localspec.apps.server.anthropic.blocks import Texts
-from localspec.apps.server.anthropic.content import (
-    AnthropicMessage,
-    UserMessage,
-    messages,
-    system_text,
-)
+from localspec.apps.server.conversation.entries import BREAK, Entry, Speech, joined, references
+from localspec.apps.server.conversation.items import groups
+from localspec.apps.server.conversation.messages import Message
+from localspec.apps.server.conversation.parts import Part, Parts, paragraphs
+from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.fields import MAX_TOKENS, Object, Stops, TextRequest
 from localspec.apps.server.requests.forms import JsonSchema, grammar_of_schema
@@ -22,23 +21,54 @@ from localspec.apps.server.requests.media_parts import MediaReference
 from localspec.apps.server.requests.prepared import Prepared, prepare_conversation
 from localspec.apps.server.requests.sampling import ANTHROPIC, Bounds
 from localspec.apps.server.requests.thinking import Thinking, ThoughtFields
-from localspec.apps.server.requests.tools import Name
+from localspec.apps.server.requests.tools import Name, as_flat_function
 from localspec.apps.server.requests.validators import ByType, as_type
 from localspec.apps.server.served import Served
 from localspec.formats.grammar.grammar import Grammar
-from localspec.formats.templates.message import Json, Message, Tool
+from localspec.formats.templates.message import Json, Tool
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.prompting import Choice, Conversation
 
+BILLING = re.compile(r"\s*x-anthropic-billing-header:[^\n]*\n*")
 CHOICES: dict[str, Choice] = {"auto": "auto", "any": "required", "none": "none", "tool": "auto"}
 KINDS = {"required": "any", "validated": "auto"}
 
 
+class AnthropicMessage(Message):
+    role: Literal["system", "developer", "user", "assistant"]
+
+    def entries(self) -> list[Entry]:
+        return [
+            joined_texts(entry) if isinstance(entry, Speech) else entry
+            for entry in super().entries()
+            if entry != Speech("user", [])
+        ]
+
+
+def joined_texts(entry: Speech) -> Speech:
+    role = "system" if entry.role == "developer" else entry.role
+    return Speech(role, joined(entry.content, "" if role == "assistant" else BREAK))
+
+
+def with_system(system: Sequence[Part], messages: Sequence[AnthropicMessage]) -> list[list[Entry]]:
+    """List the entries of a conversation, without the line that Claude Code changes every time.
+
+    That line stands first, so no prefix of a conversation would stay cached.
+    """
+    rules = paragraphs(system)
+    match rules:
+        case [str(first), *others]:
+            rules = [BILLING.sub("", first, count=1), *others]
+    return [*([[Speech("system", rules)]] if any(rules) else ()), *groups(messages)]
+
+
 class AnthropicTool(RequestPart):
-    type: Literal["custom"]
+    type: Literal["custom", "function"]
     name: Name
     description: str | None = None
-    input_schema: Object = Field(default_factory=dict)
+    input_schema: Object = Field(
+        default_factory=dict, validation_alias=AliasChoices("input_schema", "parameters")
+    )
 
     @property
     def tool(self) -> Tool:
@@ -49,16 +79,7 @@ class AnthropicTool(RequestPart):
         return {"type": "function", "function": function}
 
 
-def of_function(tool: object) -> object:
-    """Read a function as chats of OpenAI have it."""
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        return tool
-    function = tool["function"] if isinstance(tool.get("function"), dict) else tool
-    fields = {name: value for name, value in function.items() if name != "parameters"}
-    return {**fields, "type": "custom", "input_schema": function.get("parameters")}
-
-
-ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom"), BeforeValidator(of_function)]
+ToolField = Annotated[AnthropicTool | LeftOut, ByType("custom"), BeforeValidator(as_flat_function)]
 
 
 class AnthropicToolChoice(RequestPart):
@@ -94,7 +115,7 @@ class Output(RequestPart):
 class CountRequest(ThoughtFields, TextRequest):
     bounds: ClassVar[Bounds] = ANTHROPIC
     messages: list[AnthropicMessage] = Field(min_length=1)
-    system: Texts = Field(default_factory=list)
+    system: Parts = Field(default_factory=list)
     tools: list[ToolField] | None = None
     tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(as_type)] = None
     thinking: Annotated[AnthropicThinking | None, BeforeValidator(as_type)] = None
@@ -107,8 +128,7 @@ class CountRequest(ThoughtFields, TextRequest):
         return self.thinking.budget if self.thinking and budget is None else budget
 
     def references(self) -> list[MediaReference]:
-        users = (message for message in self.messages if isinstance(message, UserMessage))
-        return [reference for message in users for reference in message.references]
+        return references(with_system(self.system, self.messages))
 
     def conversation(self, media: Sequence[Medium] = ()) -> Conversation:
         choice = self.tool_choice or AnthropicToolChoice(type="auto")
@@ -116,11 +136,8 @@ class CountRequest(ThoughtFields, TextRequest):
         single = choice.disable_parallel_tool_use
         if choice.type == "tool" and named is None:
             raise refused('a tool_choice of type "tool" has a name: say which', "tool_choice")
-        system: list[Message] = []
-        if text := system_text(self.system):
-            system = [{"role": "system", "content": text}]
         return Conversation(
-            messages=[*system, *messages(self.messages)],
+            messages=messages_of(with_system(self.system, self.messages), {}),
             tools=[tool.tool for tool in self.tools or () if isinstance(tool, AnthropicTool)],
             choice=CHOICES[choice.type],
             named=named,

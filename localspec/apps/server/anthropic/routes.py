@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
 
 from localspec.apps.server.anthropic.answer import MessagesAnswer, error_body, stream_error
 from localspec.apps.server.anthropic.request import CountRequest, MessagesRequest
 from localspec.apps.server.api import Api
 from localspec.apps.server.handler import ApiRequest, RequestHandler
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route
 
 UNTHREADED = {
     "type": "error",
@@ -24,10 +24,7 @@ UNTHREADED = {
 }
 
 
-def anthropic(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, prefix="/v1/messages", tags=["Anthropic"])
-
-    @routes.post("")
+def anthropic(handler: RequestHandler) -> list[BaseRoute]:
     async def messages(request: Request, body: MessagesRequest) -> Response:
         """Answer a conversation."""
         if body.thread is not None:
@@ -35,12 +32,14 @@ def anthropic(handler: RequestHandler) -> APIRouter:
         answer = partial(MessagesAnswer.of, body)
         return await handler.serve(request, ApiRequest(body, answer, stream_error))
 
-    @routes.post("/count_tokens")
-    async def count(request: Request, body: CountRequest) -> dict[str, int]:
+    async def count(request: Request, body: CountRequest) -> Response:
         """Count the tokens of a conversation without answering it."""
-        return {"input_tokens": await handler.count_tokens(request, body)}
+        return JSONResponse({"input_tokens": await handler.count_tokens(request, body)})
 
-    return routes
+    return [
+        body_route("/v1/messages", MessagesRequest, messages),
+        body_route("/v1/messages/count_tokens", CountRequest, count),
+    ]
 
 
-ANTHROPIC = Api(("/v1/messages",), anthropic, error_body)
+ANTHROPIC = Api(anthropic, ("/v1/messages",), error_body)

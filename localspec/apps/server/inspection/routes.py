@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 
-from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.inspection.bench_run import BenchRun
@@ -14,7 +17,7 @@ from localspec.apps.server.llamacpp.props import device
 from localspec.apps.server.monitoring.log_lines import RecentLines
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.requests.leniency import RequestPart
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.served import Served
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.table import PARAMETERS, Parameter
@@ -29,55 +32,55 @@ class BenchRequest(RequestPart):
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    """Holds what is shown beside the models."""
-
-    handler: RequestHandler
-    lines: RecentLines
-    bench: BenchRun
+class LogQuery(BaseModel):
+    after: int = 0
 
 
-def inspection(inspected: Inspected) -> APIRouter:
+def inspection(handler: RequestHandler, lines: RecentLines, bench: BenchRun) -> list[BaseRoute]:
     """Show the server; what is not every client's business is by the rules of managing."""
-    routes = APIRouter(route_class=BoundedRoute, prefix="/localspec", tags=["LocalSpec"])
-    host, manager = inspected.handler.host, inspected.handler.manager
-    allowed = [Depends(manager)]
+    host, manager = handler.host, handler.manager
 
-    @routes.get("/about")
-    async def show_about() -> Object:
+    async def show_about(_: Request) -> Response:
         """Tell what clients may do here, and the parameters of sampling with their bounds."""
-        bench = any(offer.bench for offer in host.offers.values())
-        return about(manage=manager.allowed, bench=bench)
+        measures = any(offer.bench for offer in host.offers.values())
+        return JSONResponse(about(manage=manager.allowed, bench=measures))
 
-    @routes.get("/machine")
-    async def show_machine(model: str = "") -> Object:
+    async def show_machine(request: Request) -> Response:
         """Show a model's memory by its plan, and what fell since versions changed."""
-        offer = host.offers.meant_by(model)
-        return await asyncio.to_thread(machine, offer, host.loaded.get(offer.name))
+        offer = host.offers.meant_by(request.query_params.get("model", ""))
+        described = await asyncio.to_thread(machine, offer, host.loaded.get(offer.name))
+        return JSONResponse(described)
 
-    @routes.get("/catalogue", dependencies=allowed)
-    async def show_catalogue() -> Object:
+    async def show_catalogue(request: Request) -> Response:
         """List the models that are here, and those to pull."""
-        return {"models": await asyncio.to_thread(inspected.handler.downloads.library.everything)}
+        await manager(request)
+        models = await asyncio.to_thread(handler.downloads.library.everything)
+        return JSONResponse({"models": models})
 
-    @routes.get("/log", dependencies=allowed)
-    async def show_log(after: int = 0) -> Object:
+    async def show_log(request: Request) -> Response:
         """Return the last lines of the log, behind a number."""
-        return inspected.lines.after(after)
+        await manager(request)
+        return JSONResponse(lines.after(read_query(request, LogQuery).after))
 
-    @routes.post("/bench", dependencies=allowed)
-    async def begin_bench(body: BenchRequest) -> Object:
+    async def begin_bench(request: Request, body: BenchRequest) -> Response:
         """Measure a model by `localspec bench`; it leaves memory meanwhile."""
-        inspected.bench.begin(body.model)
-        return inspected.bench.state.described()
+        await manager(request)
+        bench.begin(body.model)
+        return JSONResponse(bench.state.described())
 
-    @routes.get("/bench", dependencies=allowed)
-    async def show_bench() -> Object:
+    async def show_bench(request: Request) -> Response:
         """Report how far the measurement is, or what the last one found."""
-        return inspected.bench.state.described()
+        await manager(request)
+        return JSONResponse(bench.state.described())
 
-    return routes
+    return [
+        Route("/localspec/about", show_about),
+        Route("/localspec/machine", show_machine),
+        Route("/localspec/catalogue", show_catalogue),
+        Route("/localspec/log", show_log),
+        Route("/localspec/bench", show_bench),
+        body_route("/localspec/bench", BenchRequest, begin_bench),
+    ]
 
 
 def about(*, manage: bool, bench: bool) -> Object:

@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal, NamedTuple
 
-from fastapi import APIRouter, Depends
-from starlette.responses import Response, StreamingResponse
+from pydantic import BaseModel, RootModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.handler import RequestHandler
 from localspec.apps.server.model_events import Event
@@ -18,10 +20,12 @@ from localspec.apps.server.replies.frame import event
 from localspec.apps.server.replies.streaming import KEEP_ALIVE, SSE, logged_fault
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.requests.lora import LoraScales, by_number
+from localspec.apps.server.requests.reading import body_route, check, read_query
 from localspec.core.prefix_cache.slots import Slots
 
 Object = dict[str, object]
 Action = Literal["save", "restore", "erase"]
+AdapterScales = RootModel[LoraScales]
 
 
 class NamedModel(RequestPart):
@@ -31,6 +35,21 @@ class NamedModel(RequestPart):
 class NamedFile(RequestPart):
     filename: str = ""
     model: str = ""
+
+
+class ModelQuery(BaseModel):
+    model: str
+
+
+OptionalFile = RootModel[NamedFile | None]
+
+
+class SlotPath(BaseModel):
+    id: int
+
+
+class SlotQuery(BaseModel):
+    action: Action
 
 
 class SlotAction(NamedTuple):
@@ -60,55 +79,75 @@ class SlotAction(NamedTuple):
         return {**slot, **counts, "timings": {duration: seconds * 1000}}
 
 
-def managing(routes: APIRouter, handler: RequestHandler) -> None:
-    allowed = [Depends(handler.manager)]
+def managing(handler: RequestHandler) -> list[BaseRoute]:
+    return [*loading(handler), *adjusting(handler)]
 
-    @routes.post("/models/load", dependencies=allowed)
-    async def load(body: NamedModel) -> Object:
+
+def loading(handler: RequestHandler) -> list[BaseRoute]:
+    async def load(request: Request, body: NamedModel) -> Response:
         """Begin to load a model; `/models/sse` reports when it is loaded."""
+        await handler.manager(request)
         await handler.downloads.look_for(body.model)
         handler.host.begin_loading(body.model)
-        return {"success": True}
+        return JSONResponse({"success": True})
 
-    @routes.post("/models/unload", dependencies=allowed)
-    async def unload(body: NamedModel) -> Object:
+    async def unload(request: Request, body: NamedModel) -> Response:
         """Free a model's memory, at once or when its requests have ended; or stop its download."""
+        await handler.manager(request)
         if handler.downloads.stop(body.model):
-            return {"success": True}
-        return {"success": True, "requests": await handler.host.unload(body.model)}
+            return JSONResponse({"success": True})
+        requests = await handler.host.unload(body.model)
+        return JSONResponse({"success": True, "requests": requests})
 
-    @routes.post("/models", dependencies=allowed, include_in_schema=False)
-    async def download(body: NamedModel) -> Object:
+    async def download(request: Request, body: NamedModel) -> Response:
         """Begin to download a model; `/models/sse` reports how far it is."""
+        await handler.manager(request)
         handler.host.work(follow_download(handler, body.model, handler.downloads.begin(body.model)))
-        return {"success": True}
+        return JSONResponse({"success": True})
 
-    @routes.delete("/models", dependencies=allowed)
-    async def delete(model: str) -> Object:
+    async def delete(request: Request) -> Response:
         """Forget a model that was pulled, and free its disk."""
-        await handler.downloads.delete(model)
-        return {"success": True}
+        await handler.manager(request)
+        await handler.downloads.delete(read_query(request, ModelQuery).model)
+        return JSONResponse({"success": True})
 
-    @routes.post("/lora-adapters", dependencies=allowed)
-    async def scale(body: LoraScales, model: str = "") -> Object:
-        """Set the scales of adapters for requests that name none; those left out are off."""
-        handler.host.offers.meant_by(model).adapters.scale(by_number(body))
-        return {"success": True}
-
-    @routes.post("/slots/{id}", dependencies=allowed)
-    async def act(id: int, action: Action, body: NamedFile | None = None) -> Object:
-        """Save a slot's text to a file of the cache folder, restore it, or erase it."""
-        file, begun = body or NamedFile(), time.perf_counter()
-        slot_action = SlotAction(id, action, file.filename)
-        async with handler.host.lease(file.model) as served:
-            moved = await asyncio.to_thread(served.runtime.slot_action, slot_action.run)
-        return slot_action.result(*moved, time.perf_counter() - begun)
-
-    @routes.get("/models/sse")
-    async def follow() -> Response:
+    async def follow(_: Request) -> Response:
         """Stream the events of the models for as long as a client listens."""
         lines = event_lines(handler.host.events.listen())
         return StreamingResponse(lines, media_type=SSE, headers={"Cache-Control": "no-store"})
+
+    return [
+        body_route("/models/load", NamedModel, load),
+        body_route("/models/unload", NamedModel, unload),
+        body_route("/models", NamedModel, download),
+        Route("/models", delete, methods=["DELETE"]),
+        Route("/models/sse", follow),
+    ]
+
+
+def adjusting(handler: RequestHandler) -> list[BaseRoute]:
+    async def scale(request: Request, body: AdapterScales) -> Response:
+        """Set the scales of adapters for requests that name none; those left out are off."""
+        await handler.manager(request)
+        offer = handler.host.offers.meant_by(request.query_params.get("model", ""))
+        offer.adapters.scale(by_number(body.root))
+        return JSONResponse({"success": True})
+
+    async def act(request: Request, body: OptionalFile) -> Response:
+        """Save a slot's text to a file of the cache folder, restore it, or erase it."""
+        await handler.manager(request)
+        slot = check(request.path_params, SlotPath, "path").id
+        action = read_query(request, SlotQuery).action
+        file, begun = body.root or NamedFile(), time.perf_counter()
+        slot_action = SlotAction(slot, action, file.filename)
+        async with handler.host.lease(file.model) as served:
+            moved = await asyncio.to_thread(served.runtime.slot_action, slot_action.run)
+        return JSONResponse(slot_action.result(*moved, time.perf_counter() - begun))
+
+    return [
+        body_route("/lora-adapters", AdapterScales, scale),
+        body_route("/slots/{id}", OptionalFile, act),
+    ]
 
 
 async def event_lines(changes: AsyncGenerator[Event | None]) -> AsyncGenerator[bytes]:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.api import Api
 from localspec.apps.server.faults import Fault, Refused, openai_error, overloaded
@@ -18,10 +19,11 @@ from localspec.apps.server.llamacpp.completion_request import InfillRequest, Lla
 from localspec.apps.server.llamacpp.managing import managing
 from localspec.apps.server.llamacpp.props import properties, slots_of
 from localspec.apps.server.llamacpp.tokens import DetokenizeRequest, TokenizeRequest
+from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.replies.frame import event
 from localspec.apps.server.requests.chat_request import ChatRequest
 from localspec.apps.server.requests.completion_prompts import count as prompts_in
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.served import Served
 from localspec.core.decoding.growing_text import sendable
 from localspec.interfaces.media import Medium
@@ -30,16 +32,15 @@ from localspec.running.runtime.runtime import Runtime
 Object = dict[str, object]
 
 
-def llamacpp(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, tags=["llama.cpp"])
-    asking(routes, handler)
-    reading(routes, handler)
-    describing(routes, handler)
-    managing(routes, handler)
-    return routes
+class SlotsQuery(BaseModel):
+    fail_on_no_slot: bool = False
 
 
-def asking(routes: APIRouter, handler: RequestHandler) -> None:
+def llamacpp(handler: RequestHandler) -> list[BaseRoute]:
+    return [*asking(handler), *reading(handler), *describing(handler), *managing(handler)]
+
+
+def asking(handler: RequestHandler) -> list[BaseRoute]:
     async def answered(
         request: Request,
         body: LlamaCompletionRequest | InfillRequest,
@@ -55,20 +56,23 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         )
         return await handler.serve(request, api_request)
 
-    @routes.post("/completions", include_in_schema=False)
-    @routes.post("/completion")
     async def completion(request: Request, body: LlamaCompletionRequest) -> Response:
         """Continue a text."""
         return await answered(request, body, prompts_in(body.prompt, body.copies), body.copies)
 
-    @routes.post("/infill")
     async def infill(request: Request, body: InfillRequest) -> Response:
         """Fill in what belongs between two texts."""
         return await answered(request, body)
 
+    return [
+        body_route("/completion", LlamaCompletionRequest, completion),
+        body_route("/completions", LlamaCompletionRequest, completion),
+        body_route("/infill", InfillRequest, infill),
+    ]
 
-def reading(routes: APIRouter, handler: RequestHandler) -> None:
-    """Add the paths that tokenise, render and count texts."""
+
+def reading(handler: RequestHandler) -> list[BaseRoute]:
+    """Return the paths that tokenise, render and count texts."""
 
     async def answered(
         request: Request, model: str, answer: Callable[[Runtime], bytes]
@@ -77,7 +81,6 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
             written = await handler.run(request, partial(answer, served.runtime))
             return Response(written, media_type="application/json")
 
-    @routes.post("/tokenize")
     async def tokenize(request: Request, body: TokenizeRequest) -> Response:
         """List the tokens of a text, or of a conversation as its model will read it."""
         if body.chat:
@@ -86,60 +89,71 @@ def reading(routes: APIRouter, handler: RequestHandler) -> None:
         await handler.report_ignored(request, body)
         return await answered(request, body.model, body.answer)
 
-    @routes.post("/detokenize")
     async def detokenize(request: Request, body: DetokenizeRequest) -> Response:
         await handler.report_ignored(request, body)
         return await answered(request, body.model, body.answer)
 
-    @routes.post("/apply-template")
-    async def apply_template(request: Request, body: ChatRequest) -> Object:
+    async def apply_template(request: Request, body: ChatRequest) -> Response:
         """Render a conversation as its model will read it."""
         await handler.report_ignored(request, body)
         media = await handler.take_media(request, body)
         async with handler.host.lease(body.model) as served:
-            return await handler.run(request, partial(render, body, served, media))
+            rendered = await handler.run(request, partial(render, body, served, media))
+        return JSONResponse(rendered)
 
-    @routes.post("/v1/chat/completions/input_tokens")
-    async def count(request: Request, body: ChatRequest) -> Object:
+    async def count(request: Request, body: ChatRequest) -> Response:
         """Count the tokens of a conversation without answering it."""
         count = await handler.count_tokens(request, body)
-        return {"object": "response.input_tokens", "input_tokens": count}
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    return [
+        body_route("/tokenize", TokenizeRequest, tokenize),
+        body_route("/detokenize", DetokenizeRequest, detokenize),
+        body_route("/apply-template", ChatRequest, apply_template),
+        body_route("/v1/chat/completions/input_tokens", ChatRequest, count),
+    ]
 
 
-def describing(routes: APIRouter, handler: RequestHandler) -> None:
-    """Add the paths that describe the server."""
+def describing(handler: RequestHandler) -> list[BaseRoute]:
+    """Return the paths that describe the server."""
 
-    @routes.get("/lora-adapters")
-    async def adapters(model: str = "") -> list[Object]:
+    def meant(request: Request) -> ServedOffer:
+        return handler.host.offers.meant_by(request.query_params.get("model", ""))
+
+    async def adapters(request: Request) -> Response:
         """List the adapters that requests can scale, with the scales of those that name none."""
-        return handler.host.offers.meant_by(model).adapters.listed()
+        return JSONResponse(meant(request).adapters.listed())
 
-    @routes.get("/props")
-    async def props(model: str = "") -> Object:
-        offer = handler.host.offers.meant_by(model)
+    async def props(request: Request) -> Response:
+        offer = meant(request)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
-        answer = partial(properties, offer, served, facts, page=handler.page)
-        return await asyncio.to_thread(answer)  # devices take their time
+        answer = partial(properties, offer, served, facts, page=handler.terms.page)
+        return JSONResponse(await asyncio.to_thread(answer))  # devices take their time
 
-    @routes.post("/props", include_in_schema=False)
-    async def change() -> None:
+    async def change(_: Request) -> Response:
         raise Refused(Fault(501, "properties of this server do not change while it runs"))
 
-    @routes.get("/tokenizer_info")
-    async def tokenizer_info(model: str = "") -> Object:
+    async def tokenizer_info(request: Request) -> Response:
         """Name the tokens that begin and end texts, as vLLM does."""
-        offer = handler.host.offers.meant_by(model)
-        facts = await handler.host.facts(offer.name)
-        return {"bos_token": facts.bos, "eos_token": facts.eos, "chat_template": facts.template}
+        facts = await handler.host.facts(meant(request).name)
+        named = {"bos_token": facts.bos, "eos_token": facts.eos, "chat_template": facts.template}
+        return JSONResponse(named)
 
-    @routes.get("/slots")
-    async def slots(model: str = "", fail_on_no_slot: bool = False) -> list[Object]:
-        offer = handler.host.offers.meant_by(model)
+    async def slots(request: Request) -> Response:
+        query, offer = read_query(request, SlotsQuery), meant(request)
         slots = slots_of(offer, handler.host.loaded.get(offer.name))
-        if fail_on_no_slot and all(slot["is_processing"] for slot in slots):
+        if query.fail_on_no_slot and all(slot["is_processing"] for slot in slots):
             raise overloaded(f"all {len(slots)} slots are busy")
-        return slots
+        return JSONResponse(slots)
+
+    return [
+        Route("/lora-adapters", adapters),
+        Route("/props", props),
+        Route("/props", change, methods=["POST"]),
+        Route("/tokenizer_info", tokenizer_info),
+        Route("/slots", slots),
+    ]
 
 
 def render(body: ChatRequest, served: Served, media: Sequence[Medium]) -> Object:
@@ -151,4 +165,4 @@ def error_body(fault: Fault) -> Object:
     return {"error": {**error, "code": fault.code or fault.status}}
 
 
-LLAMA_CPP = Api(("",), llamacpp, error_body)  # and of all paths that are no other API's
+LLAMA_CPP = Api(llamacpp, ("",), error_body)  # and of all paths that are no other API's

@@ -21,7 +21,7 @@ MAX_LENGTH = 1 << 20  # letters or tokens; each takes hundreds of bytes of memor
 
 
 class TokenizeRequest(RequestPart):
-    entries: ClassVar[Mapping[str, int]] = {**RequestPart.entries, "content": MAX_LENGTH}
+    most_entries: ClassVar[Mapping[str, int]] = {**RequestPart.most_entries, "content": MAX_LENGTH}
     model: str = ""
     content: Annotated[
         str | Annotated[list[str | Id], Field(fail_fast=True)], Field(max_length=MAX_LENGTH)

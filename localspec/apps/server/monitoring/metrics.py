@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator
 
 import psutil
-from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.model_host import ModelHost
 from localspec.core.engine.job import Result
@@ -169,28 +170,25 @@ class Now:
         yield free
 
 
-def status(host: ModelHost, metrics: Metrics) -> APIRouter:
-    routes = APIRouter(tags=["Status"])
-
-    @routes.get("/v1/health", include_in_schema=False)
-    @routes.get("/health")
-    async def health() -> dict[str, object]:
+def status(host: ModelHost, metrics: Metrics) -> list[BaseRoute]:
+    async def health(_: Request) -> Response:
         """Report that requests are taken, and how many there are."""
         served = list(host.loaded.values())
-        return {
-            "status": "ok",
-            "loaded": sorted(host.loaded),
-            "slots": sum(model.resident.slots for model in served),
-            "busy": sum(model.busy for model in served),
-            "waiting": sum(model.waiting for model in served),
-        }
+        return JSONResponse(
+            {
+                "status": "ok",
+                "loaded": sorted(host.loaded),
+                "slots": sum(model.resident.slots for model in served),
+                "busy": sum(model.busy for model in served),
+                "waiting": sum(model.waiting for model in served),
+            }
+        )
 
-    @routes.get("/metrics")
-    async def figures() -> Response:
+    async def figures(_: Request) -> Response:
         """Return the metrics for Prometheus."""
         text = await asyncio.to_thread(
             generate_latest, metrics.registry
         )  # devices take their time to answer
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
-    return routes
+    return [Route("/health", health), Route("/v1/health", health), Route("/metrics", figures)]

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from fastapi import APIRouter, Depends
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute
 
 from localspec.apps.server.faults import refused
 from localspec.apps.server.handler import RequestHandler
@@ -17,6 +17,7 @@ from localspec.apps.server.model_library import Download
 from localspec.apps.server.ollama.answer import line, stream_error
 from localspec.apps.server.replies.streaming import LINES, logged_fault, while_listening
 from localspec.apps.server.requests.leniency import RequestPart
+from localspec.apps.server.requests.reading import body_route
 
 SUCCESS: dict[str, object] = {"status": "success"}
 
@@ -42,29 +43,33 @@ class CopyRequest(RequestPart):
     destination: str = Field(min_length=1)
 
 
-def managing(routes: APIRouter, handler: RequestHandler) -> None:
-    allowed = [Depends(handler.manager)]
-
-    @routes.post("/api/pull", dependencies=allowed)
+def managing(handler: RequestHandler) -> list[BaseRoute]:
     async def pull(request: Request, body: PullRequest) -> Response:
         """Download a model; if the client leaves, the download stops and may go on later."""
+        await handler.manager(request)
         downloading = handler.downloads.begin(body.required_name)
         if body.stream:
             return StreamingResponse(pull_lines(downloading), media_type=LINES)
         await while_listening(request.receive, wait_for(downloading))
         return Response(line(SUCCESS), media_type="application/json")
 
-    @routes.delete("/api/delete", dependencies=allowed)
-    async def delete(body: NamedModel) -> Response:
+    async def delete(request: Request, body: NamedModel) -> Response:
         """Forget a model that was pulled, and free its disk."""
+        await handler.manager(request)
         await handler.downloads.delete(body.required_name)
         return Response()
 
-    @routes.post("/api/copy", dependencies=allowed)
-    async def copy(body: CopyRequest) -> Response:
+    async def copy(request: Request, body: CopyRequest) -> Response:
         """Give a model that was pulled another name."""
+        await handler.manager(request)
         await handler.downloads.copy(body.source, body.destination)
         return Response()
+
+    return [
+        body_route("/api/pull", PullRequest, pull),
+        body_route("/api/delete", NamedModel, delete, method="DELETE"),
+        body_route("/api/copy", CopyRequest, copy),
+    ]
 
 
 async def wait_for(downloading: AsyncGenerator[Download]) -> None:

@@ -11,19 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from localspec.apps.server.conversation.entries import Call, Entry, Result, Speech, references
+from localspec.apps.server.conversation.items import groups
+from localspec.apps.server.conversation.messages import Message
+from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
 from localspec.apps.server.ollama.options import OllamaOptions
-from localspec.apps.server.requests.chat_messages import Parts, Role, message_content
 from localspec.apps.server.requests.fields import Id, Logprobs, Object
 from localspec.apps.server.requests.forms import grammar_of_schema, is_loose
-from localspec.apps.server.requests.leniency import RequestPart
-from localspec.apps.server.requests.media_parts import (
-    Images,
-    MediaReference,
-    image_references,
-    references_in,
-    with_images,
-)
+from localspec.apps.server.requests.media_parts import Images, MediaReference, image_references
 from localspec.apps.server.requests.prepared import (
     Prepared,
     prepare_conversation,
@@ -38,12 +34,11 @@ from localspec.base.errors import PromptTooLong
 from localspec.core.engine.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
 from localspec.formats.templates.fill_in_middle import middle
-from localspec.formats.templates.message import Json, Message
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.media_text import MediaText
 from localspec.running.runtime.prompting import Conversation
 
-MAX_CALLS = 128  # in a message
+MAX_CALLS = 128  # of a message, for which results are looked for
 NO_TIME = re.compile(r"0+(\.0*)?[a-zµ]*")  # with or without a unit
 FORMS = {"": "", "text": "", "json": "json", "json_object": "json"}
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
@@ -112,46 +107,17 @@ class OllamaRequest(ThoughtFields):
             yield "format"
 
 
-class FunctionCalled(RequestPart):
-    name: str
-    arguments: Annotated[Object, BeforeValidator(as_object)] = Field(default_factory=dict)
-
-
-class OllamaCall(RequestPart):
-    type: str = "function"
-    function: FunctionCalled
-    id: str | None = None
-
-
-class OllamaMessage(RequestPart):
-    role: Role = "user"
-    content: Parts = Field(default_factory=list)
-    thinking: str | None = None
-    images: Images | None = None  # before its content
-    tool_calls: list[OllamaCall] | None = Field(None, max_length=MAX_CALLS)
-    tool_name: str | None = None
-    name: str | None = None  # the same, as OpenAI calls it
-    tool_call_id: str | None = None
-
-    @property
-    def references(self) -> list[MediaReference]:
-        return [*image_references(self.images), *references_in(self.content)]
-
-
 @dataclass(frozen=True, slots=True)
 class ReadMessage:
-    """A message for the template, and its pictures."""
+    """The entries of a message, and its pictures."""
 
-    fields: Message
+    role: str
+    entries: Sequence[Entry]
     media: Sequence[Medium]
-
-    @property
-    def role(self) -> Json:
-        return self.fields["role"]
 
 
 class OllamaChatRequest(OllamaRequest):
-    messages: list[OllamaMessage] = Field(default_factory=list)
+    messages: list[Message] = Field(default_factory=list)
     tools: ToolsField = None
     truncate: bool = True
 
@@ -161,7 +127,7 @@ class OllamaChatRequest(OllamaRequest):
         return not self.messages
 
     def references(self) -> list[MediaReference]:
-        return [reference for message in self.messages for reference in message.references]
+        return references(groups(self.messages))
 
     def prepare(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         """Prepare the conversation, or as much of its end as there is room for."""
@@ -180,11 +146,11 @@ class OllamaChatRequest(OllamaRequest):
         return [replace(prompt, left_out=("messages",))]
 
     def _with_media(self, media: Sequence[Medium]) -> list[ReadMessage]:
-        left, messages = iter(media), list[ReadMessage]()
-        for source, fields in zip(self.messages, messages_of(self.messages), strict=True):
-            own = list(islice(left, len(source.references)))
-            messages.append(ReadMessage(fields, own))
-        return messages
+        left = iter(media)
+        return [
+            ReadMessage(message.role, entries, list(islice(left, len(references([entries])))))
+            for message, entries in zip(self.messages, paired(groups(self.messages)), strict=True)
+        ]
 
     def _fitting(self, served: Served, messages: Sequence[ReadMessage]) -> Prepared | None:
         """Prepare a conversation, if there is room for it."""
@@ -196,7 +162,7 @@ class OllamaChatRequest(OllamaRequest):
 
     def _prepared(self, served: Served, messages: Sequence[ReadMessage]) -> list[Prepared]:
         conversation = Conversation(
-            messages=[message.fields for message in messages],
+            messages=messages_of(message.entries for message in messages),
             tools=function_tools(self.tools),
             format=self.grammar,
             extra=self.extra,
@@ -216,46 +182,33 @@ def end(messages: Sequence[ReadMessage], start: int) -> list[ReadMessage]:
     return [*rules, *messages[start:]]
 
 
-def messages_of(messages: Iterable[OllamaMessage]) -> list[Message]:
-    """Turn messages into those of templates, with identifiers for calls and their results."""
-    converted: list[Message] = []
-    waiting: list[tuple[str, str]] = []  # calls without results: name and identifier
-    for number, source in enumerate(messages):
-        content = message_content(source.content) if source.content else ""
-        message: dict[str, Json] = {"role": source.role}
-        message["content"] = with_images(content, source.images)
-        if source.thinking:
-            message["reasoning_content"] = source.thinking
-        if source.tool_calls:
-            waiting = [
-                (call.function.name, call.id or f"call_{number}_{at}")
-                for at, call in enumerate(source.tool_calls)
-            ]
-            message["tool_calls"] = [
-                called(call, identity)
-                for call, (_, identity) in zip(source.tool_calls, waiting, strict=True)
-            ]
-        if source.role == "tool":
-            message |= result_of(source, waiting)
-        converted.append(message)
-    return converted
+def paired(grouped: Iterable[Iterable[Entry]]) -> Iterator[list[Entry]]:
+    """Give calls identifiers, and results those of the calls that they name, or of the first."""
+    waiting: list[Call] = []  # without results
+    for number, group in enumerate(grouped):
+        entries: list[Entry] = []
+        calls: list[Call] = []
+        for entry in group:
+            match entry:
+                case Call(id):
+                    entry = replace(entry, id=id or f"call_{number}_{len(calls)}")
+                    calls.append(entry)
+                case Result():
+                    entry = with_call(entry, waiting)
+            entries.append(entry)
+        waiting = calls[:MAX_CALLS] or waiting
+        yield entries
 
 
-def called(call: OllamaCall, identity: str) -> JsonValue:
-    function: JsonValue = {"name": call.function.name, "arguments": call.function.arguments}
-    return {"id": identity, "type": "function", "function": function}
-
-
-def result_of(result: OllamaMessage, waiting: list[tuple[str, str]]) -> dict[str, JsonValue]:
+def with_call(result: Result, waiting: list[Call]) -> Result:
     """Find the call of a result: the one it names, else the first without a result."""
-    same = [call for call in waiting if call[1] == result.tool_call_id]
-    tool = result.tool_name or result.name
-    named = [call for call in waiting if call[0] == tool]
+    same = [call for call in waiting if call.id == result.call_id]
+    named = [call for call in waiting if call.name == result.name]
     call = next(iter(same or named or waiting), None)
-    if call:
-        waiting.remove(call)
-    name, identity = call or ("", "")
-    return {"name": tool or name, "tool_call_id": result.tool_call_id or identity}
+    if call is None:
+        return replace(result, call_id=result.call_id or "", name=result.name or "")
+    waiting.remove(call)
+    return replace(result, call_id=result.call_id or call.id, name=result.name or call.name)
 
 
 class GenerateRequest(OllamaRequest):
@@ -300,12 +253,9 @@ class GenerateRequest(OllamaRequest):
     def _prompted(self, served: Served, media: Sequence[Medium]) -> list[Prepared]:
         if self.raw or self.template in PROMPT or not served.runtime.tokenizer.chat_template:
             return [self._raw(served, media)]
-        prompt = with_images(self.prompt, self.images)
-        messages: list[Message] = [
-            {"role": role, "content": content}
-            for role, content in (("system", self.system), ("user", prompt))
-            if content
-        ]
+        prompt = [*self.references(), *([self.prompt] if self.prompt else ())]
+        entries = [Speech("system", [self.system] if self.system else []), Speech("user", prompt)]
+        messages = messages_of([entry] for entry in entries if entry.content)
         conversation = Conversation(messages, format=self.grammar, extra=self.extra, media=media)
         return self.prepared_conversation(served, conversation)
 

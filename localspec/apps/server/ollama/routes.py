@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.api import Api
 from localspec.apps.server.handler import ApiRequest, RequestHandler
@@ -24,7 +24,7 @@ from localspec.apps.server.ollama.listing import model_details, running, tags
 from localspec.apps.server.ollama.managing import NamedModel, managing
 from localspec.apps.server.ollama.request import GenerateRequest, OllamaChatRequest
 from localspec.apps.server.replies.streaming import LINES
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route
 
 VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not too old
 
@@ -33,15 +33,11 @@ class ShowRequest(NamedModel):
     verbose: bool = False  # harmless: there is no more to tell
 
 
-def ollama(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, tags=["Ollama"])
-    asking(routes, handler)
-    listing(routes, handler)
-    managing(routes, handler)
-    return routes
+def ollama(handler: RequestHandler) -> list[BaseRoute]:
+    return [*asking(handler), *listing(handler), *managing(handler)]
 
 
-def asking(routes: APIRouter, handler: RequestHandler) -> None:
+def asking(handler: RequestHandler) -> list[BaseRoute]:
     async def answered(
         request: Request, body: OllamaChatRequest | GenerateRequest, kind: Kind
     ) -> Response:
@@ -64,15 +60,18 @@ def asking(routes: APIRouter, handler: RequestHandler) -> None:
         )
         return await handler.serve(request, api_request)
 
-    @routes.post("/api/chat")
     async def chat(request: Request, body: OllamaChatRequest) -> Response:
         """Answer a conversation; without messages, load the model."""
         return await answered(request, body, "chat")
 
-    @routes.post("/api/generate")
     async def generate(request: Request, body: GenerateRequest) -> Response:
         """Answer a prompt, or continue it; without one, load the model."""
         return await answered(request, body, "generate")
+
+    return [
+        body_route("/api/chat", OllamaChatRequest, chat),
+        body_route("/api/generate", GenerateRequest, generate),
+    ]
 
 
 def ignored_context(host: ModelHost, body: OllamaChatRequest | GenerateRequest) -> list[str]:
@@ -83,29 +82,32 @@ def ignored_context(host: ModelHost, body: OllamaChatRequest | GenerateRequest) 
     return ["options.num_ctx"] if body.options.num_ctx > context else []
 
 
-def listing(routes: APIRouter, handler: RequestHandler) -> None:
-    @routes.get("/", include_in_schema=False)
-    async def greeting() -> Response:
+def listing(handler: RequestHandler) -> list[BaseRoute]:
+    async def greeting(_: Request) -> Response:
         return PlainTextResponse("Ollama is running")  # clients look for these words
 
-    @routes.get("/api/version")
-    async def version() -> dict[str, str]:
-        return {"version": VERSION}
+    async def version(_: Request) -> Response:
+        return JSONResponse({"version": VERSION})
 
-    @routes.get("/api/tags")
-    async def models() -> dict[str, object]:
+    async def models(_: Request) -> Response:
         """List the models."""
-        return tags(handler.host)
+        return JSONResponse(tags(handler.host))
 
-    @routes.get("/api/ps")
-    async def loaded() -> dict[str, object]:
-        return running(handler.host)
+    async def loaded(_: Request) -> Response:
+        return JSONResponse(running(handler.host))
 
-    @routes.post("/api/show")
-    async def show(body: ShowRequest) -> dict[str, object]:
+    async def show(_: Request, body: ShowRequest) -> Response:
         offer = handler.host.offers.meant_by(body.required_name)
         facts = await handler.host.facts(offer.name)
-        return model_details(offer, handler.host.loaded.get(offer.name), facts)
+        return JSONResponse(model_details(offer, handler.host.loaded.get(offer.name), facts))
+
+    return [
+        Route("/", greeting),
+        Route("/api/version", version),
+        Route("/api/tags", models),
+        Route("/api/ps", loaded),
+        body_route("/api/show", ShowRequest, show),
+    ]
 
 
-OLLAMA = Api(("/api/",), ollama, error_body)
+OLLAMA = Api(ollama, ("/api/",), error_body)

@@ -16,15 +16,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from localspec.apps.server.conversation.entries import Entry, Speech, references
+from localspec.apps.server.conversation.items import groups
+from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
-from localspec.apps.server.openai.responses_input import (
-    Item,
-    Items,
-    Transcript,
-    names_of,
-    references_of,
-    tools_in,
-)
+from localspec.apps.server.openai.responses_input import Item, Items, names_of, tools_in
 from localspec.apps.server.openai.responses_tools import ModelTool, Tools, model_tools
 from localspec.apps.server.requests.fields import (
     Logprobs,
@@ -44,7 +40,6 @@ from localspec.apps.server.requests.validators import as_listed, as_type
 from localspec.apps.server.served import Served
 from localspec.core.engine.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
-from localspec.formats.templates.message import Message
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.prompting import Choice, Conversation
 
@@ -188,24 +183,24 @@ class ResponsesRequest(ThoughtFields, TextRequest):
 
     def references_among(self, items: Sequence[Item]) -> list[MediaReference]:
         """List the pictures and sounds of a conversation of these items."""
+        return references(self._groups(items))
+
+    def _groups(self, items: Sequence[Item]) -> list[list[Entry]]:
         rules = self.instructions
-        return list(references_of([*rules, *items] if isinstance(rules, list) else items))
+        if isinstance(rules, str):
+            return [*([[Speech("system", [rules])]] if rules else ()), *groups(items)]
+        return groups([*(rules or ()), *items])
 
     def as_conversation(self, items: Sequence[Item], media: Sequence[Medium]) -> Conversation:
         choice, tools = self.tool_choice or ResponseToolChoice(type="auto"), self.model_tools(items)
         if choice.type == "function" and choice.name is None:
             raise refused('a tool_choice of type "function" has a name: say which', "tool_choice")
-        transcript, rules = Transcript(names_of(tools)), self.instructions
-        for item in [*rules, *items] if isinstance(rules, list) else items:
-            transcript.add(item)
-        rules_message: list[Message] = []
-        if rules and isinstance(rules, str):
-            rules_message = [{"role": "system", "content": rules}]
-        if not (rules_message or transcript.messages):
+        messages = messages_of(self._groups(items), names_of(tools))
+        if not messages:
             raise refused("there is nothing to answer: give a text, or items", "input")
         extra = reasoning(self.reasoning.effort if self.reasoning else None)
         return Conversation(
-            messages=rules_message + transcript.messages,
+            messages=messages,
             tools=[tool.tool for tool in tools.values()],
             choice=choice.choice,
             named=choice.required_tool(tools),

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Query
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.faults import Fault, Refused, refused
 from localspec.apps.server.handler import ApiRequest, RequestHandler
@@ -25,13 +26,22 @@ from localspec.apps.server.openai.responses_input import Item, ReferenceItem
 from localspec.apps.server.openai.responses_request import ResponsesRequest
 from localspec.apps.server.requests.media_parts import MediaReference
 from localspec.apps.server.requests.prepared import Prepared
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.safety import owner
 from localspec.apps.server.served import Served
 from localspec.interfaces.media import Medium
 
 ITEMS = TypeAdapter(list[Item])
-Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+class RetrieveQuery(BaseModel):
+    stream: bool = False
+
+
+class ItemsQuery(BaseModel):
+    limit: int = Field(20, ge=1, le=100)
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +69,16 @@ class RecalledRequest:
         return self.body.prepare(self.items, served, media)
 
 
-def responses(handler: RequestHandler, store: ResponseStore) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
-    add_answering(routes, handler, store)
-    add_stored(routes, store)
-    return routes
+def responses(handler: RequestHandler) -> list[BaseRoute]:
+    store = ResponseStore(handler.terms.responses, handler.terms.cache_dir)
+    return [*answering(handler, store), *stored(store)]
 
 
-def add_answering(routes: APIRouter, handler: RequestHandler, store: ResponseStore) -> None:
+def answering(handler: RequestHandler, store: ResponseStore) -> list[BaseRoute]:
     async def recall(request: Request, body: ResponsesRequest) -> RecalledRequest:
         items = await handler.run(request, partial(items_of, body, store, owner(request)))
         return RecalledRequest(body, items)
 
-    @routes.post("/responses")
     async def respond(request: Request, body: ResponsesRequest) -> Response:
         """Answer a conversation of items, from its start or going on from an earlier response."""
         if not store.most:
@@ -93,52 +100,61 @@ def add_answering(routes: APIRouter, handler: RequestHandler, store: ResponseSto
         )
         return await handler.serve(request, api_request)
 
-    @routes.post("/responses/input_tokens")
-    async def count(request: Request, body: ResponsesRequest) -> Data:
+    async def count(request: Request, body: ResponsesRequest) -> Response:
         """Count the tokens of a conversation without answering it."""
         tokens = await handler.count_tokens(request, await recall(request, body))
-        return {"object": "response.input_tokens", "input_tokens": tokens}
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": tokens})
+
+    return [
+        body_route("/v1/responses", ResponsesRequest, respond),
+        body_route("/v1/responses/input_tokens", ResponsesRequest, count),
+    ]
 
 
-def add_stored(routes: APIRouter, store: ResponseStore) -> None:
-    async def find_response(request: Request, id: str) -> StoredResponse:
+def stored(store: ResponseStore) -> list[BaseRoute]:
+    async def find_response(request: Request) -> StoredResponse:
+        id = request.path_params["id"]
         response = await asyncio.to_thread(store.get, id, owner(request))
         if response is None:
             raise Refused(not_found(id))
         return response
 
-    @routes.get("/responses/{id}")
-    async def retrieve(request: Request, id: str, stream: bool = False) -> Mapping[str, object]:
+    async def retrieve(request: Request) -> Response:
         """Return a stored response."""
-        if stream:
+        if read_query(request, RetrieveQuery).stream:
             raise refused("a stored response is returned whole: leave stream out", "stream")
-        return (await find_response(request, id)).response
+        return as_json((await find_response(request)).response)
 
-    @routes.delete("/responses/{id}")
-    async def delete(request: Request, id: str) -> Data:
+    async def delete(request: Request) -> Response:
+        id = request.path_params["id"]
         if not await asyncio.to_thread(store.delete, id, owner(request)):
             raise Refused(not_found(id))
-        return {"id": id, "object": "response", "deleted": True}
+        return JSONResponse({"id": id, "object": "response", "deleted": True})
 
-    @routes.post("/responses/{id}/cancel")
-    async def cancel(request: Request, id: str) -> Data:
-        await find_response(request, id)
+    async def cancel(request: Request) -> Response:
+        await find_response(request)
         raise refused("this response is complete; one under way ends when its client hangs up")
 
-    @routes.get("/responses/{id}/input_items")
-    async def list_input_items(
-        request: Request,
-        id: str,
-        limit: Limit = 20,
-        order: Literal["asc", "desc"] = "desc",
-        after: str | None = None,
-    ) -> Data:
+    async def list_input_items(request: Request) -> Response:
         """List the items that a response was made from, a page at a time."""
+        id, query = request.path_params["id"], read_query(request, ItemsQuery)
         chain = await asyncio.to_thread(store.chain, id, owner(request))
         if not chain:
             raise Refused(not_found(id))
         before = [item for response in chain[:-1] for item in response.items]
-        return page([*before, *chain[-1].input], limit, order == "desc", after)
+        return as_json(page([*before, *chain[-1].input], query))
+
+    return [
+        Route("/v1/responses/{id}", retrieve),
+        Route("/v1/responses/{id}", delete, methods=["DELETE"]),
+        Route("/v1/responses/{id}/cancel", cancel, methods=["POST"]),
+        Route("/v1/responses/{id}/input_items", list_input_items),
+    ]
+
+
+def as_json(value: object) -> Response:
+    """Write what a client may have sent as NaN, which JSON has no word for, as null."""
+    return Response(to_json(value, inf_nan_mode="null"), media_type="application/json")
 
 
 def stored_response(body: ResponsesRequest, owner: str, response: Data) -> StoredResponse:
@@ -190,20 +206,19 @@ def not_found(id: str) -> Fault:
     return Fault(404, f"Response with id {id[:80]!r} not found")
 
 
-def page(
-    items: Sequence[Mapping[str, object]], limit: int, newest_first: bool, after: str | None
-) -> Data:
-    ordered = list(reversed(items)) if newest_first else list(items)
+def page(items: Sequence[Mapping[str, object]], query: ItemsQuery) -> Data:
+    ordered = list(reversed(items)) if query.order == "desc" else list(items)
     ids = [str(item["id"]) for item in ordered]
-    if after is not None:
-        if after not in ids:
-            raise refused(f"there is no item {after[:80]!r} to list items after", "after")
-        ordered = ordered[ids.index(after) + 1 :]
-    data = ordered[:limit]
+    if query.after is not None:
+        if query.after not in ids:
+            message = f"there is no item {query.after[:80]!r} to list items after"
+            raise refused(message, "after")
+        ordered = ordered[ids.index(query.after) + 1 :]
+    data = ordered[: query.limit]
     return {
         "object": "list",
         "data": data,
         "first_id": data[0]["id"] if data else None,
         "last_id": data[-1]["id"] if data else None,
-        "has_more": len(ordered) > limit,
+        "has_more": len(ordered) > query.limit,
     }

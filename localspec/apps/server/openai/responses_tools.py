@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from localspec.apps.server.requests.forms import Object
 from localspec.apps.server.requests.leniency import LeftOut, RequestPart
-from localspec.apps.server.requests.tools import Function, Name
+from localspec.apps.server.requests.tools import Function, Name, as_flat_function
 from localspec.apps.server.requests.validators import ByType
 from localspec.formats.dialects.patterns import pattern_of
 from localspec.formats.templates.message import Json, Tool
@@ -137,12 +137,6 @@ class SearchTool(RequestPart):
         yield from super().ignored()
         if self.execution != "client":
             yield "tool_search"
-
-
-def as_flat_function(tool: object) -> object:
-    """Read a function that has an object around it, as chats have it."""
-    within = tool.get("function") if isinstance(tool, dict) else None
-    return within | {"type": "function"} if isinstance(within, dict) else tool
 
 
 class Namespace(RequestPart):

@@ -7,22 +7,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.api import Api
-from localspec.apps.server.faults import openai_error
 from localspec.apps.server.handler import ApiRequest, RequestHandler
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.openai.chat import ChatAnswer, stream_error
 from localspec.apps.server.openai.completion import CompletionAnswer
 from localspec.apps.server.openai.completion_request import CompletionRequest, MiddleRequest
+from localspec.apps.server.openai.responses_routes import responses
 from localspec.apps.server.replies.reply import Choices
 from localspec.apps.server.replies.streaming import Answer
 from localspec.apps.server.requests.chat_request import ChatRequest
 from localspec.apps.server.requests.completion_prompts import count
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route
 from localspec.apps.server.served import media_of
 from localspec.interfaces.footprint import Kind
 
@@ -30,10 +30,7 @@ OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reran
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
-def openai(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, prefix="/v1", tags=["OpenAI"])
-
-    @routes.post("/chat/completions")
+def openai(handler: RequestHandler) -> list[BaseRoute]:
     async def chat(request: Request, body: ChatRequest) -> Response:
         """Answer a conversation."""
         limit = replace(handler.limit, reading_seconds=PROGRESS_SECONDS)
@@ -46,12 +43,10 @@ def openai(handler: RequestHandler) -> APIRouter:
         )
         return await handler.serve(request, api_request)
 
-    @routes.post("/completions")
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Continue a text, or fill in what belongs before `suffix`."""
         return await handler.serve(request, continuing(body, partial(CompletionAnswer.to, body)))
 
-    @routes.post("/fim/completions")
     async def middles(request: Request, body: MiddleRequest) -> Response:
         """Fill in a middle, answered as Mistral does: by a message."""
 
@@ -60,20 +55,28 @@ def openai(handler: RequestHandler) -> APIRouter:
 
         return await handler.serve(request, continuing(body, answer))
 
-    @routes.get("/models")
-    async def models() -> dict[str, object]:
+    async def models(_: Request) -> Response:
         """List the models."""
         offers = handler.host.offers.values()
         named = [(offer, name) for offer in offers for name in offer.names]
         data = [describe_model(handler, offer, name) for offer, name in named]
-        return {"object": "list", "data": data, "has_more": False}  # the last is Anthropic's
+        # The last is Anthropic's.
+        return JSONResponse({"object": "list", "data": data, "has_more": False})
 
-    @routes.get("/models/{name:path}")
-    async def model(name: str) -> dict[str, object]:
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
         offer = handler.host.offers.meant_by(name)
-        return describe_model(handler, offer, name if name in offer.names else offer.name)
+        name = name if name in offer.names else offer.name
+        return JSONResponse(describe_model(handler, offer, name))
 
-    return routes
+    return [
+        body_route("/v1/chat/completions", ChatRequest, chat),
+        body_route("/v1/completions", CompletionRequest, completions),
+        body_route("/v1/fim/completions", MiddleRequest, middles),
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", model),
+        *responses(handler),
+    ]
 
 
 def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> ApiRequest:
@@ -132,4 +135,4 @@ def meta(offer: ServedOffer, context: int) -> dict[str, object]:
     }
 
 
-OPENAI = Api(("/v1/", "/api/v1/"), openai, openai_error)
+OPENAI = Api(openai, ("/v1/", "/api/v1/"))

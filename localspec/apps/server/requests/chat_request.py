@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from localspec.apps.server.conversation.entries import references
+from localspec.apps.server.conversation.items import MessagesOrItems, groups
+from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.faults import refused
-from localspec.apps.server.requests.chat_blocks import without_blocks
-from localspec.apps.server.requests.chat_messages import ChatMessage
 from localspec.apps.server.requests.completion_prompts import MARKER
 from localspec.apps.server.requests.fields import Drafting, Logprobs, Object, OpenAiRequest
 from localspec.apps.server.requests.media_parts import MediaReference
@@ -39,7 +40,6 @@ from localspec.running.runtime.prompting import Conversation, render_prompt
 
 ITEM_FIELDS = ("input", "instructions", "text")  # of /v1/responses
 TEXT_FIELDS = {"format": "response_format"}  # of a text there, by their names in chats
-RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
 class Traced(Drafting):
@@ -53,7 +53,7 @@ def as_switch(value: object) -> object:
 class ChatRequest(ThoughtFields, OpenAiRequest):
     """OpenAI's fields, and those that editors for llama.cpp's server add."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: MessagesOrItems = Field(min_length=1)
     localspec: Traced = Traced(depth=None)
     return_progress: bool = False  # while the prompt is read, as llama.cpp's server has it
     tools: ToolsField = None
@@ -80,12 +80,8 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def of_others(cls, body: object) -> object:
-        """Take items and blocks of other APIs for messages: Cursor sends them for some models."""
-        return without_blocks(cls._without_items(body))
-
-    @classmethod
-    def _without_items(cls, body: object) -> object:
+    def of_items(cls, body: object) -> object:
+        """Read the fields of a request for a response: Cursor sends them for some models."""
         if not isinstance(body, dict) or body.get("messages") or not body.get("input"):
             return body
         rules = body.get("instructions")
@@ -94,11 +90,10 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
         fields = {name: value for name, value in body.items() if name not in ITEM_FIELDS}
         text = body["text"] if isinstance(body.get("text"), dict) else {}
         fields = {TEXT_FIELDS.get(name, name): value for name, value in text.items()} | fields
-        messages = [*first, *(message for item in items for message in message_of(item))]
-        return {**fields, "messages": messages}
+        return {**fields, "messages": [*first, *items]}
 
     def references(self) -> list[MediaReference]:
-        return [reference for message in self.messages for reference in message.references]
+        return references(groups(self.messages))
 
     def conversation(self, media: Sequence[Medium]) -> Conversation:
         if self.modalities and "text" not in self.modalities:
@@ -107,7 +102,7 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
             )
         choice = self.function_call if self.functions else self.tool_choice
         return Conversation(
-            messages=[message.message for message in self.messages],
+            messages=messages_of(groups(self.messages)),
             tools=[
                 *function_tools(self.tools),
                 *(function.tool for function in self.functions or ()),
@@ -161,17 +156,3 @@ class ChatRequest(ThoughtFields, OpenAiRequest):
             yield from ("return_progress",) if self.return_progress else ()
         others = (kind for kind in self.modalities or () if kind != "text")
         yield from (f"modalities.{kind}" for kind in others)
-
-
-def message_of(item: object) -> Iterator[object]:
-    """Yield the message of an item; a thought stays with the client."""
-    kind = item.get("type") if isinstance(item, Mapping) else None
-    if not isinstance(item, Mapping) or kind in (None, "message"):
-        yield item
-    elif kind == "function_call":
-        function = {"name": item.get("name"), "arguments": item.get("arguments")}
-        call = {"id": item.get("call_id"), "type": "function", "function": function}
-        yield {"role": "assistant", "tool_calls": [call]}
-    elif kind in RESULTS:
-        result = {"tool_call_id": item.get("call_id"), "content": item.get("output")}
-        yield {"role": "tool", **result}

@@ -52,8 +52,13 @@ def as_prediction(value: object) -> object:
 
 
 class TextPart(RequestPart):
-    type: Literal["text", "input_text", "output_text"]
+    type: Literal["text", "input_text", "output_text", "refusal"]
     text: Annotated[str, BeforeValidator(as_value)] = ""
+    refusal: str = ""
+
+    @property
+    def pieces(self) -> list[str]:
+        return [self.text or self.refusal]
 
 
 class StreamOptions(RequestPart):

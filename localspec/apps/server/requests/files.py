@@ -16,14 +16,9 @@ BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf
 
 
 def as_file_text(value: object) -> object:
-    """Decode base64 or a data URL."""
-    return decode_file(value) if isinstance(value, str) else value
-
-
-def decode_file(data: str) -> str:
     """Decode a file of text, given in base64 or as a data URL."""
     try:
-        return as_text(file_bytes(data))
+        return as_text(file_bytes(value)) if isinstance(value, str) else value
     except ValueError as error:
         raise unreadable("its data is neither base64 nor a data URL") from error
 
@@ -69,19 +64,16 @@ def unreadable(why: str) -> PydanticCustomError:
     return PydanticCustomError("unread", message, {"why": why})
 
 
-class FileData(RequestPart):
+class FilePart(RequestPart):
+    """A file, in an object as in chats, or without one as in items."""
+
+    type: Literal["file", "input_file"]
     filename: str = ""
     file_data: Annotated[str, BeforeValidator(as_file_text)] = ""
 
     @property
-    def text(self) -> str:
-        return "\n\n".join(filter(None, (self.filename, self.file_data)))
-
-
-class FilePart(FileData):
-    """A file, in an object as in chats, or without one as in items."""
-
-    type: Literal["file", "input_file"]
+    def pieces(self) -> list[str]:
+        return ["\n\n".join(filter(None, (self.filename, self.file_data)))]
 
     @model_validator(mode="before")
     @classmethod

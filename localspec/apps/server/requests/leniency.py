@@ -107,7 +107,7 @@ class RequestPart(BaseModel):
     """An object in a request: null is as good as absent, unknown fields are kept and reported."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, frozen=True)
-    entries: ClassVar[Mapping[str, int]] = {  # most of a field, where it is not `MAX_ENTRIES`
+    most_entries: ClassVar[Mapping[str, int]] = {  # of a field, where it is not `MAX_ENTRIES`
         **dict.fromkeys(("prompt", "tokens", "context"), MAX_PROMPT_TOKENS),
         **dict.fromkeys(("tools", "functions"), 2_000),  # a client with all its servers has 200
         **dict.fromkeys(("logit_bias", "banned_tokens", "custom_token_bans"), 8_192),  # OpenAI: 300
@@ -118,7 +118,7 @@ class RequestPart(BaseModel):
     def without_nulls(cls, data: object) -> object:
         if not isinstance(data, dict):
             return data
-        check_entries(data, cls.entries)
+        check_entries(data, cls.most_entries)
         fields = cls.model_fields
         return {
             name: value

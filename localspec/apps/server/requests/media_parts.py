@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.apps.server.requests.leniency import RequestPart
-from localspec.formats.templates.message import Json
 from localspec.interfaces.media import Kind
 
 IMAGES = ("image_url", "input_image", "image")  # types of parts
@@ -41,46 +40,34 @@ def file_in(part: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
     return "", others
 
 
-def with_file(part: object, field: str) -> object:
-    """Put the file of a part under one name, wherever it stands."""
-    if not isinstance(part, dict):
-        return part
-    text, others = file_in(part)
-    if not text:
-        why = "no files are kept here" if others.get("file_id") else "there is none in the request"
-        message = "a part of type {kind} has no file: {why}; send it as base64 or as a data URL"
-        kind = repr(part.get("type"))[:80]
-        raise PydanticCustomError("no_file", message, {"kind": kind, "why": why})
-    return {**others, field: text}
+def without_file(kind: object, *, is_kept: bool) -> PydanticCustomError:
+    why = "no files are kept here" if is_kept else "there is none in the request"
+    message = "a part of type {kind} has no file: {why}; send it as base64 or as a data URL"
+    return PydanticCustomError("no_file", message, {"kind": repr(kind)[:80], "why": why})
 
 
-class ImagePart(RequestPart):
-    type: Literal["image_url", "input_image", "image"]
-    image_url: str
+class MediumPart(RequestPart):
+    """A picture or a sound, with its file under one name, wherever a client puts it."""
+
+    type: Literal["image_url", "input_image", "image", "input_audio", "audio_url", "audio"]
+    image_url: str = ""
+    input_audio: str = ""
+    format: str = ""  # of a sound; shown by the file itself
 
     @model_validator(mode="before")
     @classmethod
     def flat(cls, part: object) -> object:
-        return with_file(part, "image_url")
+        if not isinstance(part, dict):
+            return part
+        text, others = file_in(part)
+        if not text:
+            raise without_file(part.get("type"), is_kept=bool(others.get("file_id")))
+        return {**others, "image_url" if part.get("type") in IMAGES else "input_audio": text}
 
     @property
-    def reference(self) -> MediaReference:
-        return MediaReference("image", self.image_url, self.type)
-
-
-class SoundPart(RequestPart):
-    type: Literal["input_audio", "audio_url", "audio"]
-    input_audio: str
-    format: str = ""  # shown by the file itself
-
-    @model_validator(mode="before")
-    @classmethod
-    def flat(cls, part: object) -> object:
-        return with_file(part, "input_audio")
-
-    @property
-    def reference(self) -> MediaReference:
-        return MediaReference("audio", self.input_audio, self.type)
+    def pieces(self) -> list[MediaReference]:
+        kind: Kind = "image" if self.image_url else "audio"
+        return [MediaReference(kind, self.image_url or self.input_audio, self.type)]
 
 
 def as_file(value: object) -> object:
@@ -94,19 +81,3 @@ Images = list[Annotated[str, Field(min_length=1), BeforeValidator(as_file)]]
 
 def image_references(images: Iterable[str] | None) -> list[MediaReference]:
     return [MediaReference("image", image, "images") for image in images or ()]
-
-
-def with_images(content: Json, images: Sequence[str] | None) -> Json:
-    """Put pictures before a content, as Ollama does."""
-    if not images:
-        return content
-    texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return [*({"type": "image"} for _ in images), *(texts if content else ())]
-
-
-def references_in(parts: Iterable[object]) -> Iterator[MediaReference]:
-    """Yield the media among the parts of a message, in their order."""
-    for part in parts:
-        match part:
-            case ImagePart() | SoundPart():
-                yield part.reference

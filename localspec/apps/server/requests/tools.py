@@ -60,6 +60,12 @@ class FunctionTool(RequestPart):
     function: Function
 
 
+def as_flat_function(tool: object) -> object:
+    """Read a function that has an object around it, as chats have it."""
+    within = tool.get("function") if isinstance(tool, dict) else None
+    return within | {"type": "function"} if isinstance(within, dict) else tool
+
+
 def as_function_tool(tool: object) -> object:
     """Wrap a function that stands beside its type, or has none."""
     if not isinstance(tool, dict) or tool.get("type") not in (None, "function"):

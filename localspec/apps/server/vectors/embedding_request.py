@@ -27,8 +27,8 @@ KINDS: Mapping[str, str] = {
 class TextsRequest(CutFields):
     """The fields of every request for vectors."""
 
-    entries: ClassVar[Mapping[str, int]] = {
-        **RequestPart.entries,
+    most_entries: ClassVar[Mapping[str, int]] = {
+        **RequestPart.most_entries,
         **dict.fromkeys(("input", "content"), MAX_PROMPT_TOKENS),
     }
     input: PromptField = ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
 
+from localspec.apps.server.api import Api
 from localspec.apps.server.handler import RequestHandler
-from localspec.apps.server.requests.reading import BoundedRoute
+from localspec.apps.server.requests.reading import body_route
 from localspec.apps.server.vectors.embedding_answer import (
     llamacpp_answer,
     old_ollama_answer,
@@ -28,34 +29,32 @@ from localspec.apps.server.vectors.reading import answer
 RERANK = ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank")
 
 
-def vectors(handler: RequestHandler) -> APIRouter:
-    routes = APIRouter(route_class=BoundedRoute, tags=["Embeddings and reranking"])
-    embedding(routes, handler)
-    embedding_as_ollama(routes, handler)
-    ranking(routes, handler)
-    return routes
+def vectors(handler: RequestHandler) -> list[BaseRoute]:
+    return [*embedding(handler), *embedding_as_ollama(handler), *ranking(handler)]
 
 
-def embedding(routes: APIRouter, handler: RequestHandler) -> None:
-    @routes.post("/v1/embeddings")
+def embedding(handler: RequestHandler) -> list[BaseRoute]:
     async def embeddings(request: Request, body: EmbeddingsRequest) -> Response:
         """Turn texts, given as texts or as tokens, into vectors."""
         return await answer(handler, request, body, "embedding", partial(openai_answer, body))
 
-    @routes.post("/embedding", include_in_schema=False)
-    @routes.post("/embeddings")
     async def llamacpp_embeddings(request: Request, body: EmbeddingsRequest) -> Response:
         """Turn texts into vectors, in the form of llama.cpp's server."""
         return await answer(handler, request, body, "embedding", partial(llamacpp_answer, body))
 
+    return [
+        body_route("/v1/embeddings", EmbeddingsRequest, embeddings),
+        body_route("/embeddings", EmbeddingsRequest, llamacpp_embeddings),
+        body_route("/embedding", EmbeddingsRequest, llamacpp_embeddings),
+    ]
 
-def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
+
+def embedding_as_ollama(handler: RequestHandler) -> list[BaseRoute]:
     async def loaded(body: OllamaEmbedRequest, empty: dict[str, object]) -> Response:
         offer = handler.host.offers.answering(body.model, "embedding")
         await handler.host.preload(offer.name)
         return JSONResponse(empty)
 
-    @routes.post("/api/embed")
     async def embed(request: Request, body: OllamaEmbedRequest) -> Response:
         """Turn texts into vectors; without any, load the model."""
         if body.loads:
@@ -63,7 +62,6 @@ def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
         written = partial(ollama_answer, body, time.perf_counter())
         return await answer(handler, request, body, "embedding", written)
 
-    @routes.post("/api/embeddings")
     async def old_embed(request: Request, body: OllamaEmbeddingsRequest) -> Response:
         """Turn a text into a vector, which is not normalised."""
         if body.loads:
@@ -71,17 +69,25 @@ def embedding_as_ollama(routes: APIRouter, handler: RequestHandler) -> None:
         written = partial(old_ollama_answer, body)
         return await answer(handler, request, body, "embedding", written)
 
+    return [
+        body_route("/api/embed", OllamaEmbedRequest, embed),
+        body_route("/api/embeddings", OllamaEmbeddingsRequest, old_embed),
+    ]
 
-def ranking(routes: APIRouter, handler: RequestHandler) -> None:
+
+def ranking(handler: RequestHandler) -> list[BaseRoute]:
     async def rerank(request: Request, body: RerankRequest) -> Response:
         """Rank documents by how well they answer a query."""
         return await answer(handler, request, body, "reranking", body.write)
 
-    for path in RERANK:
-        routes.add_api_route(path, rerank, methods=["POST"], include_in_schema=path == RERANK[0])
-
-    @routes.post("/score", include_in_schema=False)
-    @routes.post("/v1/score")
     async def score(request: Request, body: ScoreRequest) -> Response:
         """Score pairs of texts."""
         return await answer(handler, request, body, "reranking", body.write)
+
+    return [
+        *(body_route(path, RerankRequest, rerank) for path in RERANK),
+        *(body_route(path, ScoreRequest, score) for path in ("/v1/score", "/score")),
+    ]
+
+
+VECTORS = Api(vectors)

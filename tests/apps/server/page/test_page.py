@@ -39,9 +39,10 @@ def guarded():
 
 
 def test_a_browser_gets_the_page_and_a_client_of_ollama_its_greeting(server):
-    page = server.client.get("/", headers=BROWSER)
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "<title>LocalSpec</title>" in page.text
+    for path in ("/", "/v1"):
+        page = server.client.get(path, headers=BROWSER)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "<title>LocalSpec</title>" in page.text
     assert server.client.get("/").text == "Ollama is running"
     assert server.client.get("/props").json()["ui"] is True
 
