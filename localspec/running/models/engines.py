@@ -86,7 +86,6 @@ class EngineHere:
         return [self.engine.name, repr(self.build), repr(kinds), *self.engine.versions()]
 
 
-@cache
 def all_engines() -> tuple[Engine, ...]:
     """All engines, the preferred first; one that cannot even be asked is left out."""
     usable = [Engine(name, spec) for name, spec in _offered().items() if not isinstance(spec, str)]

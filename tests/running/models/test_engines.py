@@ -50,7 +50,7 @@ def test_the_preferred_engine_comes_first_and_then_they_go_by_name(monkeypatch):
         name: replace(GGUF, preference=at) for name, at in zip("dacb", (0, -1, 1, 0), strict=True)
     }
     monkeypatch.setattr(engines, "_offered", lambda: {**found, "bad": "it is broken"})
-    assert [*map(str, engines.all_engines.__wrapped__())] == ["c", "b", "d", "a"]
+    assert [*map(str, engines.all_engines())] == ["c", "b", "d", "a"]
 
 
 def test_engines_are_asked_without_importing_their_libraries():
@@ -63,7 +63,8 @@ def test_engines_are_asked_without_importing_their_libraries():
 
 
 def test_what_is_wrong_with_an_engine_is_told_where_it_is_named(monkeypatch):
-    monkeypatch.setattr(engines, "_offered", lambda: {"bad": "it is broken"})
+    offered = {"llamacpp": GGUF, "mlx": MLX, "bad": "it is broken"}
+    monkeypatch.setattr(engines, "_offered", lambda: offered)
     assert engines.names() == ["llamacpp", "mlx", "bad"]
     check("bad")
     with pytest.raises(BackendError, match="the engine bad cannot be used: it is broken"):
