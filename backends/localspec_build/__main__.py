@@ -2,7 +2,7 @@
 
 python -m localspec_build [KIND [-DOPTION=VALUE ...]]    KIND: auto, cuda, hip, vulkan, metal, cpu
 
-The options go to CMake. CUDAARCHS names the architectures, where no card is here to tell.
+The options go to CMake. CUDAARCHS names the architectures, where no card is here to ask.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 
 class SetupFailed(Exception):
-    """A step of the set-up failed; the message tells the reason and the way out."""
+    """A step of the set-up failed; the message has the reason and the way out."""
 
 
 class Lacking(SetupFailed):

@@ -15,7 +15,7 @@ RULES = Path(__file__).with_name("products.cmake")
 SUFFIXES = (".cpp", ".h")
 PROCESSORS = ("x86_64", "AMD64", "aarch64", "arm64")  # that there are products for
 WITHOUT = "-DLOCALSPEC_PRODUCTS=off"
-FEATURE = "LocalSpec's products"  # by which a build that has them tells of them
+FEATURE = "LocalSpec's products"  # by which a build reports that it has them
 # A compiler's words on one of the sources, as llama.cpp of another release may have other headers.
 FAULT = re.compile(r"^.*localspec_llamacpp[/\\]kernels[/\\].*\berror\b.*$", re.M)
 

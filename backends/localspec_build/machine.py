@@ -18,7 +18,7 @@ from localspec_build import kernels
 Version = tuple[int, ...]
 
 ANSWER_SECONDS = 20  # for a tool to answer: a card that sleeps takes some
-VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sysfs tells them
+VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}  # PCI, as sysfs reports them
 CONTROLLERS = "sys/class/drm/card*/device/vendor"
 MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew", "winget")
 SPIRV = [f"{folder}/cmake/SPIRV-Headers" for folder in ("share", "lib", "lib/*", "lib64")]
@@ -37,7 +37,7 @@ class Nvidia:
     """The cards of a driver, and the newest CUDA that it runs."""
 
     names: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = ()  # as 89; empty where the driver does not tell
+    architectures: tuple[str, ...] = ()  # as 89; empty where the driver does not report them
     cuda: Version = ()
     driver: str = ""  # path of libcuda.so.1, to link with
     fault: str = ""  # the driver's answer, where it is out of order
@@ -50,7 +50,7 @@ class Nvcc:
     path: str
     version: Version
     has_cublas: bool  # which llama.cpp needs, and some installations leave out
-    architectures: frozenset[str] = frozenset()  # that it compiles for; empty if it does not tell
+    architectures: frozenset[str] = frozenset()  # that it compiles for; empty: it reports none
     libraries: str = ""  # their folder, which the dynamic linker may not know
     fault: str = ""  # what it says of an empty program, where it cannot compile even that
 
@@ -287,7 +287,7 @@ def cxx_flags(tools: Tools) -> str:
     """Leave AVX512-FP16 out of C++ where the compiler would use it; keep the user's CXXFLAGS.
 
     With it llama.cpp takes 128 numbers at once where it takes 64 else, and the rest one by one.
-    With heads of 64 that is all: behind 4,000 tokens one takes 2.7 times as long.
+    With heads of 64 that is all: after 4,000 tokens one takes 2.7 times as long.
     """
     if sys.platform == "darwin":  # no Mac has it, and /usr/bin/c++ may ask to be installed
         return ""
@@ -304,7 +304,7 @@ def compilers(tools: Tools) -> list[str]:
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Return the bytes that programs can have; very many where the system does not tell."""
+    """Return the bytes that programs can have; very many where the system does not report it."""
     free = re.search(r"MemAvailable: *(\d+) kB", text(root / "proc/meminfo"))
     return int(free[1]) * 1024 if free else sys.maxsize
 

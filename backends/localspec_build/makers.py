@@ -9,7 +9,7 @@ from pathlib import Path
 from localspec_build.pip import GAVE_UP
 
 SITE = "https://abetlen.github.io/llama-cpp-python/whl"
-# pip tells why it could not reach a page only where it is asked to tell much.
+# pip reports why it could not reach a page only where it is asked to report much.
 BRIEFLY = ("-vv", "--retries", "0", "--timeout", "5")
 PATIENCE_SECONDS = 15.0  # pip takes its time limit for each of a host's addresses
 HOLD_SECONDS = 3600  # in which the command is likely to be given again

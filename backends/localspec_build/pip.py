@@ -24,7 +24,7 @@ DISK_FULL = r"No space left on device|Disk quota exceeded|WinError 112\b"
 MEMORY_FULL = r"\bKilled\b|\(Kill signal\)|out of heap space|[Cc]annot allocate memory"
 BUILD_FAILED = r"Failed building wheel|CMake configuration failed"
 UNREACHABLE = r"connection broken by|Max retries exceeded|timed out|\(from versions: none\)"
-# What compilers, linkers and CMake say; pip's own last lines tell nothing of it.
+# What compilers, linkers and CMake say; pip's own last lines have nothing of it.
 FAULT = re.compile(
     r"^[ \t]*(?!error\b|fatal\b)\S.*\b(?:error|fatal)(?: [A-Z]+\d+)?\s*: .*"
     r"|^.*CMake Error.*(?:\n.*){2}",
@@ -67,7 +67,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     patience_seconds: float = inf,
 ) -> bool:
-    """Run pip to its end, and show now and then what it is at; tell whether it succeeded.
+    """Run pip to its end, and show now and then what it is at; return whether it succeeded.
 
     It is ended where it has not begun to get a package when its patience is over.
     """
@@ -139,7 +139,7 @@ def _watch(child: subprocess.Popen[bytes], log: Path, patience_seconds: float) -
 
 
 def explain(log: Path) -> str:
-    """Name the cause of a failure as far as the log and the machine tell it.
+    """Name the cause of a failure as far as the log and the machine show it.
 
     The log is kept by another name, since what takes the failed one's place writes its own.
     """

@@ -17,7 +17,7 @@ from localspec_build.records import CUSTOM, Installed
 from localspec_llamacpp.building import BACKENDS
 
 WSL = "/usr/lib/wsl/lib/libcuda.so.1"  # the driver of Windows, which makes no device node
-# What tells that a kind of GPU is there, and the backend of llama.cpp that is for it.
+# What shows that a kind of GPU is there, and the backend of llama.cpp that is for it.
 GPUS = (
     ("an NVIDIA GPU", ("/dev/nvidia0", "/proc/driver/nvidia/version", WSL), "CUDA"),
     ("an AMD GPU", ("/dev/kfd",), "ROCm"),
@@ -85,7 +85,7 @@ def of_products(
 
 
 def with_compiler(fix: str) -> str:
-    """Tell first how to get a compiler, where there is none."""
+    """Say first how to get a compiler, where there is none."""
     return fix if has_compiler(Tools(os.environ)) else f"{compiler_advice()}; then {fix}"
 
 

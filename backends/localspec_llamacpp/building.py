@@ -15,12 +15,12 @@ from localspec_build.records import BuildRequest, Installed
 from localspec_build.target import Target
 from localspec_build.trial import trial
 
-# The backends of ggml, by which a library that somebody else built tells its kind.
+# The backends of ggml, by which a library that somebody else built shows its kind.
 BACKENDS = {"CUDA": "cuda", "ROCm": "hip", "Vulkan": "vulkan", "MTL": "metal", "Metal": "metal"}
 
 
 def build(kind: str, from_source: bool, target: Target | None = None) -> str:
-    """Install a kind, or the one that fits here if another is installed; tell what there is."""
+    """Install a kind, or the one that fits here if another is installed; report what there is."""
     target = target or Target.of(sys.executable, Path(sys.prefix))
     request = BuildRequest(kind, asked=kind != AUTO) if kind else earlier_request()
     try:

@@ -80,7 +80,7 @@ def place(pointer: int) -> Place:
 
 
 def counted(device: Device) -> Device:
-    """Count host memory as the system does, and tell Apple's GPUs, which share it."""
+    """Count host memory as the system does, and find Apple's GPUs, which share it."""
     if device.kind == "cpu":
         memory = free_memory.memory()
         return replace(device, total_bytes=memory.total_bytes, free_bytes=memory.free_bytes)

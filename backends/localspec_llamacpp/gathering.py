@@ -27,7 +27,7 @@ class Gathering:
         self._memory, self._batch = context.memory, context.shape.batch
         self._cells = context.shape.cells // context.shape.sequences
         self._lengths, self._exchange = lengths, exchange
-        self._gaps = 0  # batches of late whose slots were apart
+        self._gaps = 0  # recent batches whose slots were apart
 
     def gather(self, widths: Mapping[int, int], *, fills: bool) -> Sequence[int]:
         """Bring slots together if they are apart; return idle ones to run with them.

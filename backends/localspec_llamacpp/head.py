@@ -206,7 +206,7 @@ class LlamaHead:
 
 
 def joined(*parts: NDArray[np.generic]) -> Data:
-    """Lay arrays out one after the other, behind their number and sizes in bytes."""
+    """Lay arrays out one after the other; their number and sizes in bytes come first."""
     sizes = np.array([len(parts), *[part.nbytes for part in parts]], np.int64)
     return np.concatenate([part.ravel().view(np.uint8) for part in (sizes, *parts)])
 

@@ -5,7 +5,7 @@
 
 EAGLE-3 encodes the states into one, g, and then goes on from states of its own. DFlash takes the
 states in as keys and values, and fills a block of masks in one pass; DFlash 2 gives candidates for
-each token, scored behind each candidate before it.
+each token, scored after each candidate before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEVER = -1e20  # the logit of a token that a head cannot draft; not -inf, as a g
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The tokens that DFlash fills in one pass: the newest of a text, and masks behind it."""
+    """The tokens that DFlash fills in one pass: the newest of a text, and masks after it."""
 
     tokens: int
     first: int  # the first of them that drafts
@@ -76,7 +76,7 @@ class Eagle3:
 
 
 class DFlash:
-    """Layers that fill a block of masks behind the newest token."""
+    """Layers that fill a block of masks after the newest token."""
 
     proposer, shift, lag = "dflash", 0, 0
 
@@ -104,7 +104,7 @@ class DFlash:
         return np.maximum(rows, NEVER), None
 
     def _selected(self, text: DraftedText) -> Logits:
-        """Score the candidates behind the token that was chosen before them."""
+        """Score the candidates after the token that was chosen before them."""
         most, rows = self._block.candidates, self._filled[text.slot]
         row, before = rows[text.steps], 0
         if text.steps:

@@ -108,7 +108,7 @@ def beside(trunk: ModelWeights, place: LayerPlacement) -> LayerPlacement:
 
 
 def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> HeadPlan:
-    """Read what the engine does not tell of a head in the header of its file."""
+    """Read what the engine does not report of a head in the header of its file."""
     header = read(weights.path)
     if kind_of(header).shares:  # it runs the newest token of each slot, and nothing else
         shape = replace(form, graph=MTP, batch=form.sequences)

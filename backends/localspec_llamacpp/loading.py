@@ -48,7 +48,7 @@ SPARE = 0.25  # of the memory, which stays free beside weights that the system c
 
 
 def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
-    """Load a model; tell how much of it was read."""
+    """Load a model; report how much of it was read."""
     footprint = inspect(path)
     check(footprint, options)
     LOG.verbose = options.verbose

@@ -283,7 +283,8 @@ class LlamaModel:
         return self._lengths[slot]
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
-        return roll_by_forward(self, rolls)
+        takes_back = self._head is None and not self._weights.recurrent
+        return roll_by_forward(self, rolls, steps=self if takes_back else None)
 
     def free_head(self) -> None:
         if self._head:

@@ -10,7 +10,7 @@ from localspec.interfaces.backend_spec import RemoteModel, files_of
 
 SUFFIX = ".gguf"
 PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf", re.I)
-DRAFTERS = ("mtp", "eagle3", "dflash")  # as llama.cpp names them, with a dash behind
+DRAFTERS = ("mtp", "eagle3", "dflash")  # as llama.cpp names them, with a dash after
 MMPROJ = "mmproj"  # in the name of a projector, at either end
 OTHERS = ("imatrix",)  # GGUFs beside a model that are none
 # Of one projector in several types: the first runs fast on every device and loses next to nothing.

@@ -23,7 +23,7 @@ class SpecialToken:
 
     text: bytes
     strips_left: bool = False  # blanks before it
-    strips_right: bool = False  # blanks behind it
+    strips_right: bool = False  # blanks after it
 
     @property
     def strips(self) -> bool:
@@ -52,7 +52,7 @@ class TextPieces:
             yield text[begin:]
 
     def _borders(self, text: bytes) -> Iterator[int]:
-        """Yield where pieces end, each some KiB behind the one before."""
+        """Yield where pieces end, each some KiB after the one before."""
         begin, at = 0, self._piece_bytes
         while self._start and at < len(text):
             # Searched in windows: one search of the whole rest would not let other threads run.
@@ -77,7 +77,7 @@ class TextPieces:
             return 0
         start = begin + len(text[begin:at].rstrip(byte))
         border = start + -(-(at - start) // size) * size
-        # What begins in the run and is no run ends behind it, so begins far behind the border.
+        # What begins in the run and is no run ends after it, so begins far after the border.
         end = border + size + self._lengths[0]
         whole = text[at:end] == byte * (end - at)
         return border if whole and not (start > begin and self._is_within(text, start)) else 0
@@ -96,7 +96,7 @@ class TextPieces:
         return not is_preceded and not self._is_within(text, at)
 
     def _is_within(self, text: bytes, at: int) -> bool:
-        """Return whether a special token begins before a place and ends behind it."""
+        """Return whether a special token begins before a place and ends after it."""
         return any(
             text[start : start + size] in self._tokens
             for size in self._lengths

@@ -175,14 +175,14 @@ class LlamaVectors:
 
 
 def joints(weights: ModelWeights) -> tuple[Tokens, Tokens, Tokens]:
-    """List the tokens before, between and behind the two texts of a pair."""
+    """List the tokens before, between and after the two texts of a pair."""
     start = (weights.bos,) if weights.starts and weights.bos is not None else ()
     between = (*weights.closing, *weights.separating)
     return tokens_of(start), tokens_of(between), tokens_of(weights.closing)
 
 
 def marks(weights: ModelWeights) -> tuple[Tokens, Tokens]:
-    """Ask the vocabulary what it puts before and behind a text."""
+    """Ask the vocabulary what it puts before and after a text."""
     bare = weights.tokenize(LETTER, special=False)
     whole = weights.tokenize(LETTER, special=False, marks=True)
     for at in range(len(whole) - len(bare) + 1):

@@ -13,7 +13,7 @@ SIZES = (ctypes.c_size_t(1), ctypes.c_bool(False))  # of a graph: nodes, and no 
 def forget() -> None:
     """Have llama.cpp send its next graph whole to each worker, after memory of any was freed.
 
-    A worker then forgets the graphs that it has run. llama.cpp is not told: it asks for the last
+    A worker then forgets the graphs that it has run. llama.cpp does not know: it asks for the last
     one again by a word, and ends the process. So a graph that does nothing is made the last one.
     """
     if not RUN or not remote.CONNECTED:

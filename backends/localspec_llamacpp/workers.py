@@ -20,7 +20,7 @@ from localspec_llamacpp import devices, ggml, remote
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import Place
 
-MEMORY_WORD = 2  # of a device's functions the one that tells its memory
+MEMORY_WORD = 2  # of a device's functions the one that reports its memory
 
 Sizes = ctypes.POINTER(ctypes.c_size_t)
 Memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Sizes, Sizes)
@@ -75,7 +75,7 @@ class Offer:
         devices.place(self.pointer)
         if not self._asked:
             self._word[MEMORY_WORD] = kept
-            raise DeviceError("this release of llama.cpp does not let a worker tell its memory")
+            raise DeviceError("this release of llama.cpp does not let a worker report its memory")
 
     def _answer(self, _: object, free: Any, total: Any) -> None:
         self._asked = True

@@ -130,7 +130,7 @@ class CacheSlots:
         return Mark(self._slots[slot].length, group.slots.index(slot), memos)
 
     def shorten(self, slot: int, by: mx.array) -> None:
-        """Forget as many tokens as only the device knows, until `truncate` tells the length."""
+        """Forget as many tokens as only the device knows, until `truncate` reports the length."""
         self._slots[slot].fewer = by
 
     def truncate(self, slot: int, length: int) -> int:

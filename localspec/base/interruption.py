@@ -19,7 +19,7 @@ class Interrupted(Exception):
 
 @dataclass(slots=True, eq=False)
 class Patience:
-    """Tells whether somebody still waits. Any thread may end it."""
+    """Knows whether somebody still waits. Any thread may end it."""
 
     over: bool = False
 
@@ -37,7 +37,7 @@ CURRENT: ContextVar[Patience | None] = ContextVar("patience", default=None)
 
 
 def is_given_up() -> bool:
-    """Tell whether nobody waits for the work of this thread any more."""
+    """Return whether nobody waits for the work of this thread any more."""
     patience = CURRENT.get()
     return patience is not None and patience.over
 
@@ -50,7 +50,7 @@ def check_patience() -> None:
 
 @dataclass(slots=True, eq=False)
 class HeldInterrupt:
-    """Tells whether Ctrl-C was pressed meanwhile."""
+    """Knows whether Ctrl-C was pressed meanwhile."""
 
     heard: bool = False
 

@@ -17,6 +17,11 @@ class RemoteModel(NamedTuple):
     lacks: str = ""  # of its files, as "part 2 of 3"
 
 
+def bare_name(path: Path) -> str:
+    """Return a file's name without its suffix; a folder's may have dots, and has no suffix."""
+    return path.name if path.is_dir() else path.stem
+
+
 def files_of(path: Path) -> Sequence[Path]:
     """List a file, or the files of a folder: of a model's, those in folders below it, too."""
     if not path.is_dir():

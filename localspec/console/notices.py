@@ -6,5 +6,5 @@ import click
 
 
 def tell(line: str) -> None:
-    """Tell who started a server what happens to it."""
+    """Report to who started a server what happens to it."""
     click.echo(f"localspec: {line}", err=True)

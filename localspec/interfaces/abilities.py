@@ -38,8 +38,8 @@ class MultiStep(Protocol):
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
         """Feed a token of each slot, then the ones that `choose` names by the logits, and so on.
 
-        The slots are those of the latest forward. It ends where `choose` returns None; what that
-        raises passes through. Errors are those of `forward`.
+        The slots are among those of the latest forward. It ends where `choose` returns None; what
+        that raises passes through. Errors are those of `forward`.
         """
 
 

@@ -95,7 +95,7 @@ Progress = Callable[[float], None]  # hears the share of the weights that was re
 
 
 def silent(_: float) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 class Rehearsal(Protocol):

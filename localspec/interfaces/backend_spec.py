@@ -33,7 +33,7 @@ class Builder(NamedTuple):
 
     kinds: tuple[str, ...]  # that can be asked for, as "cuda"
     # Installs a kind, or for "" the one that fits here unless it is there; from source alone if
-    # so told. Returns a sentence on the result; `BackendError` if it failed.
+    # so advised. Returns a sentence on the result; `BackendError` if it failed.
     build: Callable[[str, bool], str]
     advise: Callable[[Sequence[str]], Iterable[Finding]]  # on the features that it was built for
 

@@ -1,4 +1,4 @@
-"""What forwards take of late, relative to when they were measured: plain ones, and wide ones."""
+"""What recent forwards take, relative to when they were measured: plain ones, and wide ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ AT_FIRST = 0.002  # of all, where plain rounds were just seen
 class Scales:
     """Logarithms of what all forwards take, and of what wide ones take beyond that.
 
-    A wide forward that took longer may tell of a busy machine, or of a width that is dearer than
+    A wide forward that took longer may come of a busy machine, or of a width that is dearer than
     thought. It moves both, by their variances, and the covariance keeps that it was either, until
-    a plain forward tells which. Without that, drafts that take too long made plain rounds seem
+    a plain forward shows which. Without that, drafts that take too long made plain rounds seem
     dearer, and went on: 8 rows lost 18% in simulation where draft tokens took 1.5 times as long,
     on a card whose costs were measured up to 9 tokens.
     """

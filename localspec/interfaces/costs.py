@@ -41,7 +41,7 @@ class Curve:
 
     @property
     def scale(self) -> float:
-        """Return the time of everything of late, relative to when it was measured."""
+        """Return the latest time of everything, relative to when it was measured."""
         return math.exp(self._scales.everything)
 
     @property
@@ -135,7 +135,7 @@ class Curve:
                 self._draw_beyond(max(reach, len(self._line) - 1))
 
     def _draw_beyond(self, end: int) -> None:
-        """Go on behind the last size, as steeply as between it and one that is not near it.
+        """Go on after the last size, as steeply as between it and one that is not near it.
 
         Two that are near may be apart by a step: 16 tokens take 0.8 of 17 where they are multiplied
         in blocks of 16.
@@ -174,8 +174,8 @@ FAR = 512  # tokens; of more, each takes as long
 class Attention(NamedTuple):
     """Seconds for each token that a row holds already: once a row, and for each of its tokens.
 
-    Behind 4,000 tokens a forward of eight may take six times as long as one, where it takes four
-    times as long behind none.
+    After 4,000 tokens a forward of eight may take six times as long as one, where it takes four
+    times as long after none.
     """
 
     row: float = 0.0
@@ -215,7 +215,7 @@ class Costs:
 
     @property
     def slowdown(self) -> float:
-        """Return the time of a plain round of late, relative to when it was calibrated."""
+        """Return the latest time of a plain round, relative to when it was calibrated."""
         return self.target(1).at(1) / self._calibrated
 
     def at(self, batch: Batch, tokens: int) -> float:

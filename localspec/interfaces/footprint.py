@@ -42,7 +42,8 @@ class Footprint:
     context: int  # tokens the model was trained for
     tokenizer: str
     chat_template: str | None
-    parameters: int = 0  # in all its tensors; 0: the engine does not tell
+    parameters: int = 0  # in all its tensors; 0: the engine does not report it
+    read_bytes: int = 0  # of weights that each token reads; 0: the engine does not report it
     positions: int = 0  # learned ones, beyond which there are none; 0: any position has one
     experts: int = 0
     active_experts: int = 0  # of these for each token
@@ -64,6 +65,7 @@ class Footprint:
     basename: str = ""  # of the model without its size, as "Qwen2.5-Coder", where a file has it
     # What its files advise for sampling, by the names of `Sampling`.
     sampling: Mapping[str, float] = field(default_factory=dict)
+    samplers: str = ""  # the order that they advise, as llama.cpp writes it
 
     @property
     def kind(self) -> Kind:
@@ -103,7 +105,7 @@ class Needs:
     # What turns pictures into embeddings, with what it computes in; lies on the first GPU that has
     # layers, or on the host.
     projector: int = 0
-    devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine can tell
+    devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine reports it
 
     @property
     def total(self) -> int:

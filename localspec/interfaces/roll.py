@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from localspec.base.errors import BackendError
-from localspec.base.tokens import LogitRows, Logits, tokens_of
+from localspec.base.tokens import LogitRows, Logits, best, tokens_of
+from localspec.interfaces.abilities import MultiStep
 from localspec.interfaces.backend import Model, Roll, Row
+from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 
 BY = "draft-model"
 MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
+REACH = 12.0  # of logits below the highest: the tokens further below are not drafted
 
 
 class Forwards(Protocol):
@@ -22,14 +27,27 @@ class Forwards(Protocol):
         """Read the rows; return logits whose last row is that of the newest token."""
 
 
-def roll_by_forward(model: Forwards, rolls: Sequence[Roll], by: str = BY) -> list[Draft]:
-    """Implement `Model.roll` for an engine that has nothing better than `forward`."""
+def roll_by_forward(
+    model: Forwards, rolls: Sequence[Roll], by: str = BY, steps: MultiStep | None = None
+) -> list[Draft]:
+    """Implement `Model.roll` by `forward`, and by `steps` from the second token on."""
     rolled = [RolledRow(roll) for roll in rolls]
     while going_on := [path for path in rolled if path.wants]:
-        rows = model.forward([path.row() for path in going_on])
-        for path, logits in zip(going_on, rows, strict=True):
-            path.draw(logits[-1])
+        if steps and going_on[0].tokens:
+            slots = [path.roll.row.slot for path in going_on]
+            newest = [path.tokens[-1] for path in going_on]
+            steps.multi_step(slots, newest, partial(step, going_on))
+        else:
+            rows = model.forward([path.row() for path in going_on])
+            step(going_on, [row[-1] for row in rows])
     return [path.draft(by) for path in rolled]
+
+
+def step(paths: Sequence[RolledRow], logits: Sequence[Logits]) -> list[int] | None:
+    """Draw a token for each path; return them, if all are to go on."""
+    for path, row in zip(paths, logits, strict=True):
+        path.draw(row)
+    return [path.tokens[-1] for path in paths] if all(path.wants for path in paths) else None
 
 
 @dataclass(slots=True)
@@ -56,23 +74,29 @@ class RolledRow:
         return Row(self.roll.row.slot, tokens_of(self.tokens[-1:]), tentative=drawn)
 
     def draw(self, logits: Logits) -> None:
-        sampler = self.roll.sampler
-        logits = sampler.masked(logits, self.tokens)
-        source = sampler.distribution_of_masked(logits, self.tokens)
-        position = self.roll.start + len(self.tokens)
-        token = source.draw(sampler.dice, position)
+        """Draw the next token from the likely ones: a draft need not follow the law of its model.
+
+        So a row of 152k logits is read three times, and not copied.
+        """
+        sampler, drawn = self.roll.sampler, self.tokens
+        logits = sampler.adjusted(logits, drawn)
+        token = best(logits)
+        highest, position = logits.item(token), self.roll.start + len(drawn)
+        ids = (logits >= highest - REACH * max(sampler.sampling.temperature, 1.0)).nonzero()[0]
+        likely = logits[ids]
+        if not sampler.is_simple:
+            token = sampler.draft_distribution(logits, drawn).draw(sampler.dice, position)
+        elif not sampler.sampling.greedy:
+            places = sampler.draft_distribution(likely, drawn)
+            token = Distribution(ids[places.ids], places.weights).draw(sampler.dice, position)
+        weight = math.exp(logits.item(token) - highest)
+        likely -= highest
+        total = float(np.add.reduce(np.exp(likely, out=likely)))
         self.tokens.append(token)
-        self.confidences.append(confidence(logits, token))
+        self.confidences.append(max(weight / total, MIN_CONFIDENCE))
 
     def draft(self, by: str = BY) -> Draft:
         return Draft(tokens_of(self.tokens), by, tuple(self.confidences))
-
-
-def confidence(logits: Logits, token: int) -> float:
-    """Compute the model's own probability of a token, at temperature 1."""
-    weights = logits - logits.max()
-    np.exp(weights, out=weights)
-    return max(float(weights[token] / weights.sum()), MIN_CONFIDENCE)
 
 
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:

@@ -55,7 +55,7 @@ class TextProgress(Generic[Array]):
         self._restart(0)
 
     def _restart(self, entries: int) -> None:
-        """Go on behind `entries` entries, with the state for the next one if that was kept."""
+        """Go on after `entries` entries, with the state for the next one if that was kept."""
         self.read = entries
         self.lost = False  # the target holds another text than this: nothing can be drafted
         self.states = self._new_rows()  # for the entries that are not read yet, and the next one

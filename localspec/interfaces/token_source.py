@@ -45,8 +45,15 @@ class TokenSource(Protocol):
     def over(self, drafted: Sequence[int]) -> bool:
         """Whether nothing but the end may follow `drafted`."""
 
-    def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
-        """Return logits that are -inf for tokens which may not follow `drafted`."""
+    @property
+    def is_simple(self) -> bool:
+        """Whether the logits of likely tokens alone give about the same drafts as all of them."""
 
-    def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
-        """Return the distribution to draft the next token from, by masked logits."""
+    def adjusted(self, logits: Logits, drafted: Sequence[int]) -> Logits:
+        """Return logits with bias and penalties, -inf for tokens which may not follow `drafted`."""
+
+    def draft_distribution(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
+        """Return the distribution to draft the next token from, by adjusted logits.
+
+        Of a simple source, these may be a row of likely ones; the tokens are places in it.
+        """

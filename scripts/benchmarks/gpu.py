@@ -71,7 +71,7 @@ class ForwardRequest(NamedTuple):
 
 
 class CopyRequest(NamedTuple):
-    """Copies: behind how many tokens, at which depths, and of how many lines."""
+    """Copies: after how many tokens, at which depths, and of how many lines."""
 
     contexts: Sequence[int]
     depths: Sequence[int]
@@ -151,7 +151,7 @@ def print_forwards(path: Path, request: argparse.Namespace) -> None:
     for kv_type in request.kv_types:
         measured = apart(forwards, path, ForwardRequest(kv_type, request.contexts, tokens))
         print(f"\nms of a forward, {path.name}, KV cache in {kv_type}")
-        print("behind    " + "".join(f"{count:>8}" for count in tokens) + "  tokens")
+        print("after     " + "".join(f"{count:>8}" for count in tokens) + "  tokens")
         for context, points in measured.items():
             print(*rows(context, points), sep="\n")
         sys.stdout.flush()
@@ -168,7 +168,7 @@ def rows(context: int, points: Mapping[int, float]) -> Iterator[str]:
 
 
 def forwards(path: Path, request: ForwardRequest) -> dict[int, dict[int, float]]:
-    """Time forwards of all sizes behind texts that grow."""
+    """Time forwards of all sizes after texts that grow."""
     room = max(request.contexts) + max(request.tokens) + 1
     width = max(request.tokens)
     batch = max(READ, width)
@@ -186,7 +186,7 @@ def forwards(path: Path, request: ForwardRequest) -> dict[int, dict[int, float]]
 
 
 def median_seconds(model: Model, text: np.ndarray, context: int, size: int) -> float:
-    """Return the median time of forwards of so many tokens behind a text."""
+    """Return the median time of forwards of so many tokens after a text."""
     times = list[float]()
     end = time.perf_counter() + ROUND_SECONDS
     draft = min(size - 1, MAX_DRAFT)
@@ -206,7 +206,7 @@ def median_seconds(model: Model, text: np.ndarray, context: int, size: int) -> f
 def print_copies(path: Path, request: CopyRequest) -> None:
     print(f"\ncopies of {request.lines} lines, times plain decoding, {path.name}")
     heads = [*(f"depth {depth}" for depth in request.depths), "open", "reading"]
-    print("behind    plain/s" + "".join(f"{head:>10}" for head in heads), flush=True)
+    print("after     plain/s" + "".join(f"{head:>10}" for head in heads), flush=True)
     for context, speed in apart(copies, path, request).items():
         plain = speed[PLAIN]
         kinds = [*request.depths, OPEN, READING]
@@ -215,7 +215,7 @@ def print_copies(path: Path, request: CopyRequest) -> None:
 
 
 def copies(path: Path, request: CopyRequest) -> dict[int, dict[int, float]]:
-    """Measure copies behind each context, in tokens a second by depth."""
+    """Measure copies after each context, in tokens a second by depth."""
     deepest = max(*request.depths, MAX_TENTATIVE)
     room = max(request.contexts) + MAX_COPY_TOKENS
     options = Options(context=room, batch=max(READ, deepest + 2), tentative=deepest)

@@ -1,7 +1,7 @@
 """Forwards of a few rows by LocalSpec's own products beside llama.cpp's, on a processor.
 
 `scripts/bench kernels [FILE]` requantises a model purely to each type of weights, loads it by both,
-and times forwards in turns, with the logits of all rows, behind 64 tokens. A cell of its table has
+and times forwards in turns, with the logits of all rows, after 64 tokens. A cell of its table has
 milliseconds by LocalSpec's products, by llama.cpp's, and how many times one row the first take.
 Weights whose rows do not divide into the blocks of a type get another one, which the table tells.
 """
@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.beside.reading import Multiplied, multiplied, read_speed
+from benchmarks.beside.reading import Multiplied, multiplied
 from benchmarks.comparison.weights import STARTER
 from benchmarks.machine import heading
 from benchmarks.serving.process import apart
 from localspec.base.errors import LocalSpecError
+from localspec.base.system.bandwidth import read_bytes_a_second
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import BATCH_MARGIN, OWN_PRODUCTS, PRODUCTS, Options, Row
 from localspec.running.models.locate import locate
@@ -122,7 +123,7 @@ def busiest(rows: Iterable[int]) -> int:
 
 def measure(path: Path, kind: str, work: Work) -> Measured:
     """Time forwards of a model in a type of weights, by both products."""
-    speed, most = read_speed(work.threads), max(work.rows)
+    speed, most = read_bytes_a_second(work.threads), max(work.rows)
     options = Options(
         context=HELD + most,
         batch=HELD + most + BATCH_MARGIN,
@@ -160,7 +161,7 @@ def medians(
 
 
 def in_turns(models: Mapping[str, LlamaModel], text: Tokens) -> Iterator[tuple[str, float]]:
-    """Time forwards of a text behind what is held; the first ones lay graphs out."""
+    """Time forwards of a text after what is held; the first ones lay graphs out."""
     for turn in range(TURNS + 1):
         for name, model in models.items():
             products.use(name == OWN_PRODUCTS)  # which attention looks at in each forward

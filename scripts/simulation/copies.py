@@ -23,7 +23,7 @@ class Copy(NamedTuple):
     """A reply: how many tokens are copied, then how many are new, and so on."""
 
     stretches: Sequence[tuple[int, int]]
-    goes_on: int = 0  # tokens of the source behind the end of the reply
+    goes_on: int = 0  # tokens of the source after the end of the reply
 
     def places(self) -> Iterator[PlaceDraft]:
         """Draft what the source goes on with; after an edit, from the second token that agrees."""

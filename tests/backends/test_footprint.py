@@ -42,7 +42,16 @@ def test_drafting_blocks_count_where_they_are_in_the_file(
     tmp_path: Path, more: list[Tensor], layers: int
 ) -> None:
     content = model({"nextn_predict_layers": 2}, [*TENSORS, *more])
-    assert looked_into(tmp_path, content).drafting_layers == layers
+    found = looked_into(tmp_path, content)
+    assert found.drafting_layers == layers
+    assert found.read_bytes == 2048 + 4352  # of the trunk alone
+
+
+def test_each_token_reads_the_matrices_and_of_experts_the_active_ones(tmp_path: Path) -> None:
+    experts: Tensor = ("blk.0.ffn_up_exps.weight", (64, 64, 4), 8, 4 * 4352)
+    output: Tensor = ("output.weight", (64, 16), 1, 2048)
+    content = model({"expert_count": 4, "expert_used_count": 1}, [*TENSORS, experts, output])
+    assert looked_into(tmp_path, content).read_bytes == 4352 + 4352 + 2048  # and no embeddings
 
 
 def test_drafting_blocks_alone_are_a_head(tmp_path: Path) -> None:
@@ -60,6 +69,7 @@ def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
         file_bytes=len(content),
         weight_bytes=2048 + 256 + 4352,
         parameters=64 * 16 + 64 + 64 * 64,
+        read_bytes=2048 + 4352,
         layers=2,
         heads=4,
         kv_heads=2,
@@ -274,7 +284,9 @@ def test_what_a_converter_found_about_sampling_is_told(tmp_path: Path) -> None:
         "/general.sampling.top_k": Typed("i32", 20),
         "/general.sampling.penalty_repeat": Typed("f32", 1.05),
         "/general.sampling.top_p": "0.8",  # which is no number
+        "/general.sampling.sequence": "top_k;temperature",
     }
     found = looked_into(tmp_path, model(changes))
     assert found.basename == "Small-Talk"
     assert found.sampling == {"temperature": 0.7, "top_k": 20, "repetition": 1.05}
+    assert found.samplers == "top_k;temperature"

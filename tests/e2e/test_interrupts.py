@@ -100,12 +100,13 @@ def test_an_interrupt_ends_a_command_whatever_its_engine_does(home, stage, how):
     assert not any("cannot" in trial.read_text() for trial in cache.glob("trials/*.json"))
 
 
+@pytest.mark.parametrize("how", ["key", "process", "process alone"])
 @pytest.mark.parametrize("command", ["chat", "serve"])
 @pytest.mark.parametrize("stage", list(STAGES))
-def test_a_chat_and_a_server_that_load_are_left_at_once(home, stage, command):
-    run = Run(home, stage, [command, str(home.model)])
+def test_a_chat_and_a_server_that_load_are_left_at_once(home, stage, command, how):
+    run = Run(home, stage, [command, str(home.model)], alone=how == "process alone")
     began = time.monotonic()
-    run.interrupt("key")
+    run.interrupt(how)
     assert run.process.wait(timeout=60) == 130
     assert time.monotonic() - began < SECONDS
     assert "Traceback" not in run.output()
@@ -117,3 +118,26 @@ def test_what_was_interrupted_works_the_next_time(home):
     run.process.wait(timeout=60)
     [(code, out, _)] = home.run(["generate", str(home.model), "The par", "--temperature", "0"])
     assert (code, out) == (0, "rot says what it was told, and nothing else. \n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say who sent a signal")
+def test_a_server_that_answers_is_ended_by_an_interrupt_of_its_parent(home):
+    keyboard, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localspec", "serve", str(home.model), "--port", "0"],
+        env=home.environment | {"TERM": "dumb"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        preexec_fn=own_terminal,
+    )
+    os.close(terminal)
+    words = b""
+    while b"answering at" not in words:
+        words += os.read(keyboard, 1 << 16)
+    time.sleep(0.5)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == -signal.SIGINT
+    assert time.monotonic() - began < SECONDS
+    os.close(keyboard)

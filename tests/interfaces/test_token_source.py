@@ -25,14 +25,15 @@ class EvenTokens:
     dice: Dice = field(default_factory=lambda: Dice(0))
     is_foreseen: bool = False
     is_constrained: bool = True
+    is_simple: bool = False
 
     def over(self, drafted):
         return len(drafted) == 3
 
-    def masked(self, logits, drafted):
+    def adjusted(self, logits, drafted):
         return np.where(np.arange(len(logits)) % 2, -np.inf, logits).astype(np.float32)
 
-    def distribution_of_masked(self, logits, drafted):
+    def draft_distribution(self, logits, drafted):
         return Distribution.certain(int(logits.argmax()))
 
 

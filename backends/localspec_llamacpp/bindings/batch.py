@@ -54,7 +54,7 @@ class LlamaBatch:
     def fill(self, parts: Sequence[Part], ids: Sequence[int]) -> int:
         """Lay the parts out one after the other; return how many outputs are wanted.
 
-        A sequence is told to llama.cpp by its number among `ids`.
+        llama.cpp knows a sequence by its number among `ids`.
         """
         end = outputs = 0
         for part in parts:

@@ -82,7 +82,7 @@ class Context:
         beside = self.hidden_width if shape.graph in (MTP, EAGLE3) else 0
         self._batch = LlamaBatch(shape.batch, shape.sequences, beside)
         self._axes = 4 if lib.llama_model_rope_type(weights.pointer) == MROPE else 1
-        self._layers: tuple[int, ...] = ()  # whose states are told
+        self._layers: tuple[int, ...] = ()  # whose states are reported
         self._inner_width = weights.inner_width
         self._last_layer = weights.layers
         self._views: dict[tuple[int, int, int], NDArray[np.float32]] = {}
@@ -262,7 +262,7 @@ class Context:
         return self._viewed(nextn.states_before(self.pointer, layer), rows, self._inner_width)
 
     def attend_both_ways(self) -> None:
-        """Let tokens of a batch see those behind them."""
+        """Let tokens of a batch see those after them."""
         lib.llama_set_causal_attn(self.pointer, False)
 
     def hidden(self, rows: int) -> Hidden:

@@ -53,7 +53,7 @@ class SequenceMemory:
         self.places = Places()
 
     def remove(self, sequence: int, start: int) -> bool:
-        """Forget a sequence behind its first tokens; False if its memory cannot."""
+        """Forget a sequence after its first tokens; False if its memory cannot."""
         begin = self.places.position(sequence, start)
         if not lib.llama_memory_seq_rm(self._memory, self.ids[sequence], begin, -1):
             return False

@@ -1,4 +1,4 @@
-"""Where tokens and positions of sequences part: behind pictures.
+"""Where tokens and positions of sequences part: after pictures.
 
 tokens      a b < 12 of a picture > c
 positions   0 1 2 2 2 2 ...  2 2 2  6    of one that counts 4, as it is 4 wide and 3 high
@@ -42,7 +42,7 @@ class Places:
         return next(starts, length)
 
     def position(self, sequence: int, length: int) -> int:
-        """Return the position behind the first tokens; within a stretch: where that begins."""
+        """Return the position after the first tokens; within a stretch: where that begins."""
         if sequence not in self._stretches:
             return length
         end = self.edge(sequence, length)
@@ -70,7 +70,7 @@ class Places:
         self._stretches.pop(sequence, None)
 
     def save(self, sequence: int) -> NDArray[np.uint8]:
-        """Save the numbers of its stretches, and behind them how many there are."""
+        """Save the numbers of its stretches, and after them how many there are."""
         stretches = self._stretches.get(sequence, ())
         return np.array([*sum(stretches, ()), len(stretches)], np.int64).view(np.uint8)
 

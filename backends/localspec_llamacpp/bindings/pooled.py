@@ -23,7 +23,7 @@ from localspec_llamacpp.threads import ContextThreads
 CODES = {name: code for code, name in POOLINGS.items()}
 TEXTS = 64  # that are read at once
 BATCH = 512  # tokens that are read at once, where texts are shorter
-SMALLEST = 256  # tokens of a context that only tells what kind it is
+SMALLEST = 256  # tokens of a context that only shows what kind it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def name() -> str:
 
 
 def features() -> tuple[str, ...]:
-    """Tell of the products as of a feature of a build; nothing where it was built without."""
+    """Report the products as a feature of a build; nothing where it was built without."""
     answer = answered()
     return () if answer is None else (f"{FEATURE} ({answer or 'not for this processor'})",)
 

@@ -73,7 +73,7 @@ class Watch:
         return self._layers[layer][:rows]
 
     def _see(self, tensor: int, asks: bool, _: object) -> bool:
-        """Tell whether a tensor is to be seen; copy it when it is computed."""
+        """Return whether a tensor is to be seen; copy it when it is computed."""
         name = _name(tensor)
         if asks:
             return name in self._names

@@ -92,7 +92,7 @@ class ModelWeights:
             params.tensor_split = shares
         overrides = experts_stay(placement.experts_on_host)
         params.tensor_buft_overrides = ctypes.addressof(overrides)
-        if empty:  # a model without its weights: contexts tell what they would take
+        if empty:  # a model without its weights: contexts report what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
         elif placement.huge_pages:
             params.load_mode = lib.LLAMA_LOAD_MODE_NONE
@@ -257,7 +257,7 @@ class ModelWeights:
     def tokenize(self, text: bytes, special: bool, marks: bool = False) -> Tokens:
         """Tokenise at once, which takes long for a text of many special tokens.
 
-        `marks` adds the tokens that the vocabulary puts before and behind a text.
+        `marks` adds the tokens that the vocabulary puts before and after a text.
         """
         limit = len(text) + 8
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from localspec.interfaces.backend import Footprint
@@ -14,7 +15,7 @@ from localspec_llamacpp.headers.adapter import KIND as ADAPTER
 from localspec_llamacpp.headers.header import read
 from localspec_llamacpp.headers.metadata import FLOAT32, FORMATS, Header
 from localspec_llamacpp.headers.parts import whole
-from localspec_llamacpp.headers.rounding import matrices, rounds_alike, uneven
+from localspec_llamacpp.headers.rounding import matrices, multiplied, rounds_alike, uneven
 
 MOST_TOKENS = 1 << 31  # of a context
 GUESSED = 1024  # added to a file type that a converter was not sure of
@@ -65,8 +66,9 @@ def footprint(header: Header, architecture: str) -> Footprint:
         return header.number(f"{architecture}.{key}", default)
 
     heads = number("attention.head_count")
+    experts, active = number("expert_count"), number("expert_used_count")
     # Converters leave the number where they leave the blocks out.
-    blocks = any(DRAFTING in tensor.name for tensor in header.tensors)
+    blocks = {t.name.partition(DRAFTING)[0] for t in header.tensors if DRAFTING in t.name}
     return Footprint(
         path=header.path,
         architecture=architecture,
@@ -80,10 +82,11 @@ def footprint(header: Header, architecture: str) -> Footprint:
         embedding=number("embedding_length"),
         vocabulary=header.length(TOKENS),
         context=max(number("context_length"), scaled_context(header, architecture)),
+        read_bytes=read_bytes(header, active / experts if experts else 1.0, blocks),
         parameters=sum(math.prod(tensor.shape) for tensor in header.tensors),
         positions=sum(t.shape[-1] for t in header.tensors if t.name == POSITIONS),
-        experts=number("expert_count"),
-        active_experts=number("expert_used_count"),
+        experts=experts,
+        active_experts=active,
         drafting_layers=number("nextn_predict_layers") if blocks else 0,
         drafter=drafter(header),
         mask_token=mask(header),
@@ -94,7 +97,15 @@ def footprint(header: Header, architecture: str) -> Footprint:
         pooling=POOLINGS.get(number("pooling_type"), ""),
         basename=header.text("general.basename") or "",
         sampling=advised(header),
+        samplers=header.text("general.sampling.sequence") or "",
     )
+
+
+def read_bytes(header: Header, active: float, blocks: Iterable[str]) -> int:
+    """Count the bytes of weights that each token reads, without those of drafting blocks."""
+    drafting = tuple(f"{block}." for block in blocks)
+    trunk = [tensor for tensor in header.tensors if not tensor.name.startswith(drafting)]
+    return round(sum(share * matrix.size for matrix, share in multiplied(trunk, active)))
 
 
 def advised(header: Header) -> dict[str, float]:
@@ -119,7 +130,7 @@ def scaled_context(header: Header, architecture: str) -> int:
 def mask(header: Header) -> int | None:
     """Read the token by which a draft model is asked for several tokens at once.
 
-    Tokenizers of other models have a mask, too, so a name has to tell that it was trained so.
+    Tokenizers of other models have a mask, too, so a name has to show that it was trained so.
     """
     names = (header.path.name, header.text("general.name") or "")
     token = header.number(MASK, -1)

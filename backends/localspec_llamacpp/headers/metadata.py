@@ -44,7 +44,7 @@ class Tensor:
     shape: tuple[int, ...]
     kind: str  # the name of its type
     size: int  # bytes
-    offset: int  # behind `weights_start`
+    offset: int  # after `weights_start`
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from localspec_llamacpp.headers.metadata import Tensor
 
@@ -62,3 +62,9 @@ def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
     """
     looked_up = {INPUT} if any(tensor.name == OUTPUT for tensor in tensors) else set()
     return [tensor for tensor in tensors if len(tensor.shape) > 1 and tensor.name not in looked_up]
+
+
+def multiplied(tensors: Sequence[Tensor], active: float) -> Iterator[tuple[Tensor, float]]:
+    """Yield the matrices, each with the share that a row is multiplied by: `active` of experts."""
+    for matrix in matrices(tensors):
+        yield matrix, active if len(matrix.shape) > 2 else 1.0

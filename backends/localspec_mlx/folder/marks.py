@@ -81,7 +81,7 @@ class Naming:
 
 
 def known_ends(added: Mapping[int, Added]) -> frozenset[int]:
-    """Find the tokens whose texts alone tell that a reply is over."""
+    """Find the tokens whose texts alone show that a reply is over."""
     named = {
         text: token
         for text, token in by_text(added).items()

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 30.0  # 64 layers take 0.3 seconds, 70,000 tensors in 61 file
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """Facts that only a model's definition can tell."""
+    """Facts that only a model's definition has."""
 
     layers: int
     settings: Object  # what the configuration says, and what it leaves to the definition

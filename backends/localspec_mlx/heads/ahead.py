@@ -81,7 +81,7 @@ class Foresight:
     unused: bool = False  # when a draft was begun, none was asked for
 
     def drafted(self, roll: Roll, tokens: Tokens) -> None:
-        """Note a draft, if the device can tell what becomes of it."""
+        """Note a draft, if the device knows what becomes of it."""
         self.last = (roll, tokens) if roll.sampler.is_foreseen and len(tokens) else None
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:

@@ -1,4 +1,4 @@
-"""DFlash: a few layers of Qwen3's kind, which fill a block of masks behind the newest token.
+"""DFlash: a few layers of Qwen3's kind, which fill a block of masks after the newest token.
 
 Keys and values of the text come from some layers of its target; those of the block from the block
 itself, whose tokens see each other. So a block is read together with what is new of the text, and
@@ -89,7 +89,7 @@ class DFlash(Module):
     def fill(
         self, newest: mx.array, context: mx.array, widths: mx.array, caches: Sequence[Any]
     ) -> mx.array:
-        """Read texts and blocks behind them; return the blocks' last states but for the newest."""
+        """Read texts and blocks after them; return the blocks' last states but for the newest."""
         rows, most = len(widths), context.shape[1]
         block = mx.concatenate(
             [newest[:, None], mx.broadcast_to(self._masks, (rows, self.size - 1))], axis=1
@@ -143,7 +143,7 @@ def own_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def convolved(layer: Any, name: str, by: Sublayer) -> Sublayer:
-    """Mix the places of a block ahead of a sublayer and behind it, where a layer does so."""
+    """Mix the places of a block ahead of a sublayer and after it, where a layer does so."""
     if name not in layer:
         return by
 

@@ -1,6 +1,6 @@
 """LayerSkip: the first layers of a target draft for it, with its own keys and values.
 
-They write the keys and values of a draft behind the target's, which are not counted there. The
+They write the keys and values of a draft after the target's, which are not counted there. The
 target writes the same cells anew when it verifies the draft.
 
     held by the target    x0 x1 ... x(n-1) |
@@ -27,7 +27,7 @@ def first_layers(layers: Blueprint, target: CacheSlots, count: int) -> GroupedRe
     """Draft with the first layers of a target."""
 
     def read(group: SlotGroup, parts: Mapping[int, Part], slots: CacheSlots) -> Rows:
-        """Run all rows of a group; those that draft nothing write behind what they hold."""
+        """Run all rows of a group; those that draft nothing write after what they hold."""
         ends = zip(group.slots, target.ends(group), strict=True)
         # Of the tokens of a text the first is not counted, and the newest is.
         starts = [slots.length(slot) if slot in parts else end for slot, end in ends]

@@ -100,7 +100,7 @@ class MlxHead:
         self._host.start(arrays, self.slots.arrays(at))
 
     def _foreseen(self, slot: int, draft: Verified) -> Part:
-        """Return what the head reads next, and rejected tokens behind it."""
+        """Return what the head reads next, and rejected tokens after it."""
         part = self._part(slot, len(draft.drafted) + 2)
         return part._replace(
             tokens=mx.concatenate([part.tokens[:1], draft.choices]), rejected=draft.rejected

@@ -74,7 +74,7 @@ class MedusaStage(Module):
     """Residual blocks on the target's last state, which they hand on as it is."""
 
     def __init__(self, width: int, layers: int, drafts: int, finish: Finish, *, bias: bool) -> None:
-        """Put a matrix for `drafts` tokens behind the blocks, if any; `finish` returns logits."""
+        """Put a matrix for `drafts` tokens after the blocks, if any; `finish` returns logits."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.blocks = [Linear(width, width, bias=bias) for _ in range(layers)]
         if drafts:

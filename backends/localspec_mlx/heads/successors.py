@@ -58,7 +58,7 @@ class Selector(Module):
 
 
 class BlockConvolution(Module):
-    """Mixes each place of a block with some before it, ahead of a sublayer and behind it."""
+    """Mixes each place of a block with some before it, ahead of a sublayer and after it."""
 
     def __init__(self, width: int, length: int, group: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

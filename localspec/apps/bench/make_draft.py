@@ -27,6 +27,7 @@ from localspec.apps.bench.skipping import (
 )
 from localspec.apps.training.texts import read_texts
 from localspec.base.errors import UsageError
+from localspec.base.model_files import bare_name
 from localspec.base.tokens import Tokens
 from localspec.console.options.declare import EXISTING, flag, option, options, read
 from localspec.console.options.declare import TEXT as WORDS
@@ -178,7 +179,7 @@ def remaining_layers(ranges: str, total: int) -> tuple[int, ...]:
 
 
 def default_name(path: Path, count: int, total: int) -> str:
-    return f"{path.stem}-{count}of{total}-layers{path.suffix if path.is_file() else ''}"
+    return f"{bare_name(path)}-{count}of{total}-layers{path.suffix if path.is_file() else ''}"
 
 
 def bytes_of(path: Path) -> int:

@@ -46,7 +46,7 @@ class Question:
 
 def questions(target: Model, prompts: Sequence[Prompt], settings: Settings) -> list[Question]:
     """Tokenise prompts for the target; raise a UsageError for one that does not fit."""
-    with Runtime(Engine(target, Silent(), 0)) as reader:
+    with Runtime(Engine(target, Silent())) as reader:
         questions = [
             Question(
                 prompt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from textwrap import fill
 
@@ -13,6 +13,7 @@ from localspec.apps.bench.summary import Section, Trial, forwards, loops, sectio
 from localspec.apps.bench.table import TABLES, printed
 from localspec.apps.bench.timed_run import Outcome
 from localspec.apps.bench.verdict import AUTO, LOOKUP, Drafter, Verdict, judge, title
+from localspec.base.system.bandwidth import read_bytes_a_second
 from localspec.console.columns import columns
 
 WIDTH = 80  # of a terminal
@@ -28,14 +29,25 @@ class Report:
     verdict: Verdict | None  # None: no prompt was answered by all modes
     sections: tuple[Section, ...]
     forwards: Mapping[int, float]  # in plain rounds, by draft tokens verified
+    read_speed: float = 0.0  # bytes that memory gives in a second; 0: weights lie elsewhere, too
+
+    @property
+    def read_share(self) -> float | None:
+        """Return how much of memory's speed plain decoding uses to read weights."""
+        if not self.read_speed or self.verdict is None:
+            return None
+        return self.verdict.rows[-1].plain * self.setup.read_bytes / self.read_speed
 
 
-def report(setup: Setup, outcome: Outcome) -> Report:
+def report(
+    setup: Setup, outcome: Outcome, read_speed: Callable[[], float] = read_bytes_a_second
+) -> Report:
     complete = tuple(trials(outcome.replies, setup.modes))
     measured = speeds(complete)
     verdict = judge(measured, setup.drafter, outcome.load) if measured else None
     parts = tuple(sections(complete, setup.modes))
-    return Report(setup, outcome, complete, verdict, parts, forwards(complete))
+    speed = read_speed() if verdict and setup.on_host and setup.read_bytes else 0.0
+    return Report(setup, outcome, complete, verdict, parts, forwards(complete), speed)
 
 
 def text(report: Report, *, details: bool) -> str:
@@ -93,6 +105,11 @@ def _notes(report: Report, verdict: Verdict) -> Iterator[str]:
         f"by {verdict.unsteady:.1%}; other programs took {verdict.load.others:.0%} of the "
         f"processors. The truth lies within ± 19 times of 20."
     )
+    if share := report.read_share:
+        yield (
+            f"Plain decoding reads weights at {share:.0%} of what memory allows "
+            f"({report.read_speed / 1e9:.1f} GB/s)."
+        )
     looping = sum(map(loops, report.trials))
     if 0 < looping < len(report.trials):
         were = "was" if looping == 1 else "were"
@@ -113,6 +130,8 @@ def as_json(report: Report) -> str:
             "verdict": asdict(report.verdict) if report.verdict else None,
             **report.setup.as_record(),
             "load": asdict(report.outcome.load),
+            "read_speed": report.read_speed,
+            "read_share": report.read_share,
             "forwards": report.forwards,
             "sections": [asdict(section) for section in report.sections],
             "round_fields": [field.name for field in fields(Round)],

@@ -24,6 +24,7 @@ class Setup:
 
     weights: the sums of the target's files, then those of what drafts; none where nobody asked
     on_host: whether only the host's processor and memory compute
+    read_bytes: of weights that each token reads; 0: the engine does not tell
     """
 
     heading: tuple[tuple[str, str], ...]
@@ -31,6 +32,7 @@ class Setup:
     drafter: Drafter | None = None
     weights: Sums = ()
     on_host: bool = True
+    read_bytes: int = 0
 
     def as_record(self) -> dict[str, object]:
         return {
@@ -51,7 +53,8 @@ def setup_of(
     """Collect the facts of a run with loaded models."""
     heading = tuple(describe(resolved, lineup.pairing, settings))
     names = tuple(mode.name for mode in lineup.modes)
-    return Setup(heading, names, drafter, weights, resolved.plan.on_host)
+    read = resolved.target.footprint.read_bytes
+    return Setup(heading, names, drafter, weights, resolved.plan.on_host, read)
 
 
 def sums(resolved: ResolvedPair) -> Sums:

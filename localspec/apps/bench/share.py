@@ -1,6 +1,6 @@
 """A row for a public table: what was measured, on what, and nothing of whose it is.
 
-No path, file name, user or host goes in: a model is told by the sums of its files.
+No path, file name, user or host goes in: a model is known by the sums of its files.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class LayerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, the target's likeliest token behind each of its tokens, and its forwards' times."""
+    """A text, the target's likeliest token after each of its tokens, and its forwards' times."""
 
     tokens: Tokens
     likeliest: Tokens
@@ -61,7 +61,7 @@ def promised(candidate: LayerChoice, forwards: Mapping[int, float]) -> LayerChoi
 
 
 def likeliest_tokens(model: Model, tokens: Tokens) -> Tokens:
-    """Return the likeliest token behind each token."""
+    """Return the likeliest token after each token."""
     model.truncate(0, 0)
     width = min(model.tentative + 1, model.batch)
     pieces = [tokens[at : at + width] for at in range(0, len(tokens), width)]
@@ -73,7 +73,7 @@ def likeliest_tokens(model: Model, tokens: Tokens) -> Tokens:
 
 
 def forward_seconds(model: Model, tokens: Tokens, width: int) -> float:
-    """Time a forward of so many tokens behind a text; the least, for interference only adds."""
+    """Time a forward of so many tokens after a text; the least, for interference only adds."""
     held = model.truncate(0, min(len(tokens), model.context) - width - 1)
     times = []
     for _ in range(TIMINGS):

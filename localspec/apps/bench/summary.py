@@ -73,7 +73,8 @@ def _speeds(trial: Trial) -> Speeds | None:
     before = rates.pop(PLAIN)
     after = rates.pop(AGAIN)
     plain = trial[PLAIN]
-    return Speeds(plain.prompt.category, len(plain.tokens), before, after, rates)
+    per_round = {mode: mean_emitted(trial[mode].decoding) for mode in rates}
+    return Speeds(plain.prompt.category, len(plain.tokens), before, after, rates, per_round)
 
 
 def _plain(trial: Trial) -> list[MeasuredReply]:
@@ -144,7 +145,7 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
         between_tokens=_between(rounds),
         drafted=drafted / max(len(rounds), 1),
         accepted=accepted / max(len(rounds), 1),
-        tokens=sum(r.emitted for r in rounds) / max(len(rounds), 1),
+        tokens=mean_emitted(rounds),
         acceptance_rate=accepted / drafted if drafted else None,
         acceptance_by_position=tuple(_by_position(rounds)),
         taken_back=drafted - accepted,
@@ -154,6 +155,10 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
             forecast(rounds, median(r.seconds for r in plain), usual) if rounds and plain else None
         ),
     )
+
+
+def mean_emitted(rounds: Sequence[Round]) -> float:
+    return sum(round_.emitted for round_ in rounds) / max(len(rounds), 1)
 
 
 def decoding(replies: Sequence[MeasuredReply]) -> tuple[Round, ...]:

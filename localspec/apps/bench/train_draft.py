@@ -21,6 +21,7 @@ from localspec.apps.bench.training_run import TEXTS, Learned, shares, train_apar
 from localspec.apps.training.support import require_trainable
 from localspec.apps.training.texts import TextStore
 from localspec.base.errors import LocalSpecError, UsageError
+from localspec.base.model_files import bare_name
 from localspec.base.system import folders
 from localspec.base.system.atomic_write import write
 from localspec.base.system.fingerprint import digest, installed_versions
@@ -66,7 +67,7 @@ class TrainingRequest:
         if self.out and self.format in ("", self.own_format):
             return self.out
         path = self.files.path
-        name = f"{KIND}-{path.stem}-{trained.key_of(path)[:8]}"
+        name = f"{KIND}-{bare_name(path)}-{trained.key_of(path)[:8]}"
         suffix = "" if self.files.engine.spec.folder else path.suffix
         return trained.drafters_folder() / f"{name}{suffix}"
 
@@ -174,7 +175,7 @@ def conclude(
 
 
 def summary(training: Training) -> str:
-    """Tell what was trained on, and what came of it."""
+    """Report what was trained on, and what came of it."""
     count, tokens = training.store.counts.total(), training.store.tokens.total()
     lines = f"trained for {training.learned.step:,} steps on {count:,} texts, {tokens:,} tokens"
     if training.learned.measured:

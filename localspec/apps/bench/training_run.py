@@ -213,7 +213,7 @@ def texts_of_others(runtime: Runtime, path: Path | None) -> Iterator[tuple[Text,
 
 
 def progress(report: Report) -> str:
-    """Tell a step, and what the drafter has learned until then."""
+    """Report a step, and what the drafter has learned until then."""
     text = f"step {report.step:,}"
     return f"{text}, {shares(report.held_out.greedy)} accepted" if report.held_out else text
 

@@ -32,6 +32,7 @@ class Speeds:
     before: float  # plain decoding, before the other modes
     after: float  # and once more, after them
     modes: Mapping[str, float]
+    per_round: Mapping[str, float]  # tokens a round, by mode
 
     @property
     def plain(self) -> float:
@@ -82,6 +83,7 @@ class Row:
     prompts: int
     plain: float
     ratios: Mapping[str, Ratio]
+    per_round: Mapping[str, float]  # tokens a round
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Verdict:
     rows: tuple[Row, ...]  # by kind, and then all
     unsteady: float  # how much plain decoding differs from itself, typically
     load: MachineLoad
-    drafter_pays: bool | None = None  # against all else; None: there is none, or no telling
+    drafter_pays: bool | None = None  # against all else; None: there is none, or it is unknown
 
 
 def standard_errors(freedom: int) -> float:
@@ -116,7 +118,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
         drafter_pays = min(gain.low, everything.ratios[AUTO].low) > drafter.least_gain
         text = _of_drafter(drafter, everything, rows, gain)
     elif AUTO in everything.ratios:
-        text = _of_lookup(everything.ratios[AUTO], rows)
+        text = _of_lookup(everything, rows)
     else:
         text = _of_fastest(everything, rows)
     caution = " ".join(_cautions(noise.unsteady, load))
@@ -167,12 +169,21 @@ def _row(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
         )
         for mode in speeds[0].modes
     }
-    return Row(kind, len(speeds), plain, ratios)
+    return Row(
+        kind, len(speeds), plain, ratios, {mode: _per_round(speeds, mode) for mode in ratios}
+    )
 
 
-def _of_lookup(ratio: Ratio, rows: Sequence[Row]) -> str:
+def _per_round(speeds: Sequence[Speeds], mode: str) -> float:
+    """Divide the tokens of all prompts by their rounds."""
+    tokens = sum(prompt.tokens for prompt in speeds)
+    return tokens / sum(prompt.tokens / prompt.per_round[mode] for prompt in speeds)
+
+
+def _of_lookup(everything: Row, rows: Sequence[Row]) -> str:
+    ratio = everything.ratios[AUTO]
     if ratio.low > 1:
-        return f"With drafts: {_times(ratio, rows, AUTO)}. Keep them."
+        return f"With drafts: {_times(everything, rows, AUTO)}. Keep them."
     return _of_no_gain(ratio)
 
 
@@ -188,7 +199,7 @@ def _of_no_gain(lookup: Ratio) -> str:
 def _of_drafter(drafter: Drafter, everything: Row, rows: Sequence[Row], gain: Ratio) -> str:
     having, lacking = everything.ratios[AUTO], everything.ratios[LOOKUP]
     if min(gain.low, having.low) > drafter.least_gain:
-        times = _times(having, rows, AUTO)
+        times = _times(everything, rows, AUTO)
         return f"With {drafter.name}: {times}; without it {lacking.value:.2f}. Keep it."
     if gain.high >= 1:
         verb = "makes no difference" if gain.low <= 1 else "brings no gain over plain"
@@ -200,7 +211,7 @@ def _of_drafter(drafter: Drafter, everything: Row, rows: Sequence[Row], gain: Ra
             f"{having.value:.2f} times plain with it, {lacking.value:.2f} without. {drafter.leave}"
         )
     if lacking.low > 1:
-        times = _times(lacking, rows, LOOKUP)
+        times = _times(everything, rows, LOOKUP)
         having_it = f"With {drafter.name}: {having.value:.2f} times plain"
         return f"{having_it}; by prompt lookup alone: {times}. {drafter.leave}"
     ratio, than = (having, "") if having.high < 1 else (gain, " as without it")
@@ -213,18 +224,18 @@ def _of_drafter(drafter: Drafter, everything: Row, rows: Sequence[Row], gain: Ra
 def _of_fastest(everything: Row, rows: Sequence[Row]) -> str:
     mode, best = max(everything.ratios.items(), key=lambda item: item[1].value)
     if best.low > 1:
-        return f"The fastest of these is {mode}: {_times(best, rows, mode)}."
+        return f"The fastest of these is {mode}: {_times(everything, rows, mode)}."
     return f"None of these is measurably faster than plain; the best is {mode}: {best} times."
 
 
-def _times(ratio: Ratio, rows: Sequence[Row], mode: str) -> str:
-    """Write a ratio, with the kinds of prompts that gain most and least if these differ."""
-    text = f"{ratio.value:.2f} times plain"
+def _times(everything: Row, rows: Sequence[Row], mode: str) -> str:
+    """Write a ratio, the kinds of prompts that gain most and least if these differ, and tokens."""
+    text = f"{everything.ratios[mode].value:.2f} times plain"
     order = sorted(rows, key=lambda row: row.ratios[mode].value)
-    if not order or order[0].ratios[mode].high > order[-1].ratios[mode].low:
-        return text
-    ends = [f"{row.kind} {row.ratios[mode].value:.2f}" for row in (order[-1], order[0])]
-    return f"{text} ({', '.join(ends)})"
+    if order and order[0].ratios[mode].high <= order[-1].ratios[mode].low:
+        ends = [f"{row.kind} {row.ratios[mode].value:.2f}" for row in (order[-1], order[0])]
+        text += f" ({', '.join(ends)})"
+    return f"{text}, {everything.per_round[mode]:.1f} tokens a round"
 
 
 def _cautions(unsteady: float, load: MachineLoad) -> Iterator[str]:

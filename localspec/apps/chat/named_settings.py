@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from localspec.base.errors import UsageError
+from localspec.console.options.sections import SECTIONS
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
 from localspec.core.sampling.lists import LISTS, ListParameter
-from localspec.core.sampling.parameters import GREEDY
-from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.parameter import Parameter
+from localspec.core.sampling.parameters import GREEDY, PARAMETERS
 
 AUTO, DEFAULT = "auto", "default"
-EVERYDAY = (  # the parameters of sampling that people set most
-    *("temperature", "top_k", "top_p", "min_p"),
-    *("repetition", "presence", "frequency", "penalty_window"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def of_sampling(parameter: Parameter) -> NamedSetting:
             *(name.replace("_", "-") for name in (*parameter.names, *parameter.aliases)),
         ),
         has_auto=False,
-        is_rare=parameter.field not in EVERYDAY,
+        is_rare=parameter.names[0] in SECTIONS["Samplers"],
     )
 
 

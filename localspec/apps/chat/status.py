@@ -68,7 +68,10 @@ def drafting(figures: AnswerFigures) -> Iterator[tuple[str, str]]:
         yield "drafted", "nothing: no token was guessed ahead"
         return
     share = figures.accepted / figures.drafted
-    rounds = f" in {quantity(figures.rounds, 'round')}" if figures.rounds else ""
+    rounds = ""
+    if figures.rounds:
+        mean = figures.tokens / figures.rounds
+        rounds = f" in {quantity(figures.rounds, 'round')}: {mean:.1f} tokens a round"
     yield "drafted", f"{quantity(figures.drafted, 'token')} guessed ahead{rounds}"
     yield "accepted", f"{figures.accepted:,} of them, {share:.0%}: the model chose the same"
     for source, count in figures.by_source.items():

@@ -31,7 +31,7 @@ class ModelSource(Protocol):
     def open(self, name: str) -> Speaker: ...
 
     def who_sees(self) -> str:
-        """Tell which models take pictures."""
+        """Return which models take pictures."""
 
     def about(self, name: str) -> str:
         """Describe one of the models by name; empty if nothing is known of it."""

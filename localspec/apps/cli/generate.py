@@ -71,7 +71,7 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
     loading = read_loading(context)
     text = sys.stdin.read() if prompt == "-" else prompt
     if loading.options.members == 1:
-        context.obj(again=False)  # forks, before an engine is imported: the parent tells its end
+        context.obj(again=False)  # forks, before an engine is imported: the parent reports its end
     request: Prompt = text
     check_images(shown)  # in the process that loads: what it imports does not survive a fork
     if shown.image:
@@ -83,7 +83,9 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
             click.secho(f"sampling: {runtime.known.usual}", err=True, dim=True)
         stream = runtime.stream(request, own_settings, raw=shown.raw)
         if shown.json:
-            click.echo(json.dumps(asdict(stream.result), indent=2, ensure_ascii=False))
+            record = asdict(stream.result)
+            del record["timings"]["gaps"]
+            click.echo(json.dumps(record, indent=2, ensure_ascii=False))
         else:
             show(stream)
 

@@ -101,7 +101,7 @@ def continue_(server: Endpoint) -> Connection:
         "roles": ["chat", "edit", "apply"],
         "capabilities": ["tool_use", *(["image_input"] if server.sees else [])],
     }
-    # By the path of Mistral's API, which has the text before and behind: the server knows the
+    # By the path of Mistral's API, which has the text before and after: the server knows the
     # model's tokens for that, and Continue only those of some models' names.
     completion: dict[str, Json] = {
         "name": f"{NAME} autocomplete",

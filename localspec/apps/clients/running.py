@@ -36,8 +36,8 @@ def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
     able = [name for name, fields in by_name.items() if writes_text(fields)] or list(by_name)
     loaded = (name for name in able if by_name[name].get("loaded") is True)
     name = model or next(loaded, able[0])
-    if name not in by_name and (stem := Path(name).stem) in by_name:
-        name = stem  # as the server calls a file
+    if name not in by_name:  # the server calls a file, or a folder, by its bare name
+        name = next((bare for bare in (Path(name).stem, Path(name).name) if bare in by_name), name)
     require_known(wire.address, name, by_name)
     context = count(by_name[name], "context_length")
     return Endpoint(wire.address, name, context, key, sees=bool(takes_pictures(by_name[name])))

@@ -28,7 +28,7 @@ from localspec.running.models.seen_devices import forget_devices
 from localspec.running.runtime import kept_calibrations, pair_history
 
 MIN_DISK = 5 << 30  # bytes of disk, with which few models can be had
-MAX_MEASURED = 3  # models, the last ones, of which is told which drafts pay
+MAX_MEASURED = 3  # models, the last ones, whose paying drafts are reported
 MIN_MEMORY = 4 << 30  # bytes of memory, in which only small models fit
 REPORT, STANDARD_OUTPUT = Path("localspec-report.json"), Path("-")
 

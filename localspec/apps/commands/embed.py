@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 512  # texts between two looks at the progress
 NPY, LINES = ".npy", ".jsonl"
-DIGITS = 8  # behind the point; more say nothing of a number of 32 bits
+DIGITS = 8  # after the point; more say nothing of a number of 32 bits
 FOR_TEXT = frozenset({"draft", "adapter", "bit_exact", "kv_type", "cpu_moe"})
 
 

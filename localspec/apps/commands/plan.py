@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from localspec.base.errors import NotPulled
-from localspec.base.system.bandwidth import copied_bytes_a_second
+from localspec.base.system.bandwidth import read_bytes_a_second
 from localspec.console.options.declare import COUNT, flag, option, options, read
 from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
@@ -130,7 +130,7 @@ def link_lines(plan: Plan, links: Sequence[Link]) -> Iterator[str]:
 
 def speed_lines(plan: Plan) -> Iterator[str]:
     """Bound the speed by what each token reads in host memory, for both ways to place experts."""
-    rate = copied_bytes_a_second()
+    rate = read_bytes_a_second()
     yield f"host memory is read at about {rate / 1e9:.0f} GB/s"
     rows = [("each token", plan.host_read)]
     if plan.alternative:

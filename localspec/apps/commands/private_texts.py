@@ -1,4 +1,4 @@
-"""Takes out of texts what tells whose machine it is: paths, people, hosts, addresses and keys."""
+"""Takes out of texts what shows whose machine it is: paths, people, hosts, addresses and keys."""
 
 from __future__ import annotations
 

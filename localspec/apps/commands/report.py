@@ -156,7 +156,7 @@ def name_pair(files: str, names: Mapping[Path, str]) -> str:
 
 
 def pairs(names: Mapping[Path, str]) -> Iterator[Object]:
-    """Tell how pairs did with these versions, and with the last good ones."""
+    """Report how pairs did with these versions, and with the last good ones."""
     for history in pair_history.newest(MAX_PAIRS):
         before = history.before
         yield {

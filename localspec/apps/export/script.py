@@ -71,7 +71,7 @@ def with_lookup_if_unknown(
 
 
 def quantised(deployment: Deployment) -> bool:
-    """Tell whether keys and values take less than 16 bits."""
+    """Return whether keys and values take less than 16 bits."""
     return deployment.settings.kv_type not in ("auto", "f16")
 
 

@@ -32,6 +32,7 @@ from localspec.apps.server.paths import check_prefix
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.apps.server.terms import Terms
 from localspec.base.errors import ModelFileError, UsageError
+from localspec.base.model_files import bare_name
 from localspec.base.system.addresses import is_loopback
 from localspec.base.system.signals import handled
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
@@ -109,7 +110,7 @@ def serve(
 def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
     """Have no reply drafted from replies to clients with another key, in this server or before.
 
-    How fast a reply comes would tell whether another client was told the same.
+    How fast a reply comes would show whether another client was given the same.
     """
     if len(keys) > 1 and loading.learn:
         raise UsageError(
@@ -150,7 +151,7 @@ def named_models(
         except ModelFileError as error:
             if not again:
                 raise
-            offered = target.path.stem if Path(name).exists() else name
+            offered = bare_name(target.path) if Path(name).exists() else name
             offers.append(broken_offer(offered, target.engine.name, str(error)))
     pairs = zip(offers, names, strict=True)
     return [with_thought(offer, name, thought) for offer, name in pairs]
@@ -197,7 +198,7 @@ async def run_server(
         click.echo(f"localspec: loading {offers[0].name}", err=True)
         with handled(leave_at_once, "SIGINT"):
             await host.preload(offers[0].name)
-    listener.listen()  # before it is told: who hears of it may come at once
+    listener.listen()  # before it is announced: who hears of it may come at once
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
         log.info("answering at %s", address(options, listener))
@@ -340,7 +341,7 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
 def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) -> ServedOffer:
     """Describe a model by its files."""
     path = files.path
-    offered = path.stem if path.exists() and Path(name).exists() else name
+    offered = bare_name(path) if path.exists() and Path(name).exists() else name
     return ServedOffer(
         name=offered,
         load=load,

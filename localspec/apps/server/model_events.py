@@ -22,7 +22,7 @@ class ModelEvents:
 
     def __init__(self) -> None:
         self._closed = False
-        # Weak, since a listener that goes before it begins to listen tells nobody.
+        # Weak, since a listener that goes before it begins to listen informs nobody.
         self._queues: WeakSet[asyncio.Queue[Event | None]] = WeakSet()
 
     def publish(self, model: str, event: str, data: Mapping[str, object] = NOTHING) -> None:

@@ -183,7 +183,7 @@ class ModelHost:
         return served
 
     def _tells_of(self, offer: ServedOffer) -> TellPhase:
-        """Publish how far a load is, as llama.cpp's server does; any thread may tell."""
+        """Publish how far a load is, as llama.cpp's server does; any thread may report."""
         loop, last = asyncio.get_running_loop(), ("", -1)
         stages = ["text_model", *(["spec_model"] if offer.drafter else [])]
 

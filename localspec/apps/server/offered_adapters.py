@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from localspec.apps.server.faults import refused
 from localspec.base.errors import UsageError
+from localspec.base.model_files import bare_name
 from localspec.interfaces.abilities import require_adapters, scales_of
 from localspec.interfaces.adapter import Adapter
 
@@ -18,7 +19,7 @@ class OfferedAdapters:
     def __init__(self, model: str = "", adapters: Sequence[Adapter] = ()) -> None:
         self._adapters = tuple(adapters)
         self._scales: Scales = {at: adapter.scale for at, adapter in enumerate(adapters)}
-        self.names = [f"{model}+{adapter.path.stem}" for adapter in adapters]
+        self.names = [f"{model}+{bare_name(adapter.path)}" for adapter in adapters]
 
     def listed(self) -> list[dict[str, object]]:
         return [

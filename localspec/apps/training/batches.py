@@ -101,7 +101,7 @@ class Reader:
 
 
 def drafts(shard: Shard) -> NDArray[np.bool_]:
-    """Tell which texts have anything to draft."""
+    """Return which texts have anything to draft."""
     return (shard.lengths >= LEAST) & (shard.begins < shard.lengths)
 
 

@@ -109,7 +109,7 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 class Chains:
-    """Drafts behind several tokens of each text, a step at a time, as an engine drafts.
+    """Drafts after several tokens of each text, a step at a time, as an engine drafts.
 
     A draft that begins at entry i reads entries up to i, and its own.
     """

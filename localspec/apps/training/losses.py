@@ -95,7 +95,7 @@ def draw_continued(judged: Judged, random: torch.Generator) -> Tensor:
 def acceptance(
     network: Network, batches: Iterable[Texts], between: Callable[[], None]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Measure how much of drafts behind every token is accepted, greedy and sampled.
+    """Measure how much of drafts after every token is accepted, greedy and sampled.
 
     By position: the chance of each token of a draft, where all before it were accepted.
     """

@@ -12,7 +12,7 @@ from localspec.interfaces.costs import Batch, Costs
 
 PROPOSER = "eagle3"
 ONE = Batch(1)
-LEAST = 4  # measurements by which a trend is told: those of the later half of the steps
+LEAST = 4  # measurements by which a trend is seen: those of the later half of the steps
 LEAST_STEPS = 1000  # before which a pause in the trend says little
 LITTLE = 0.01  # of the speed, that twice the steps must promise to add
 

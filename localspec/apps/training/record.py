@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Texts one behind the other, with a row for each of their tokens."""
+    """Texts one after the other, with a row for each of their tokens."""
 
     tokens: Tokens
     states: Halves
@@ -94,7 +94,7 @@ def record(
     between: Callable[[], None],
     most_bytes: int,
 ) -> Generator[int, None, None]:
-    """Record texts behind those that are recorded; yield how many tokens there are in all.
+    """Record texts after those that are recorded; yield how many tokens there are in all.
 
     The texts are those of earlier calls in the same order, and more. It ends when all are recorded,
     or when another shard would take more than `most_bytes` in all.

@@ -36,7 +36,7 @@ class Progress:
 
 
 class State:
-    """The weights of a head, their average of late, and the moments of AdamW."""
+    """The weights of a head, their recent average, and the moments of AdamW."""
 
     def __init__(
         self,

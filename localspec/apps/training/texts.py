@@ -61,7 +61,7 @@ class TextStore:
         return [text for origin, text in self._entries if origin == source]
 
     def add(self, text: Text, source: str) -> None:
-        """Write a text behind the others; one that was read before is left out."""
+        """Write a text after the others; one that was read before is left out."""
         if source != WRITTEN and text.tokens.tobytes() in self._read:
             return
         self._take(text, source)
@@ -96,7 +96,7 @@ def shuffled(key: Key) -> bytes:
 
 
 def pieces(texts: Iterable[str], encode: Callable[[str], Tokens], begin: Tokens) -> Iterator[Text]:
-    """Cut texts into pieces, each behind the tokens that a text begins with."""
+    """Cut texts into pieces, each after the tokens that a text begins with."""
     for text in texts:
         tokens = encode(text)
         for at in range(0, len(tokens), PIECE):

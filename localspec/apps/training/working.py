@@ -30,7 +30,7 @@ def be_modest() -> None:
 
 
 def answers(command: Sequence[str]) -> bool:
-    """Tell whether a command line is one of LocalSpec's that answer requests."""
+    """Return whether a command line is one of LocalSpec's that answer requests."""
     names = [PurePath(word).stem for word in command[:4]]
     return "localspec" in names and not ANSWERING.isdisjoint(command)
 
@@ -47,7 +47,7 @@ def processor_seconds() -> dict[int, float]:
 
 
 class Others:
-    """Tells whether a LocalSpec of this machine answered since the last look."""
+    """Knows whether a LocalSpec of this machine answered since the last look."""
 
     def __init__(
         self,

@@ -14,7 +14,23 @@ import psutil
 from localspec.base.system import folders, kept_json, processors
 
 COPIED_BYTES, COPIES = 32 << 20, 10  # copied by each thread; more than caches hold
+READ_BYTES, READINGS = 256 << 20, 9  # by all threads
 KEPT_SECONDS = 24 * 3600.0
+
+
+def read_bytes_a_second(threads: int | None = None) -> float:
+    """Return the most that so many threads read of a large array, or one on each core."""
+    import numpy as np  # which `localspec list` does without
+
+    threads = threads or psutil.cpu_count(logical=False) or 1
+    pieces = np.array_split(np.ones(READ_BYTES // 4, np.float32), threads)
+    fastest = math.inf
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(READINGS):
+            start = time.perf_counter()
+            list(pool.map(np.max, pieces))  # which computes less than a sum
+            fastest = min(fastest, time.perf_counter() - start)
+    return READ_BYTES / fastest
 
 
 def copied_bytes_a_second(copies: int = COPIES, most_threads: int = 1 << 10) -> float:

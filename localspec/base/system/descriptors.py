@@ -19,7 +19,7 @@ def raise_limit() -> None:
     usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wished = MAX_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MAX_DESCRIPTORS)
     if usual != resource.RLIM_INFINITY and usual < wished:
-        with suppress(OSError, ValueError):  # some systems allow less than they tell
+        with suppress(OSError, ValueError):  # some systems allow less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wished, most))
 
 

@@ -62,7 +62,7 @@ def gives_way() -> bool:
 
 
 class RivalWatch:
-    """Tells the share of the processors that rivals took since it was last asked.
+    """Measures the share of the processors that rivals took since it was last asked.
 
     Rivals are other programs, but for those of a lower priority.
     """

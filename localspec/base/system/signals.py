@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 ENDINGS = ("SIGTERM", "SIGHUP")  # the latter when a terminal is closed, and not on Windows
 Handler = Callable[[int, FrameType | None], object]
@@ -51,13 +55,42 @@ def end_after(seconds: float, number: int) -> None:
     timer.start()
 
 
-@contextmanager
-def heard(*names: str) -> Iterator[int]:
-    """Yield the end of a pipe that gives the number of each of these signals as a byte.
+class Heard(NamedTuple):
+    """A signal, and whether the terminal's keyboard sent it; None: the system does not say."""
 
-    A signal just before a read waits in the pipe. A handler would run only after a system call
-    that no signal interrupts any more, such as `waitpid`.
+    number: int
+    typed: bool | None = None
+
+
+NextSignal = Callable[[float], Heard | None]  # waits so many seconds, which may be infinite
+
+
+@contextmanager
+def heard(*names: str) -> Iterator[NextSignal]:
+    """Yield a function that waits for the next of these signals; none is lost between two calls.
+
+    For a process of one thread: another one could take a signal meanwhile.
     """
+    numbers = {one for one in signal.Signals if one.name in names and not _is_nohup(one)}
+    if sys.platform != "linux":
+        with _piped(*names) as end:
+            yield partial(_read_signal, end)
+        return
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+
+    def next_signal(seconds: float) -> Heard | None:
+        info = signal.sigtimedwait(numbers, min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+        return Heard(info.si_signo, info.si_code > 0) if info else None
+
+    try:
+        yield next_signal
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+
+
+@contextmanager
+def _piped(*names: str) -> Iterator[int]:
+    """Yield the end of a pipe that gives the number of each of these signals as a byte."""
     end, other = os.pipe()
     os.set_blocking(other, False)
     usual = signal.set_wakeup_fd(other)
@@ -68,6 +101,11 @@ def heard(*names: str) -> Iterator[int]:
         signal.set_wakeup_fd(usual)
         os.close(end)
         os.close(other)
+
+
+def _read_signal(end: int, seconds: float) -> Heard | None:
+    ready, _, _ = select.select([end], [], [], None if math.isinf(seconds) else max(seconds, 0.0))
+    return Heard(os.read(end, 1)[0]) if ready else None
 
 
 def _is_nohup(number: signal.Signals) -> bool:

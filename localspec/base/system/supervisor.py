@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from localspec.base.system.signals import heard
+from localspec.base.system.signals import Heard, NextSignal, heard
 
 if sys.platform != "win32":
     import termios
+    from signal import SIGKILL
 
 REQUESTED_ENDS = ("SIGTERM", "SIGHUP", "SIGINT")  # the ends that a user or the system wants
 PAUSE_SECONDS = 1.0  # before another child, so that no processor is spent on failing
 DOUBT_SECONDS = 0.4  # after which a process that still lives may not have heard of Ctrl-C
+MEMORY_SECONDS = 15.0  # after which a process that still lives was not ended by Ctrl-C
 READY = b"1"
 
 
@@ -64,15 +66,15 @@ def supervise(
         return UNSUPERVISED
     first, terminal = True, _terminal()
     while True:
-        end = _fork(grace, ends_by_it=not again)
+        end = _fork(grace, again=again)
         if not isinstance(end, ChildEnd):
             return Child(first, report_ready=end)
         name = signal.Signals(-end.code).name if end.code < 0 else ""
         # What breaks while it ends on request has ended, too.
         on_request = name in REQUESTED_ENDS or (end.request and bool(name or again))
-        if terminal and (name or end.request) and not _is_in_background():
+        if terminal and (name or end.request) and _in_foreground() is not False:
             termios.tcsetattr(0, termios.TCSADRAIN, terminal)
-        left = end.request == signal.SIGINT and end.code == 128 + end.request
+        left = end.request == signal.SIGINT and end.code in (0, 128 + end.request)
         if not (name or on_request) or left:
             raise SystemExit(end.code)
         if on_request:
@@ -95,15 +97,16 @@ class ChildEnd(NamedTuple):
     was_ready: bool  # whether it did what it is for
 
 
-def _fork(grace: float, *, ends_by_it: bool) -> ChildEnd | Callable[[], object]:
+def _fork(grace: float, *, again: bool) -> ChildEnd | Callable[[], object]:
     """Fork: return in the parent once the child ended; in the child, a function to report with."""
     news, writer = os.pipe()
     parent_lives, parent = os.pipe()
-    with heard(*REQUESTED_ENDS, "SIGCHLD") as signals:
+    with heard(*REQUESTED_ENDS, "SIGCHLD") as next_signal:
         child = os.fork()
         status, request = 0, 0
         if child:
-            status, request = _end_of(child, signals, grace, ends_by_it=ends_by_it)
+            answer = partial(_answer, news=news, again=again)
+            status, request = _end_of(child, next_signal, grace, answer)
     if not child:
         os.close(parent)
         threading.Thread(target=_leave_with, args=[parent_lives], daemon=True).start()
@@ -116,37 +119,48 @@ def _fork(grace: float, *, ends_by_it: bool) -> ChildEnd | Callable[[], object]:
     return ChildEnd(os.waitstatus_to_exitcode(status), request, was_ready)
 
 
-def _end_of(child: int, signals: int, grace: float, *, ends_by_it: bool) -> tuple[int, int]:
+def _end_of(
+    child: int, next_signal: NextSignal, grace: float, answer: Callable[[Heard], tuple[float, int]]
+) -> tuple[int, int]:
     """Wait for a process, and pass on to it that this one shall end.
-
-    ends_by_it: the process ends by Ctrl-C; where that comes from a program and not from the
-    terminal, which reaches both, it is passed on late
 
     Return how it ended, and the signal that asked for it, or 0.
     """
-    request, latest, doubted = 0, math.inf, math.inf
+    request, due = 0, list[tuple[float, int]]()  # signals to send, by the clock; 0: forget
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status, request
         now = time.monotonic()
-        if latest <= now:
-            os.kill(child, signal.SIGKILL)
-            latest = math.inf
-        if doubted <= now:
-            os.kill(child, signal.SIGINT)
-            doubted = math.inf
-        left = min(latest, doubted) - now
-        if not select.select([signals], [], [], None if left == math.inf else left)[0]:
-            continue
-        for number in os.read(signals, 64):
-            if number != signal.SIGCHLD:
-                request = number
-                latest = min(latest, time.monotonic() + grace)
-                if number != signal.SIGINT or not _shares_terminal():
-                    os.kill(child, number)
-                elif ends_by_it:
-                    doubted = time.monotonic() + DOUBT_SECONDS
+        for number in (number for at, number in due if at <= now):
+            if number:
+                os.kill(child, number)
+            else:
+                request = 0
+        due = [(at, number) for at, number in due if at > now]
+        heard = next_signal(min((at for at, _ in due), default=math.inf) - now)
+        if heard and heard.number != signal.SIGCHLD:
+            request = heard.number
+            answers = answer(heard), (grace, SIGKILL)
+            due += [(now + seconds, number) for seconds, number in answers]
+
+
+def _answer(heard: Heard, news: int, *, again: bool) -> tuple[float, int]:
+    """Return the seconds until a process gets a signal after one of its parent, and which; or 0.
+
+    Ctrl-C at a keyboard reaches both. A process that begins anew decides what it means, as a chat
+    stops an answer first; SIGINT from a program always asks for its end. While it loads, SIGINT
+    ends it, later SIGTERM.
+    """
+    if heard.number != signal.SIGINT:
+        return 0, heard.number
+    shared = bool(_in_foreground())
+    if not again:
+        return DOUBT_SECONDS if shared else 0, signal.SIGINT
+    if shared if heard.typed is None else heard.typed:
+        return MEMORY_SECONDS, 0
+    is_ready, _, _ = select.select([news], [], [], 0)
+    return 0, signal.SIGTERM if is_ready else signal.SIGINT
 
 
 def _terminal() -> list[Any]:
@@ -157,20 +171,12 @@ def _terminal() -> list[Any]:
         return []
 
 
-def _shares_terminal() -> bool:
-    """Whether Ctrl-C reaches both processes without being passed on."""
+def _in_foreground() -> bool | None:
+    """Whether the terminal's keyboard is for this process; None: it is not its own terminal."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
-        return False
-
-
-def _is_in_background() -> bool:
-    """Whether the system would stop this process if it changed the terminal."""
-    try:
-        return os.tcgetpgrp(0) != os.getpgrp()
-    except OSError:  # it is not this process's own terminal
-        return False
+        return None
 
 
 def _leave_with(parent_lives: int) -> None:

@@ -21,15 +21,15 @@ from localspec.console.options.declare import (
 )
 from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
-from localspec.core.sampling.parameters import GREEDY, Sampling, neutral
-from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.parameter import Parameter
+from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.core.sampling.usual import below
 
 
 def option_metadata(parameter: Parameter) -> Mapping[str, object]:
     """Declare the option of a sampling parameter."""
     kind = INTEGER if parameter.whole else NUMBER
-    metadata = {"type": kind, "default": neutral(parameter), "help": parameter.about}
+    metadata = {"type": kind, "default": parameter.neutral, "help": parameter.about}
     return metadata | {"metavar": "N", "show_default": "the model's"}
 
 

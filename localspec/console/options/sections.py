@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from localspec.core.sampling.lists import LISTS
+from localspec.core.sampling.parameters import PARAMETERS
+
 OWN = "Options"  # those that no other section has
 
+REPLY = """
+    max_tokens temperature top_p top_k min_p seed stop ban reasoning_budget
+    reasoning_budget_message repetition_penalty presence_penalty frequency_penalty
+    repeat_last_n logit_bias ignore_end
+"""
+SAMPLING = (*(parameter.names[0] for parameter in PARAMETERS), *(texts.name for texts in LISTS))
 SECTIONS: Mapping[str, Sequence[str]] = {
     title: names.split()
     for title, names in {
         OWN: "help help_all",
-        "Reply": """
-            max_tokens temperature top_p top_k min_p seed stop ban reasoning_budget
-            reasoning_budget_message repetition_penalty presence_penalty frequency_penalty
-            repeat_last_n logit_bias ignore_end
-        """,
-        "Samplers": """
-            samplers typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range
-            dynatemp_exponent dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
-            dry_sequence_breakers mirostat mirostat_tau mirostat_eta adaptive_target
-            adaptive_decay
-        """,
+        "Reply": REPLY,
+        "Samplers": " ".join(name for name in SAMPLING if name not in REPLY.split()),
         "Address": "host port unix tls_cert tls_key prefix",
         "Access": "api_key api_key_file allow_host allow_origin manage insecure",
         "Requests": "slots queue max_gap time_limit body_limit strict response_store",

@@ -16,7 +16,7 @@ from typing import TextIO
 from localspec.base.system.signals import left_at_once
 from localspec.running.runtime.phases import Phase
 
-LATE_SECONDS = 2.0  # seconds after which a phase is told where no line can change
+LATE_SECONDS = 2.0  # seconds after which a phase is reported where no line can change
 ONCE = "(the first time only)"
 CLEAR = "\r\033[K"
 

@@ -45,7 +45,7 @@ class HttpLine:
                 self.cut()
 
     def cut(self) -> None:
-        """Close the connection, which tells the server to stop; any thread may call this."""
+        """Close the connection, which makes the server stop; any thread may call this."""
         self._cut = True
         if self._socket is not None:
             with suppress(OSError):  # it has ended

@@ -6,8 +6,7 @@ import json
 
 from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
-from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.formats.templates.message import Json
 
 
@@ -54,6 +53,6 @@ def drafting_fields(settings: Settings) -> dict[str, Json]:
     fields: dict[str, Json] = {}
     if settings.depth is not None:
         fields["depth"] = settings.depth
-    if settings.proposers:
-        fields["proposer"] = ",".join(settings.proposers)
+    if settings.proposers is not None:
+        fields["proposer"] = ",".join(settings.proposers) or "none"
     return fields

@@ -15,8 +15,7 @@ from localspec.console.speakers.request_fields import request_fields
 from localspec.console.speakers.speaker import Ended, Piece, texts_of
 from localspec.console.speakers.stream import Object, StreamTally, count, objects
 from localspec.core.engine.settings import Settings
-from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import PARAMETERS, Sampling
 from localspec.core.sampling.usual import USUAL
 from localspec.formats.templates.message import Json, Message
 from localspec.formats.templates.thinking import SWITCH
@@ -77,13 +76,13 @@ def listed_models(wire: Wire) -> dict[str, Object]:
 
 
 def writes_text(model: Object) -> bool:
-    """Return whether a listed model can be talked to, as far as its server tells."""
+    """Return whether a listed model can be talked to, as far as its server reports."""
     outputs = objects(model.get("architecture")).get("output_modalities")
     return not isinstance(outputs, list) or "text" in outputs
 
 
 def takes_pictures(model: Object) -> bool | None:
-    """Return whether a listed model takes pictures; None: its server does not tell."""
+    """Return whether a listed model takes pictures; None: its server does not report it."""
     inputs = objects(model.get("architecture")).get("input_modalities")
     return "image" in inputs if isinstance(inputs, list) else None
 
@@ -93,7 +92,7 @@ def context_of(model: Object) -> int:
 
 
 def sampling_of(params: Object) -> Sampling | None:
-    """Read the sampling of a server's model, by llama.cpp's names; None where none is told."""
+    """Read the sampling of a server's model, by llama.cpp's names; None where none is reported."""
     sampling, is_listed = Sampling(), False
     for parameter in PARAMETERS:
         value = params.get(parameter.names[-1])
@@ -113,7 +112,7 @@ class Attached:
         self._owner = listed.get("owned_by")
         self.context = context_of(listed)
         self.sees = takes_pictures(listed)
-        self.sampling: Sampling | None = None  # of requests that choose none; None: not told
+        self.sampling: Sampling | None = None  # of requests that choose none; None: not reported
         if self._owner == OURS:
             self.count([{"role": "user", "content": ""}])  # loads the model, which /props does not
         if self._owner in READS_ALOUD:  # a llama-server loads the model here

@@ -1,7 +1,7 @@
 """Acceptance rates, learned from earlier drafts, proposer by proposer.
 
 A draft token is judged twice: before it is made, by its position in the draft; once it is made, by
-its confidence. Both are corrected by how well drafts of the same text did of late. All of these are
+its confidence. Both are corrected by how well recent drafts of the same text did. All of these are
 log-odds, with a variance each: a small one moves little, and grows where things may have changed.
 """
 
@@ -46,7 +46,7 @@ class Mood:
 
     mean: float
     variance: float = 1.2
-    surprise: float = 0.0  # of late; below 0: worse than expected
+    surprise: float = 0.0  # recent; below 0: worse than expected
 
 
 def learn(kinds: Sequence[Odds], mood: Mood, right: int) -> None:
@@ -133,7 +133,7 @@ class Acceptance:
         if len(confidences) > FEW:
             return self._weigh_many(confidences, mood)
         kinds, survivals, alive = [], [], 1.0
-        stated = record.first  # the first token tells more than the others
+        stated = record.first  # the first token shows more than the others
         for confidence in confidences:
             kind = stated[bisect_right(EDGES, confidence)]
             alive /= 1 + exp(-kind.mean - mood)

@@ -11,14 +11,14 @@ from localspec.core.control.acceptance import FEW, Acceptance
 from localspec.core.control.prices import MARGIN, DraftPrices
 from localspec.interfaces.pays import Pays
 
-COPYING = 2.5  # a higher gain of late is that of copies, by which other stretches are not priced
+COPYING = 2.5  # a higher recent gain is that of copies, by which other stretches are not priced
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right
 
 
 def worthiest(survivals: Survivals, prices: Sequence[float]) -> tuple[int, float]:
     """Choose how many tokens of a draft to verify; return also their worth beyond the price.
 
-    All lengths are compared, as a forward may take less for each token behind a hump of the curve.
+    All lengths are compared, as a forward may take less for each token after a hump of the curve.
     """
     if len(survivals) > FEW:
         few = min(len(survivals), len(prices) - 1)

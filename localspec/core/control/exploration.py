@@ -8,7 +8,7 @@ from localspec.core.control.prices import MARGIN
 from localspec.interfaces.proposer import RoundCost
 
 START = 6.0  # plain rounds in a new budget
-FULL = 12.0  # the most rounds in a budget, of the length that rounds have of late
+FULL = 12.0  # the most rounds in a budget, of the length of recent rounds
 MAX_RISK = 0.5  # the share of the budget that one round may lose
 ALLOWANCE = 0.016  # plain rounds that each round adds to the budget
 HEAD_ALLOWANCE = 0.003  # the same where a head may draft
@@ -22,16 +22,16 @@ MIN_WAIT, MAX_WAIT = 4, 24  # rounds from one try to the next; each failure doub
 
 @dataclass(slots=True)
 class Budget:
-    """The plain rounds that drafts may lose, and the speed of late."""
+    """The plain rounds that drafts may lose, and the recent speed."""
 
     balance: float = START
     tries: float = START  # those that tries of costly proposers may lose, with what these read
-    tokens: float = 1.0  # that a round brings of late
+    tokens: float = 1.0  # that a recent round brings
     time: float = 1.0  # that it takes, in plain rounds
 
     @property
     def gain(self) -> float:
-        """Return the speed of late, plain decoding being 1."""
+        """Return the recent speed, plain decoding being 1."""
         return max(self.tokens / self.time, 1.0)
 
     @property
@@ -71,7 +71,7 @@ class Budget:
 class TrackRecord:
     """The value of a costly proposer for one text, and when it is tried if it does not pay."""
 
-    value: float = NEWCOMER  # tokens of late, less the price of drafting
+    value: float = NEWCOMER  # recent tokens, less the price of drafting
     asks: int = 1
     tried: bool = False  # whether it ever drafted, for this text or an earlier one
     pays: bool = False

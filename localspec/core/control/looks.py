@@ -22,7 +22,7 @@ IDLE_ROUNDS = 20  # without a good draft, after which the wait is long
 DEAR, DEARER = 0.2, 0.3
 PROMISING, SURE = likely(0.4), likely(0.6)
 # Beside other rows, which wait for the look, a first draft token must be as likely as it is dear:
-# as likely as behind one token that occurred before, or at most as behind nine in a row.
+# as likely as after one token that occurred before, or at most as after nine in a row.
 ANY, SUREST = 0.25, 0.85
 FEW = 4  # rows; twice as many are looked at half as often
 STALE_ROUNDS = 16  # after which decisions by costs are made anew

@@ -69,7 +69,7 @@ class PricedProposer:
                 offers.add(self.by, ask, draft)
 
     def draft(self, asks: Sequence[Ask], offers: Offers) -> Sequence[int]:
-        """Offer drafts that take time, where they promise to pay or are to tell whether they do.
+        """Offer drafts that take time, where they promise to pay or are to show whether they do.
 
         Return the slots whose texts it goes on to read for that.
         """

@@ -1,7 +1,7 @@
-"""Prices of draft tokens: the tokens that the same time brings of late.
+"""Prices of draft tokens: the tokens that the same time brought recently.
 
 A round that brings `v` tokens in `t` seconds is worth v - rate * t tokens, where `rate` is what
-seconds have brought of late. To maximise that worth round by round is to maximise tokens a second
+seconds have brought recently. To maximise that worth round by round is to maximise tokens a second
 in the long run, also where good rounds and bad ones alternate.
 """
 
@@ -39,15 +39,15 @@ class DraftPrices(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prices in one batch, at the speed of late."""
+    """Prices in one batch, at the recent speed."""
 
     costs: Costs
     batch: Batch
-    gain: float  # the speed of late, plain decoding being 1
+    gain: float  # the recent speed, plain decoding being 1
 
     @property
     def rate(self) -> float:
-        """Return the tokens that a second brings of late."""
+        """Return the tokens that a second brought recently."""
         return self.gain * self.batch.rows / self.costs.at(self.batch, self.batch.rows)
 
     def verifying(self, most: int) -> list[float]:

@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 30  # of all files
 PIECE = 16_384  # characters: more without a break may cost a tokenizer half a GiB of stack
 MAX_FILES, MAX_SEEN = 100_000, 200_000  # to index, and to look at
 # Folders beside hidden ones that hold what others wrote or what is made from the rest. In a
-# repository, git tells which files these are.
+# repository, git reports which files these are.
 NEEDLESS = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "build", "dist"))
 NEEDLESS |= {"target"}
 

@@ -78,7 +78,7 @@ def replies(folder: Path) -> list[tuple[int, int, Path]]:
 
 
 def text_of(unkept: UnkeptReply, tokenizer: Tokenizer) -> str:
-    """Spell a reply behind the end of its prompt, control tokens by their names."""
+    """Spell a reply after the end of its prompt, control tokens by their names."""
 
     def spelled(token: int) -> bytes:
         return tokenizer.token_bytes(token) or tokenizer.token_text(token).encode()

@@ -28,7 +28,7 @@ class Pace:
     tokens the first token beside four replies came a quarter later than from whole prompts.
     """
 
-    def __init__(self, max_gap: float = MAX_GAP) -> None:
+    def __init__(self, max_gap: float) -> None:
         self._gap = GAP_SHARE * max_gap
         self._round = 0.0  # seconds without prompts
         self._per_token: dict[int, float] = {}  # seconds that each adds to a round, by size
@@ -42,7 +42,7 @@ class Pace:
         return min(self._per_token.values(), default=0.0)
 
     def allowance(self, before: int = 0) -> int:
-        """Return how much of a prompt a round with replies may read, behind so many tokens."""
+        """Return how much of a prompt a round with replies may read, after so many tokens."""
         if not self._per_token:
             return FIRST_PIECE
         piece = max(self._within(size, before) for size in self._per_token)
@@ -76,7 +76,7 @@ class Pace:
         return max(1, min(int(seconds / self._round), MAX_ROUNDS_AT_ONCE))
 
     def note(self, read: int, seconds: float, before: float = 0.0) -> None:
-        """Learn the seconds of a round that read tokens of prompts, behind so many on average."""
+        """Learn the seconds of a round that read tokens of prompts, after so many on average."""
         self._rounds += 1
         if not read:
             self._round = nearer(self._round, seconds)

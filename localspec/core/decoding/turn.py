@@ -95,3 +95,4 @@ class Outcome(NamedTuple):
     rounds: int = 1
     distributions: Sequence[Distribution] = ()  # of the tokens emitted, if they are reported
     scored: Sequence[Logits] = ()  # the target's after tokens of the prompt, if it is scored
+    wasted_seconds: float = 0.0  # of drafting and verifying what was not accepted, by estimate

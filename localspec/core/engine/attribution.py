@@ -15,7 +15,7 @@ class Trail:
 
     def __init__(self) -> None:
         self._text = ""  # that was not attributed yet
-        self._spans: deque[Span] = deque()  # of that text, and of what is held back behind it
+        self._spans: deque[Span] = deque()  # of that text, and of what is held back after it
 
     def note(self, chunk: Chunk) -> None:
         self._text += chunk.text

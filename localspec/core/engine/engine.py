@@ -23,7 +23,7 @@ from localspec.core.engine.figures import Clockwork
 from localspec.core.engine.job import Event, FinishReason, Job
 from localspec.core.engine.round_planner import RoundPlanner
 from localspec.core.engine.settings import Settings
-from localspec.core.engine.speedup import gain
+from localspec.core.engine.speedup import gain, with_waste
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.prefix_cache.slots import Slots
 from localspec.core.prefix_cache.tiers import CacheTiers
@@ -77,6 +77,7 @@ class EngineParts:
     files: SlotFiles | None = None  # to which clients save slots
     max_gap: float = MAX_GAP  # seconds that a piece of a prompt may hold replies up
     first_drafts: bool = False  # the last piece of a prompt may carry a draft
+    rounds_by_width: bool = False  # so that near-ties may turn in another batch
 
 
 NO_PARTS = EngineParts()
@@ -102,6 +103,7 @@ class Engine:
         self._clock = clock
         self._notes = notes_of([proposer])
         self._costs = parts.costs
+        self._rounds_by_width = parts.rounds_by_width
         self._relief = parts.relief
         self.tiers = parts.tiers or CacheTiers()
         self._lexicon = Lexicon(target.tokenizer)
@@ -128,7 +130,9 @@ class Engine:
         sampler = Sampler(settings.sampling, seed, text, parts)
         generation = request.generation(self.target, prompt, settings, sampler, self._depth)
         generation.adapters = scales
-        return Job(generation, settings, seed, listener, Clockwork(self._clock()))
+        job = Job(generation, settings, seed, listener, Clockwork(self._clock()))
+        job.reports_ties = self._rounds_by_width
+        return job
 
     def _sampler_parts(self, settings: Settings) -> SamplerParts:
         constraint, ends = None, request.ends(self.target, settings)
@@ -173,6 +177,8 @@ class Engine:
             return
         start = self._clock()
         outcomes = self._run(plan.turns, hurried)
+        if self._costs:
+            outcomes = with_waste(self._costs, outcomes)
         self._notify()
         for outcome in outcomes:
             self._publish(outcome)
@@ -315,7 +321,8 @@ class Engine:
     def _finish(self, job: Job, reason: FinishReason) -> None:
         speculation = job.ledger.report()
         if self._costs:
-            speculation = replace(speculation, speedup=gain(self._costs, speculation))
+            won, lost = gain(self._costs, speculation), job.ledger.wasted_seconds
+            speculation = replace(speculation, speedup=won, wasted_seconds=lost)
         job.finish(reason, speculation, self._clock())
 
     def _admit(self) -> None:

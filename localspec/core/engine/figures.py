@@ -41,6 +41,7 @@ class Timings:
     between_tokens_p95: 95% are shorter
     between_tokens_p99: 99% are shorter
     tokens_per_second: after the first round
+    gaps: all times between two tokens, the shortest first
     """
 
     queued: float
@@ -50,6 +51,7 @@ class Timings:
     between_tokens_p95: float | None
     between_tokens_p99: float | None
     tokens_per_second: float | None
+    gaps: tuple[float, ...] = field(default=(), repr=False)
 
 
 class PositionCounts(NamedTuple):
@@ -67,26 +69,28 @@ class Speculation:
     drafted: tokens that were drafted
     accepted: those of them that the target accepted
     taken_back: those of them that it had to forget
-    mean_accepted: drafted tokens accepted per round
+    tokens_per_round: of the reply
     acceptance_rate: accepted of drafted
     acceptance_by_position: the rate of the first tokens of drafts, the second ones, and so on
     tokens_by_source: tokens of the reply by "target" or the proposer that drafted them
     positions: counts of drafted and accepted tokens by proposer and position
     depths: rounds by how many tokens were drafted
     speedup: over plain decoding, estimated where costs are measured and plain rounds were seen
+    wasted_seconds: what drafting and verifying the others took, estimated where costs are measured
     """
 
     rounds: int
     drafted: int
     accepted: int
     taken_back: int
-    mean_accepted: float
+    tokens_per_round: float
     acceptance_rate: float | None
     acceptance_by_position: tuple[float, ...]
     tokens_by_source: Mapping[str, int]
     positions: Mapping[str, tuple[PositionCounts, ...]]
     depths: Mapping[int, int]
     speedup: float | None = None
+    wasted_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -122,6 +126,7 @@ class Clockwork:
             between_tokens_p95=quantile(shares, 0.95),
             between_tokens_p99=quantile(shares, 0.99),
             tokens_per_second=len(shares) / seconds if seconds else None,
+            gaps=tuple(shares),
         )
 
 
@@ -140,8 +145,10 @@ class Ledger:
 
     drafts: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # drafted, accepted
     sources: Counter[str] = field(default_factory=Counter)
+    wasted_seconds: float = 0.0
 
     def note(self, outcome: Outcome) -> None:
+        self.wasted_seconds += outcome.wasted_seconds
         self.drafts[outcome.draft.by, len(outcome.draft), outcome.accepted] += outcome.rounds
         if outcome.accepted:
             self.sources[outcome.draft.by] += outcome.accepted
@@ -161,7 +168,7 @@ class Ledger:
             drafted=drafted,
             accepted=accepted,
             taken_back=drafted - accepted,
-            mean_accepted=accepted / rounds if rounds else 0.0,
+            tokens_per_round=self.sources.total() / rounds if rounds else 0.0,
             acceptance_rate=accepted / drafted if drafted else None,
             acceptance_by_position=tuple(
                 position.accepted / position.drafted for position in self._positions()

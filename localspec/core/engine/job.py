@@ -16,6 +16,7 @@ from localspec.core.engine.settings import Settings
 from localspec.core.sampling.logprobs import EmittedLogprob, logprobs, sampled_logprobs
 from localspec.formats.thought.form import ThoughtCount
 
+NEAR_TIE = 0.1  # by which log-probabilities alone and beside others differ, with K-quants
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -141,6 +142,7 @@ class Job:
     texts: list[str] = field(default_factory=list)
     logprobs: list[EmittedLogprob] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    reports_ties: bool = False  # of a greedy text, where they are known
     _thought: ThoughtCount | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,7 +205,7 @@ class Job:
         return tuple(logprobs(outcome.logits, tokens, top_count))
 
     def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
-        """Tell the listener the result; text held back for a stop text is released first."""
+        """Report the result to the listener; text held back for a stop text is released first."""
         g = self.generation
         g.text.close()
         if held_back := g.text.take_text():
@@ -220,7 +222,11 @@ class Job:
                 speculation=speculation,
                 logprobs=None if self.settings.logprobs is None else tuple(self.logprobs),
                 stopped_by=g.text.stopped_by,
-                notices=(*self.notices, *self._name_silent_proposers(speculation)),
+                notices=(
+                    *self.notices,
+                    *self._name_silent_proposers(speculation),
+                    *self._name_near_ties(emitted),
+                ),
             )
         )
 
@@ -229,10 +235,25 @@ class Job:
         return Usage(g.prompt_tokens, self.reused, emitted, thought, g.sampler.thoughts_cut)
 
     def _name_silent_proposers(self, speculation: Speculation) -> Iterator[str]:
-        """Tell who asked for proposers by name that they did not draft."""
+        """Report that the proposers which were asked for by name did not draft."""
         if self.settings.proposers and not speculation.drafted and speculation.rounds > 1:
             names = ", ".join(self.settings.proposers)
             yield f"{names} drafted nothing: no draft was found, or none would have paid here"
+
+    def _name_near_ties(self, emitted: Sequence[int]) -> Iterator[str]:
+        """Report where rounding may turn a greedy text, if log-probabilities were asked for."""
+        settings = self.settings
+        if not (self.reports_ties and settings.sampling.greedy) or settings.sampled_logprobs:
+            return
+        rows = enumerate(self.logprobs[-len(emitted) :] if emitted else (), start=1)
+        leads = [(row.top[0].logprob - row.top[1].logprob, at) for at, row in rows if row.top[1:]]
+        if ties := [lead for lead in leads if lead[0] < NEAR_TIE]:
+            lead, at = min(ties)
+            others = f", the closest of {len(ties)}" if ties[1:] else ""
+            yield (
+                f"near-tie at token {at} ({lead:.2g}){others}: in another batch, as with other "
+                "drafts, rounding may choose the other token"
+            )
 
     def _send(self, chunk: Chunk) -> None:
         self.texts.append(chunk.text)

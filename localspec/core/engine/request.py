@@ -87,7 +87,11 @@ def thought_budget(model: Model, settings: Settings) -> ThoughtBudget | None:
 def generation(
     model: Model, prompt: Tokens, settings: Settings, sampler: Sampler, depth: int
 ) -> Generation:
-    """Begin a generation by its settings; `depth` is for those that leave it open."""
+    """Begin a generation by its settings; `depth` is for those that leave it open.
+
+    Plain decoding is depth 0, whether that or no proposer was asked for.
+    """
+    depth = depth if settings.depth is None else settings.depth
     limit = model.context if settings.max_tokens is None else len(prompt) + settings.max_tokens
     forced = sampler.forced if sampler.forces else None
     # As much as a reply could have: all of a longer one would take its time.
@@ -100,7 +104,7 @@ def generation(
         sampler,
         Ending(limit=min(limit, model.context), tokens=ends(model, settings), texts=settings.stop),
         spelling(model.tokenizer, settings.marks),
-        depth=depth if settings.depth is None else settings.depth,
+        depth=0 if settings.proposers == () else depth,
         hints=Hints(prediction, forced, settings.proposers, seen),
         scores=model.tentative + 1 if scored else 0,
         reports=settings.logprobs is not None and settings.sampled_logprobs,

@@ -71,7 +71,7 @@ class RoundPlanner:
             self._adapter_turns.note(seconds)
         rounds = outcomes[0].rounds
         tokens = sum(outcome.turn.feed + len(outcome.draft.tokens) for outcome in outcomes)
-        if not plan.is_odd:  # such a round tells nothing about the time of tokens
+        if not plan.is_odd:  # such a round shows nothing of the time of tokens
             self._pace.note(tokens if plan.begins else plan.read, seconds / rounds, plan.before)
         return RoundCost(
             rows=len(outcomes),

@@ -32,7 +32,7 @@ class Settings:
     ends: tokens that end the reply besides
     logprobs: None: none; N: of each token, and of the N most likely in its place
     sampled_logprobs: those are of the distribution that tokens are drawn from, not the model's own
-    proposers: the names of those that may draft; None: all
+    proposers: the names of those that may draft; None: all; (): plain decoding
     depth: most tokens to draft in a round; 0: plain decoding; None: as many as pay
     prediction: a text that the reply is likely to repeat, in whole or edited
     grammar: what the reply must follow

@@ -1,9 +1,11 @@
-"""Estimates the speedup of a reply over plain decoding, by measured costs."""
+"""Estimates what drafts won and lost, by measured costs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from localspec.core.decoding.turn import Outcome
 from localspec.core.engine.figures import PositionCounts, Speculation
 from localspec.interfaces.costs import Batch, Costs
 
@@ -11,9 +13,9 @@ MIN_PLAIN = 24  # plain rounds to have seen: before, only the calibration says w
 
 
 def gain(costs: Costs, speculation: Speculation) -> float | None:
-    """Divide the cost of its tokens one by one by the cost of its rounds.
+    """Divide the cost of a reply's tokens one by one by the cost of its rounds.
 
-    Costs are those of late: whatever else keeps the machine busy slows down both. A calibration
+    Costs are recent ones: whatever else keeps the machine busy slows down both. A calibration
     alone is no witness: one on a busy machine made 1.48 times plain decoding look like 2.07.
     """
     if costs.plain_rounds < MIN_PLAIN:
@@ -31,3 +33,32 @@ def drafting_seconds(costs: Costs, by: str, guesses: Sequence[PositionCounts]) -
     if curve is None:
         return 0.0
     return count * curve.at(round(sum(position.drafted for position in guesses) / count))
+
+
+def with_waste(costs: Costs, outcomes: list[Outcome]) -> list[Outcome]:
+    """Add what a round would have saved, had each draft ended where it was right."""
+    drafting = Counter(outcome.draft.by for outcome in outcomes if len(outcome.draft))
+    rejected = sum(len(outcome.draft) - outcome.accepted for outcome in outcomes)
+    if not rejected:
+        return outcomes
+    rows = len(outcomes)
+    tokens = sum(outcome.turn.feed + len(outcome.draft) for outcome in outcomes)
+    held = sum(outcome.turn.generation.cached for outcome in outcomes)
+    batch = Batch(rows, held, held / rows)
+    verifying = costs.at(batch, tokens) - costs.at(batch, tokens - rejected)
+    return [
+        outcome._replace(
+            wasted_seconds=verifying * (len(outcome.draft) - outcome.accepted) / rejected
+            + drafted_in_vain(costs, outcome, drafting[outcome.draft.by])
+        )
+        for outcome in outcomes
+    ]
+
+
+def drafted_in_vain(costs: Costs, outcome: Outcome, rows: int) -> float:
+    """Estimate a text's share of drafting the tokens that were rejected, for so many at once."""
+    size, right = len(outcome.draft), outcome.accepted
+    curve = costs.drafting(outcome.draft.by, rows) if right < size else None
+    if curve is None:
+        return 0.0
+    return (curve.at(size) - (curve.at(right) if right else 0.0)) / rows

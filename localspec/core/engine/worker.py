@@ -83,7 +83,7 @@ class Worker:
     def _step(self) -> None:
         try:
             self._engine.step(self._hurried)
-        except Exception as error:  # a defect, ours or a plug-in's: the requests must be told
+        except Exception as error:  # a defect, ours or a plug-in's: the requests must hear of it
             self._engine.fail(reported(error))
 
     def _hurried(self) -> bool:

@@ -68,7 +68,7 @@ class Masked:
         return [path.draft() for path in paths]
 
     def _row(self, roll: Roll, most: int) -> Row:
-        """Return a row with masks behind its tokens."""
+        """Return a row with masks after its tokens."""
         masks = np.full(min(roll.depth, most) - 1, self._mask, np.int32)
         tokens = np.concatenate((roll.row.tokens, masks))
         return Row(roll.row.slot, tokens, len(masks) + 1, len(masks))

@@ -38,7 +38,7 @@ class CacheTiers:
         self._ram = ram or Ram(0)
         self._disk = disk
         self._clock = clock
-        self._saving = self._saving_token = 0.0  # seconds for a text of late, and for a token
+        self._saving = self._saving_token = 0.0  # recent seconds for a text, and for a token
 
     @property
     def bytes(self) -> int:

@@ -10,7 +10,7 @@ from localspec.base.tokens import tokens_of
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import Ask
 
-FEW = 16  # tokens after each of which the rule is asked; behind them after twice as many
+FEW = 16  # tokens after each of which the rule is asked; then after twice as many
 
 
 def draft_of(steps: Iterable[tuple[int, float]], ask: Ask, floor: float, by: str) -> Draft:

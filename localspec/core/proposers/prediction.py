@@ -82,7 +82,7 @@ class Following:
 
 
 def places(text: Tokens, reply: Sequence[int], last: int) -> Sequence[Candidate]:
-    """Find the places nearest to the last one behind the reply's last tokens."""
+    """Find the places nearest to the last one after the reply's last tokens."""
     if len(reply) < AHEAD:
         return ()
     ends = np.flatnonzero(text[AHEAD - 1 :] == reply[-1]) + AHEAD

@@ -34,7 +34,7 @@ class RepeatedEdits:
     def __init__(self, text: list[int]) -> None:
         self._text = text
         self._edits: dict[int, Edit] = {}
-        self._rest: list[int] = []  # tokens of the edit that is being made; the place is behind it
+        self._rest: list[int] = []  # tokens of the edit that is being made; the place is after it
 
     def learn(self, old: list[int], new: list[int]) -> None:
         """Learn that the reply replaced some tokens of the text."""
@@ -42,7 +42,7 @@ class RepeatedEdits:
             self._edits[old[0]] = Edit(old, new)
 
     def step(self, place: int, token: int) -> int:
-        """Return the place behind one more token of the reply; NOWHERE if it goes another way."""
+        """Return the place after one more token of the reply; NOWHERE if it goes another way."""
         if self._rest:
             expected, *self._rest = self._rest
             if expected != token:

@@ -1,4 +1,4 @@
-"""Draft nothing: plain decoding."""
+"""Draft nothing: the proposer of an engine that has no other."""
 
 from __future__ import annotations
 

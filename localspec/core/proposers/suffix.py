@@ -30,7 +30,7 @@ class SuffixProposer:
 
     A draft depends on its ask alone, or on its ask and the earlier replies.
 
-    Behind an edit a copy of the prompt goes on at the same place. Over 60 files and their next
+    After an edit a copy of the prompt goes on at the same place. Over 60 files and their next
     revisions, the old one in the prompt, drafts of up to 64 tokens: 16.8 accepted a round, and the
     draft is long again 6.5 tokens after an edit. By the longest run alone: 13.6, and 26 tokens.
 

@@ -20,7 +20,7 @@ from localspec.base.tokens import Logits
 from localspec.core.sampling.highest import Ids
 
 SEPARATOR = b"\xff"  # between tokens that are searched at once; no string has this byte
-MAX_STEPS = 4096  # tokens behind states of a text that are remembered
+MAX_STEPS = 4096  # tokens after states of a text that are remembered
 MAX_STATES = 64  # of which the masked tokens are remembered
 MAX_LISTS = 4  # of strings, as requests repeat them
 

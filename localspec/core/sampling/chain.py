@@ -53,13 +53,16 @@ class Chain:
         if self.course:
             self.course.emit(tokens)
 
+    def shift(self, row: Logits, drafted: Sequence[int]) -> None:
+        """Change a row of logits by the samplers that come before those that leave tokens out."""
+        for shift in self._leading:
+            shift.apply(row, drafted)
+
     def distribution(self, row: Logits, drafted: Sequence[int], *, judges: bool) -> Distribution:
-        """Return the distribution that follows from a row of logits, which may be changed.
+        """Return the distribution that follows from a row of shifted logits.
 
         The target's `judges` a draft, after each of its tokens in turn; any other is drafted from.
         """
-        for shift in self._leading:
-            shift.apply(row, drafted)
         if self._steps.simple:
             return filters.distribution(self._sampling, row)
         best(row)  # which refuses what is no number

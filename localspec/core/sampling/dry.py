@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.base.tokens import Logits, Tokens
+from localspec.core.sampling.parameter import MAX_COUNT
 from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.table import MAX_COUNT
 
 MAX_LOG = 88.7228391  # of a number in 32 bits: no power of the base is beyond
 FLAT_BASE = 1.000001  # up to which powers stay small
@@ -42,7 +42,7 @@ class Dry:
         self._most = int(MAX_LOG / math.log(sampling.dry_base)) if grows else MAX_COUNT
         self._end = self._read(prompt[-self._window :])
         self._ahead: list[int] = []  # drafted tokens
-        self._end_ahead = self._end  # behind these
+        self._end_ahead = self._end  # after these
 
     def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
@@ -66,7 +66,7 @@ class Dry:
         logits[tokens[~free]] -= np.minimum(penalties[~free], MAX_PENALTY).astype(np.float32)
 
     def _after(self, drafted: Sequence[int]) -> Ending:
-        """Return the end behind drafted tokens; those that were there before are not read again."""
+        """Return the end after drafted tokens; those that were there before are not read again."""
         count = len(self._ahead)
         if list(drafted[:count]) != self._ahead:
             count, self._end_ahead = 0, self._end

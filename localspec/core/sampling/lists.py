@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from localspec.base.errors import UsageError
 from localspec.core.sampling.order import sampler_name, split_samplers
+from localspec.core.sampling.parameter import S
 
 if TYPE_CHECKING:
-    from localspec.core.sampling.parameters import Sampling
+    from _typeshed import DataclassInstance
 
 Texts = tuple[str, ...]
 
@@ -30,15 +31,15 @@ class ListParameter:
     def option(self) -> str:
         return self.name.replace("_", "-")
 
-    def get(self, sampling: Sampling) -> Texts:
+    def get(self, sampling: DataclassInstance) -> Texts:
         texts: Texts = getattr(sampling, self.field)
         return texts
 
-    def put(self, sampling: Sampling, texts: Texts) -> Sampling:
+    def put(self, sampling: S, texts: Texts) -> S:
         change: dict[str, Any] = {self.field: texts}
         return replace(sampling, **change)
 
-    def choose(self, sampling: Sampling, text: str) -> Sampling:
+    def choose(self, sampling: S, text: str) -> S:
         """Set a list that a person typed."""
         return self.put(sampling, self.read(text))
 

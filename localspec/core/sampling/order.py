@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 MIN_TEMPERATURE = 1e-4  # below it, sampling is greedy: quotients of logits would leave 32 bits
@@ -50,6 +51,11 @@ class Steps(NamedTuple):
 def sampler_name(text: str) -> str | None:
     """Return the sampler that goes by a name, as llama.cpp spells it or others do."""
     return NAMES.get(re.sub("[-_ ]", "", text.lower()))
+
+
+def known_samplers(names: Iterable[str]) -> tuple[str, ...]:
+    """Leave out the names that no sampler goes by; each sampler is there once."""
+    return tuple(dict.fromkeys(filter(None, map(sampler_name, names))))
 
 
 def split_samplers(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from localspec.base.errors import UsageError
+from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.order import (
     FILTERS,
     LETTERS,
@@ -19,7 +20,13 @@ from localspec.core.sampling.order import (
     SHIFTS,
     Steps,
 )
-from localspec.core.sampling.table import PARAMETERS, Parameter, check
+from localspec.core.sampling.parameter import (
+    MAX_COUNT,
+    Parameter,
+    check,
+    declared_parameters,
+    document,
+)
 
 BREAKERS = ("\n", ":", '"', "*")  # where a repetition ends for DRY, as for others
 MAX_BREAKERS = 128  # each is looked for in every token
@@ -28,64 +35,112 @@ MAX_BREAKER = 128  # characters
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The parameters of sampling.
+    """The parameters of sampling; without any, it is greedy.
 
-    temperature: 0 is greedy, the default; higher is more varied
-    top_k: only the k most likely tokens; 0 is all
-    top_p: only the most likely tokens, up to this probability together
-    min_p: only tokens that are so likely, compared with the most likely one
-    repetition: divides or multiplies the logits of every token of prompt and reply; 1 is none
-    presence: is subtracted once for tokens of the reply; 0 is none
-    frequency: is subtracted for each time that a token is in the reply; 0 is none
-    penalty_window: the last tokens that these three look at; -1 is all
     bias: is added to the logits of tokens, by token
-    typical: only tokens about as surprising as the next one is expected to be, up to this
-        probability together; 1 is all
-    top_n_sigma: only tokens within so many standard deviations of the highest logit; 0 is all
-    xtc_probability: how often the likeliest tokens are left out; 0 is never
-    xtc_threshold: of the tokens that are at least so likely, all but the last are left out
-    dynatemp_range: the temperature may be so much lower where the model is sure, and higher
-        where it is not; 0 is neither
-    dynatemp_exponent: how fast it rises with the entropy
-    dry_multiplier: is subtracted from tokens that would go on with a repetition; 0 is none
-    dry_base: multiplies that for each token that the repetition is too long
-    dry_allowed_length: tokens that may be repeated
-    dry_window: the last tokens in which repetitions are looked for; -1 is all
-    dry_breakers: texts at which a repetition ends
-    mirostat: 1 or 2 steers the surprise of the text, in place of all but the temperature; 0 is off
-    mirostat_tau: the surprise to reach, in bits
-    mirostat_eta: how fast it is corrected
-    adaptive_target: the probability that drawn tokens are to have; below 0 is off
-    adaptive_decay: the weight of the tokens drawn before
-    samplers: the samplers in their order; the parameters of others are off
     steps: the samplers that have something to do, by all of these
     """
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition: float = 1.0
-    presence: float = 0.0
-    frequency: float = 0.0
-    penalty_window: int = -1
+    temperature: float = Parameter(
+        "temperature", (0, 100), "Sampling temperature; 0: greedy.", sensible=(0, 2)
+    ).default(0.0)
+    top_k: int = Parameter(
+        "top_k", (0, MAX_COUNT), "Number of likeliest tokens to draw from; 0: all.", least=-1
+    ).default(0)
+    top_p: float = Parameter(
+        "top_p", (1e-9, 1), "Share of probability to draw from; 1: all.", least=0
+    ).default(1.0)
+    min_p: float = Parameter(
+        "min_p", (0, 1), "Least probability relative to the top's; 0: off."
+    ).default(0.0)
+    repetition: float = Parameter(
+        "penalties",
+        (0.01, 100),
+        "Factor against tokens that occurred; 1: off.",
+        own_names=("repetition_penalty", "repeat_penalty"),
+        off=0,
+        sensible=(0.1, 10),
+    ).default(1.0)
+    presence: float = Parameter(
+        "penalties",
+        (-100, 100),
+        "Penalty on tokens of the reply; 0: off.",
+        own_names=("presence_penalty",),
+        sensible=(-2, 2),
+    ).default(0.0)
+    frequency: float = Parameter(
+        "penalties",
+        (-100, 100),
+        "Penalty per occurrence in the reply; 0: off.",
+        own_names=("frequency_penalty",),
+        sensible=(-2, 2),
+    ).default(0.0)
+    penalty_window: int = Parameter(
+        "penalties",
+        (-1, MAX_COUNT),
+        "Number of tokens that penalties look at; -1: all.",
+        own_names=("repeat_last_n", "penalty_last_n"),
+    ).default(-1)
     bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    typical: float = 1.0
-    top_n_sigma: float = 0.0
-    xtc_probability: float = 0.0
-    xtc_threshold: float = 0.1
-    dynatemp_range: float = 0.0
-    dynatemp_exponent: float = 1.0
-    dry_multiplier: float = 0.0
-    dry_base: float = 1.75
-    dry_allowed_length: int = 2
-    dry_window: int = -1
+    typical: float = Parameter(
+        "typ_p",
+        (1e-9, 1),
+        "Share of locally typical tokens; 1: all.",
+        own_names=("typical_p",),
+        aliases=("typical", "typ_p"),
+        least=0,
+    ).default(1.0)
+    top_n_sigma: float = Parameter(
+        "top_n_sigma",
+        (0, 100),
+        "Deviations below the highest logit; 0: off.",
+        aliases=("nsigma",),
+        least=-1,
+    ).default(0.0)
+    xtc_probability: float = Parameter(
+        "xtc", (0, 1), "Chance to leave the likeliest tokens out; 0: off."
+    ).default(0.0)
+    xtc_threshold: float = Parameter(
+        "xtc", (0, 1), "Probability of tokens that XTC may leave out."
+    ).default(0.1)
+    dynatemp_range: float = Parameter(
+        "temperature", (0, 100), "How far entropy moves the temperature; 0: off.", sensible=(0, 2)
+    ).default(0.0)
+    dynatemp_exponent: float = Parameter(
+        "temperature", (0, 100), "Exponent of the entropy in that.", aliases=("temp_exponent",)
+    ).default(1.0)
+    dry_multiplier: float = Parameter(
+        "dry", (0, 100), "Penalty on going on with a repetition; 0: off.", sensible=(0, 10)
+    ).default(0.0)
+    dry_base: float = Parameter(
+        "dry", (1, 100), "Its growth with each repeated token.", off=0, sensible=(1, 10)
+    ).default(1.75)
+    dry_allowed_length: int = Parameter(
+        "dry", (0, MAX_COUNT), "Tokens that may be repeated."
+    ).default(2)
+    dry_window: int = Parameter(
+        "dry",
+        (-1, MAX_COUNT),
+        "Number of tokens that it looks at; -1: all.",
+        own_names=("dry_penalty_last_n",),
+        aliases=("dry_range",),
+    ).default(-1)
     dry_breakers: tuple[str, ...] = BREAKERS
-    mirostat: int = 0
-    mirostat_tau: float = 5.0
-    mirostat_eta: float = 0.1
-    adaptive_target: float = -1.0
-    adaptive_decay: float = 0.9
+    mirostat: int = Parameter(
+        "", (0, 2), "Steers the surprise of the text, 1 or 2; 0: off.", aliases=("mirostat_mode",)
+    ).default(0)
+    mirostat_tau: float = Parameter(
+        "", (0, 100), "The surprise that mirostat aims at, in bits."
+    ).default(5.0)
+    mirostat_eta: float = Parameter(
+        "", (0, 100), "How fast mirostat corrects it.", sensible=(0, 1)
+    ).default(0.1)
+    adaptive_target: float = Parameter(
+        "adaptive_p", (-1, 1), "Probability of tokens to aim at; -1: off."
+    ).default(-1.0)
+    adaptive_decay: float = Parameter(
+        "adaptive_p", (0, 0.99), "Weight of the tokens before, in that."
+    ).default(0.9)
     samplers: tuple[str, ...] = ORDER
     steps: Steps = field(init=False, repr=False, compare=False)
 
@@ -108,7 +163,7 @@ class Sampling:
         """Set the parameters of samplers that are not listed to values that do nothing."""
         for parameter in PARAMETERS:
             if parameter.sampler and parameter.sampler not in self.samplers:
-                off = 1.0 if parameter.field == "temperature" else neutral(parameter)
+                off = 1.0 if parameter.field == "temperature" else parameter.neutral
                 object.__setattr__(self, parameter.field, off)
 
     @property
@@ -183,9 +238,7 @@ def _are_greedy(sampling: Sampling, cuts: Sequence[str]) -> bool:
     return False
 
 
+PARAMETERS = declared_parameters(Sampling)
 GREEDY = Sampling()
-
-
-def neutral(parameter: Parameter) -> float:
-    """Return the value at which a parameter does nothing."""
-    return parameter.get(GREEDY)
+document(Sampling, {parameter.field: parameter.about for parameter in PARAMETERS})
+document(Sampling, {texts.field: texts.about for texts in LISTS})

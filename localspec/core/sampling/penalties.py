@@ -39,7 +39,7 @@ class TokenCounts:
         self._counts[at] += 1
 
     def after(self, drafted: Sequence[int]) -> tuple[Ints, Ints]:
-        """Return tokens and their counts with `drafted` behind the text."""
+        """Return tokens and their counts with `drafted` after the text."""
         added = Counter(drafted)
         fresh = [token for token in added if token not in self._at]
         ids = np.concatenate((self.ids, np.array(fresh, np.int64)))

@@ -127,10 +127,23 @@ class Sampler:
 
         It is asked for after each number of draft tokens in turn: some samplers have a state.
         """
-        logits = self._biased(self.masked(logits, drafted))
-        return self.chain.distribution(logits, drafted, judges=True)
+        return self.chain.distribution(self.adjusted(logits, drafted), drafted, judges=True)
 
-    def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
+    @property
+    def is_simple(self) -> bool:
+        """Whether likely tokens need none of the others to be told apart."""
+        return self.sampling.steps.simple
+
+    def adjusted(self, logits: Logits, drafted: Sequence[int]) -> Logits:
+        """Return logits with bias and penalties, -inf for tokens which may not follow `drafted`."""
+        logits = self._masked(logits, drafted)
+        if self._shifts:
+            logits = logits.copy()
+            logits[self._bias_ids] += self._bias
+            self.chain.shift(logits, drafted)
+        return logits
+
+    def _masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
         """Mask the logits: -inf for tokens that its grammar or a ban forbids after `drafted`.
 
         The end of a thought follows whatever else is asked for: grammars let thoughts end anywhere.
@@ -151,16 +164,9 @@ class Sampler:
         masked[self._ends] = -np.inf
         return masked if masked.max() > -np.inf else logits
 
-    def distribution_of_masked(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
-        """Return the distribution to draft from that follows from a proposer's masked logits."""
-        return self.chain.distribution(self._biased(logits), drafted, judges=False)
-
-    def _biased(self, logits: Logits) -> Logits:
-        """Add the bias to a copy; there is one where penalties are to come, too."""
-        if self._shifts:
-            logits = logits.copy()
-            logits[self._bias_ids] += self._bias
-        return logits
+    def draft_distribution(self, logits: Logits, drafted: Sequence[int]) -> Distribution:
+        """Return the distribution to draft from that follows from a proposer's adjusted logits."""
+        return self.chain.distribution(logits, drafted, judges=False)
 
 
 def only(token: int, logits: Logits) -> Logits:

@@ -120,7 +120,7 @@ class Course:
 
     @property
     def state(self) -> float:
-        """The state behind the text, without any draft."""
+        """The state after the text, without any draft."""
         return self._states[0]
 
     def choose(self, candidates: Candidates, drafted: Sequence[int]) -> Distribution:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from localspec.core.sampling.parameters import GREEDY, Sampling, neutral
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
 
 # Where nobody advises anything: what Ollama and llama.cpp do. Drawn from all that a small model
 # finds possible, its text falls apart.
@@ -34,7 +33,7 @@ def in_words(sampling: Sampling) -> str:
 def _effective(sampling: Sampling) -> Iterator[str]:
     for parameter in PARAMETERS:
         value = parameter.get(sampling)
-        if value != neutral(parameter):
+        if value != parameter.neutral:
             yield f"{parameter.option} {value:g}"
 
 

@@ -34,7 +34,7 @@ def read_arguments(
 ) -> Reading[str | None]:
     """Read arguments one by one; return them as a JSON object, or None where they break off.
 
-    `tape` stands behind the name of a call. `ends[0]` ends all arguments. The others end a value
+    `tape` stands after the name of a call. `ends[0]` ends all arguments. The others end a value
     that has no end of its own (`Fields.raw`): what follows its call, and that call's end with it.
     """
     end, *call_ends = ends

@@ -42,7 +42,7 @@ SIZES = {"Length": "string", "Items": "array", "Properties": "object"}  # after 
 
 
 def fits(value: Json, schema: Mapping[str, Json]) -> bool:
-    """Tell whether a value follows a schema; where that takes too much to tell, it does not."""
+    """Return whether a value follows a schema; where that takes too long, it does not."""
     try:
         return _Fitting(schema).fits(value, schema)
     except (RecursionError, _TooManyChecks):

@@ -207,7 +207,7 @@ def _openings(head: str, content_reply: str) -> tuple[str, ...]:
 
 
 def _readable(layout: Layout) -> Layout | None:
-    """Return the layout if it tells where each value ends, and where all of them do."""
+    """Return the layout if it shows where each value ends, and where all of them do."""
     fields = layout.fields
     if fields is None:
         return layout

@@ -49,7 +49,7 @@ class OfferedTool:
         return {**self.properties.get(name, {}), **shared}
 
     def takes(self, arguments: str) -> bool:
-        """Tell whether arguments follow the schema, rather than repeat it."""
+        """Return whether arguments follow the schema, rather than repeat it."""
         try:
             values = json.loads(arguments)
         except ValueError:  # a number with too many digits

@@ -102,7 +102,7 @@ class _TrimmedText:
         self._before = self.release(keep=False)
 
     def add(self, text: str, keep: bool) -> str:
-        """Return the text that is sure now; `keep` tells whether blanks at the very start count."""
+        """Return the text that is sure now; `keep`: whether blanks at the very start count."""
         inner = text.strip(BLANKS)
         # `inner` stands in it once, as all around it is blank.
         first_blanks, last_blanks = text.split(inner) if inner else (text, "")

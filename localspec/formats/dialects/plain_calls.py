@@ -7,7 +7,7 @@ Small models often ignore the form that their template shows, and write what the
     ```
 
 So the text that a dialect's own reader leaves over is read once more. An object at the beginning of
-a line, bare, behind a fence or within a tag (`<tools>`), is a call if its name is that of a tool
+a line, bare, after a fence or within a tag (`<tools>`), is a call if its name is that of a tool
 that may be called and its arguments follow the tool's schema; a list is calls if all its items are.
 Text is held back only while it may become a call, and then shown as it was written.
 """

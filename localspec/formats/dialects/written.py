@@ -59,7 +59,7 @@ class Written:
     ) -> Reading[None]:
         """Read the calls that follow an opening, or calls without a mark where it is empty.
 
-        `tape` stands just behind the opening. Calls go to `parts` as they become sure; the text
+        `tape` stands just after the opening. Calls go to `parts` as they become sure; the text
         from the first piece on that belongs to no call goes there as content. A mark that nothing
         but calls has makes a call of any name; without one, only `tools` are called.
         """

@@ -1,4 +1,4 @@
-"""The kinds of pictures that can be read, told by the beginning of a file."""
+"""The kinds of pictures that can be read, known by the beginning of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS: Mapping[str, re.Pattern[bytes]] = {  # kinds that clients send and nothi
 
 
 def kind_of(data: bytes) -> str | None:
-    """Tell a picture that can be read by its first bytes, whatever its name."""
+    """Return the kind of a picture that can be read, by its first bytes, whatever its name."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "PNG"
     if data.startswith(b"\xff\xd8\xff"):
@@ -33,7 +33,7 @@ def kind_of(data: bytes) -> str | None:
 
 
 def kind_in_words(data: bytes) -> str:
-    """Tell what a file is that is no picture which can be read."""
+    """Name the kind of a file that is no readable picture."""
     if not data:
         return "empty (0 bytes)"
     kinds = (name for name, beginning in OTHERS.items() if beginning.match(data))

@@ -71,7 +71,7 @@ def learn_capabilities(render: Render, source: str) -> Takes:
         if reader.shows([_user(ASK)], ASK):
             reader = _thinking(reader)
             takes = _calling(reader, _talking(reader, source))
-            if not takes.calls and not reader.tools:  # some write none where they tell of none
+            if not takes.calls and not reader.tools:  # some write none where they list none
                 with_tools = replace(reader, tools=(TOOL,))
                 more = _calling(with_tools, replace(takes, calls=True, calls_without_tools=False))
                 reader, takes = (with_tools, more) if more.calls else (reader, takes)

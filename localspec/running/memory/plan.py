@@ -145,7 +145,7 @@ def nearest(request: PlanRequest, machine: Machine) -> Iterator[str]:
 
 
 def relaxations(request: PlanRequest) -> Iterator[tuple[str, PlanRequest]]:
-    """Yield requests that ask for less, each with the option for it; "": the placement tells."""
+    """Yield requests that ask for less, each with the option for it; "": the placement shows it."""
     options = request.options
     if request.insists:
         alone = replace(request, draft=None, insists=False).with_options(head=None)

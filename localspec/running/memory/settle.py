@@ -36,7 +36,7 @@ class Settling:
         for _ in range(MAX_MOVES):
             target, draft = self.ask(fit.options)
             if len(target.devices) != len(self.machine.gpus) + 1:
-                return fit  # the engine cannot tell
+                return fit  # the engine does not know
             exact = self._count(fit, target, draft)
             moved = self._move_layer(exact, target) if exact.short else None
             if moved is None:

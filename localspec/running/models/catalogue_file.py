@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from localspec.base.errors import UsageError
 from localspec.core.sampling.order import LETTERS, sampler_name
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import PARAMETERS
 from localspec.interfaces.footprint import DOES
 from localspec.running.models import engines
 from localspec.running.models.entry import Entry, Offer, Shape, Weights

@@ -64,7 +64,7 @@ class Entry:
     sampling: Mapping[str, float] = field(default_factory=dict)  # that its makers recommend
     shape: Shape | None = None
     checked: bool = False  # its files have been resolved
-    reasons: bool = False  # before it answers, unless told otherwise
+    reasons: bool = False  # before it answers, unless asked otherwise
     kind: Kind = "text"  # what it does
     # What goes before a text, by what the text is: "query" or "document".
     prefixes: Mapping[str, str] = field(default_factory=dict)

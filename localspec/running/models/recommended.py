@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from localspec.base.errors import UsageError
-from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.order import known_samplers, split_samplers
+from localspec.core.sampling.parameters import PARAMETERS, Sampling
 from localspec.core.sampling.usual import NOBODY, USUAL, UsualSampling
 from localspec.interfaces.footprint import Footprint
 from localspec.running.models import catalogue
@@ -57,7 +57,7 @@ def usual_sampling(name: str, footprint: Footprint) -> UsualSampling:
     entry = listed.get(name.partition(":")[0])
     if entry and (entry.sampling or entry.samplers):
         return UsualSampling(recommended(entry), "as its makers advise")
-    if advised := readable(footprint.sampling):
+    if advised := readable(footprint):
         return UsualSampling(advised, "as its files advise")
     relative = relative_of(footprint, listed)
     if relative:
@@ -80,14 +80,18 @@ def recommended(entry: Entry) -> Sampling:
     return replace(sampling, samplers=entry.samplers) if entry.samplers else sampling
 
 
-def readable(values: Mapping[str, float]) -> Sampling | None:
+def readable(footprint: Footprint) -> Sampling | None:
     """Put what files advise over the usual sampling; None where it is nothing, or out of bounds."""
-    sampling, advised = USUAL, [one for one in PARAMETERS if one.field in values]
+    sampling, values = USUAL, footprint.sampling
+    samplers = known_samplers(split_samplers(footprint.samplers))
+    advised = [one for one in PARAMETERS if one.field in values]
     try:
         for parameter in advised:
             sampling = parameter.put(sampling, values[parameter.field])
     except (UsageError, ValueError, OverflowError):
         return None
+    if samplers:
+        return replace(sampling, samplers=samplers)
     return sampling if advised else None
 
 

@@ -62,7 +62,7 @@ def first_at_hand(backend: str = AUTO) -> ModelAtHand:
 
 
 def who_sees(backend: str = AUTO) -> str:
-    """Tell which models that are here take pictures."""
+    """Return which models that are here take pictures."""
     names = [model.name for model in at_hand(backend) if model.sees]
     if not names:
         return "no model here takes any: pull one with a projector, which `localspec list` shows"

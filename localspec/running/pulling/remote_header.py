@@ -1,6 +1,6 @@
 """Judge a model by the first bytes of its files, before the rest is downloaded.
 
-Each file is laid out as long as the hub lists it, with a hole behind what is here, so that the
+Each file is laid out as long as the hub lists it, with a hole after what is here, so that the
 engine's own reader of headers reads it. Zeros complete no header: one that is not all here is
 refused.
 """
@@ -25,7 +25,7 @@ MAX_LATER_HEADER = 4 << 20
 def require_readable(engine: Engine, listing: Listing, files: Sequence[Remote]) -> None:
     """Refuse files that their engine would not take for a model, before the rest is downloaded.
 
-    What cannot be told early is left to be found when all is here.
+    What cannot be known early is left to be found when all is here.
     """
     reason = ""
     for most in engine.spec.header_bytes:

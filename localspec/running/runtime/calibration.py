@@ -19,7 +19,7 @@ from localspec.interfaces.backend import Head, Model, Roll, Row
 from localspec.interfaces.costs import NO_ATTENTION, UNMEASURED, Attention, Batch, Costs
 
 SECONDS = 1.0
-SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change behind 8
+SIZES = (1, 2, 3, 5, 8, 9, BLOCK, 17)  # tokens of a forward; the kernels of a GPU change after 8
 WIDE_SIZES = (32, 64, 128, 256, 512)  # measured once or twice, as far as there is time
 ALL_SIZES = (*SIZES, *WIDE_SIZES)
 # What wide forwards, and the first of them, may take beside the time of the narrow ones.
@@ -55,7 +55,7 @@ Points = Mapping[int, float]
 class Calibration:
     """Seconds of the target's forwards by tokens; of drafts by depth, and of each token read.
 
-    The target's were measured behind `held` tokens; attention adds so much for each of them.
+    The target's were measured after `held` tokens; attention adds so much for each of them.
     `busy`: other programs used the processors meanwhile.
     """
 
@@ -114,7 +114,7 @@ def calibrate(
     calibration = _measure_costs(target, draft_model, seconds, sizes, clock)
     plain = CostProbe(target, clock).plain()
     target.truncate(0, 0)
-    if plain < CALMER * calibration.costs().at(ONE, 1):  # behind nothing, too
+    if plain < CALMER * calibration.costs().at(ONE, 1):  # after nothing, too
         return _measure_costs(target, draft_model, seconds, sizes, clock)
     return calibration
 
@@ -143,7 +143,7 @@ def narrow_sizes(target: Model, sizes: Sequence[int] = SIZES) -> list[int]:
 
 
 class ForwardTimes(NamedTuple):
-    """Seconds of forwards by size behind `held` tokens, and what attention adds for each."""
+    """Seconds of forwards by size after `held` tokens, and what attention adds for each."""
 
     points: Points
     attention: Attention = NO_ATTENTION
@@ -151,7 +151,7 @@ class ForwardTimes(NamedTuple):
 
 
 def slopes(few: Points, many: Points, apart: int) -> Attention:
-    """Compute what attention takes from two sizes, each behind few tokens and behind many."""
+    """Compute what attention takes from two sizes, each after few tokens and after many."""
     small, large = few
     first, last = (max(many[size] - few[size], 0.0) / apart for size in (small, large))
     token = max(last - first, 0.0) / (large - small)
@@ -268,7 +268,7 @@ class CostProbe:
         return {size: min(times) for size, times in measured.items()}
 
     def plain(self) -> float:
-        """Time plain forwards behind nothing; quick ones several times."""
+        """Time plain forwards after nothing; quick ones several times."""
         self._held = 0
         first = self._time(1)
         return first if first > QUICK_SECONDS else min(first, self._plain_in_a_row())
@@ -281,7 +281,7 @@ class CostProbe:
         """Hold about as many tokens as a conversation: they make verifying dearer.
 
         Filling may take longer until attention can be told from the rest: without that, drafts
-        behind long prompts cost twice what they seem to.
+        after long prompts cost twice what they seem to.
         """
         most = min(MAX_HELD, self._model.context - 2 * READ_TOKENS)
         end, late = (self._clock() + seconds * times for times in (1, MAX_OVERTIME))

@@ -154,6 +154,8 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
 
 
 def token_bytes(footprint: Footprint) -> int:
-    """Estimate the bytes of weights that a token needs: of experts, only the active ones."""
+    """Return the bytes of weights that a token reads, or estimate them by its active experts."""
+    if footprint.read_bytes:
+        return footprint.read_bytes
     share = footprint.active_experts / footprint.experts if footprint.experts else 1.0
     return round(footprint.weight_bytes * share)

@@ -187,11 +187,10 @@ def build_engine(
 def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
     """Choose the places of the prefix cache and of slot files, and the longest pause."""
     ram, folder, max_bytes = Ram(loading.cache_ram), loading.cache_dir, loading.cache_bytes
-    if folder is None:
-        return EngineParts(tiers=CacheTiers(ram), max_gap=loading.max_gap)
-    key = identity(loaded)
+    key = identity(loaded) if folder else ""
     return EngineParts(
-        tiers=CacheTiers(ram, Disk(folder, max_bytes, key)),
-        files=SlotFiles(folder / "slots", max_bytes, key),
+        tiers=CacheTiers(ram, Disk(folder, max_bytes, key) if folder else None),
+        files=SlotFiles(folder / "slots", max_bytes, key) if folder else None,
         max_gap=loading.max_gap,
+        rounds_by_width=not loaded.is_equal_to_the_bit,
     )

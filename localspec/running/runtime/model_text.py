@@ -49,7 +49,7 @@ class ModelText:
     ) -> str:
         """Render the prompt for the next reply, or for the rest of the last one if `continued`.
 
-        A template that knows no tools is told of them in words.
+        Where a template knows no tools, the prompt describes them in words.
         """
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)

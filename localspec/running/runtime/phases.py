@@ -14,7 +14,7 @@ class Phase(NamedTuple):
     name: "planning" the memory, once for each set of options; "trying" in a process of its own and
       "measuring" what drafts cost, which are done the first time only; or "reading" the weights
     file: the name of the model's file
-    share: of the weights that was read, from 0 to 1, if the engine tells
+    share: of the weights that was read, from 0 to 1, if the engine reports it
     """
 
     name: PhaseName

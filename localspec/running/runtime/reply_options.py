@@ -12,8 +12,8 @@ from localspec.base.errors import UsageError
 from localspec.core.engine.job import Form
 from localspec.core.engine.settings import Settings
 from localspec.core.sampling.lists import LISTS
-from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.table import PARAMETERS, check
+from localspec.core.sampling.parameter import check, document
+from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.core.sampling.usual import below
 from localspec.formats.grammar.grammar import Grammar
 from localspec.formats.templates.message import Json, Message, Tool
@@ -23,24 +23,13 @@ from localspec.running.runtime.prompting import Choice, Conversation, name_of
 class ReplyOptions(TypedDict, total=False):
     """The options of one reply; each takes precedence over `Settings`.
 
-    temperature: 0 is greedy, up to 2; else the model's own, as all of sampling
-    top_k, top_p, min_p: only the most likely tokens, by number or by probability
-    repetition_penalty: 1 is none; above it, tokens of prompt and reply become less likely
-    presence_penalty, frequency_penalty: 0 is none; for tokens of the reply, once or each time
-    repeat_last_n: how many tokens penalties look at; -1 is all
-    typical_p, top_n_sigma: only tokens near the expected surprise, or near the highest logit
-    xtc_probability, xtc_threshold: how often the likeliest tokens are left out, from where on
-    dynatemp_range, dynatemp_exponent: how far the temperature follows the entropy
-    dry_multiplier, dry_base, dry_allowed_length: a penalty on tokens that go on with a repetition
-    dry_penalty_last_n, dry_sequence_breakers: the tokens it looks at, and where repetitions end
-    mirostat, mirostat_tau, mirostat_eta: keep the surprise of the text at tau bits
-    adaptive_target, adaptive_decay: prefer tokens of this probability
-    samplers: the samplers in their order; others are off
+    Parameters of sampling that are left out are the model's own, see `Sampling`.
+
     max_tokens: most tokens of the reply; 4,096 without it; None: until the context is full
     seed: the same seed gives the same text
     stop: a text, or several, that end the reply
     logprobs: how many alternatives to report for each token, beside its log-probability
-    sampled_logprobs: report them as tokens were drawn, after all of the above, not the model's own
+    sampled_logprobs: report them as tokens were drawn, after all samplers, not the model's own
     banned_strings: a text, or several, that the reply may not have, in small letters or in capitals
     prediction: a text that the reply is likely to repeat, which makes it faster
     proposers: those that may draft, by name
@@ -98,6 +87,9 @@ class ReplyOptions(TypedDict, total=False):
     reasoning_budget: int | None
     reasoning_budget_message: str | None
 
+
+document(ReplyOptions, {texts.name: texts.about for texts in LISTS})
+document(ReplyOptions, {parameter.names[0]: parameter.about for parameter in PARAMETERS})
 
 MAX_TOKENS = 4096  # of a reply whose caller chose no number; a context may take an hour
 OF_CHATS = ("tools", "tool_choice", "thinking", "reasoning_budget", "reasoning_budget_message")

@@ -12,7 +12,7 @@ from localspec.running.runtime.reply_options import MAX_TOKENS
 
 
 def tell_of_limit(reads: Reads) -> Reads:
-    """Tell of a reply that was cut at a length that its caller did not choose."""
+    """Report a reply that was cut at a length that its caller did not choose."""
 
     def read(event: Event) -> Sequence[Event]:
         if isinstance(event, Result) and event.finish_reason == "length":

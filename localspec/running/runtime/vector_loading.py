@@ -54,7 +54,7 @@ def vector_options(options: Options, footprint: Footprint) -> Options:
         raise UsageError("adapters are for models that continue text: name such a model first")
     if options.pooling:
         raise UsageError(
-            "pooling is for models that continue text, and this one has its own: leave it away"
+            "pooling is for models that continue text, and this one has its own: omit it"
         )
     longest = footprint.positions or footprint.context or TEXT_CONTEXT
     return replace(

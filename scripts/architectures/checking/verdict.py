@@ -49,7 +49,7 @@ class ModelVerdict:
     planned: int = 0
     grown: int = 0
     drafted: int = 0
-    untold: tuple[str, ...] = ()  # figures that `info` leaves away
+    untold: tuple[str, ...] = ()  # figures that `info` omits
 
     @property
     def fails(self) -> bool:

@@ -105,7 +105,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         "llama4_text",
     ),
-    # A picture has rows, with a token behind each.
+    # A picture has rows, with a token after each.
     "mistral3-sees": seeing(
         replace(
             llama.RECIPES["mistral3-wrap"],
@@ -133,7 +133,7 @@ RECIPES: Mapping[str, Recipe] = {
         "qwen2",
         "Qwen2ForCausalLM",
     ),
-    # A picture is cut into slices behind one of the whole; positions count as in a text.
+    # A picture is cut into slices after one of the whole; positions count as in a text.
     "minicpmv": seeing(
         qwen.RECIPES["qwen35-wrap"],
         "minicpmv4_6",

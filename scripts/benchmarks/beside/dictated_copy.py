@@ -22,11 +22,9 @@ from localspec.core.engine.job import Event
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.first_of import FirstOf
-from localspec.core.proposers.silent import Silent
 from localspec.interfaces.abilities import Choose
 from localspec.interfaces.backend import Model, Row
 from localspec.interfaces.costs import Costs
-from localspec.interfaces.proposer import Proposer
 from localspec.running.runtime.calibration import calibrate
 
 EDIT_EVERY = 25  # lines, of which one is changed
@@ -72,7 +70,7 @@ class Dictated:
 
 
 def copy_speed(model: Model, context: int, depths: Sequence[int], count: int) -> dict[int, float]:
-    """Let replies repeat so many lines behind a context; tokens a second at each depth."""
+    """Let replies repeat so many lines after a context; tokens a second at each depth."""
     lines = (Path(__file__).read_text(encoding="utf-8").splitlines() * count)[:count]
     edited = [line + "  # seen" if at % EDIT_EVERY == 0 else line for at, line in enumerate(lines)]
     reply = model.tokenizer.encode("\n".join(edited))[:MAX_COPY_TOKENS]
@@ -95,8 +93,7 @@ def engine(target: Any, costs: Costs, depth: int) -> Engine:
     if depth == OPEN:
         best = Best(proposers, Depth(costs))
         return Engine(target, best, target.tentative, parts=EngineParts(costs=costs))
-    drafting: Proposer = FirstOf(proposers) if depth else Silent()
-    return Engine(target, drafting, depth)
+    return Engine(target, FirstOf(proposers), depth)
 
 
 def seconds(engine: Engine, prompt: Tokens, settings: Settings) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.media import Sight
 from localspec.interfaces.proposer import Ask, Proposer, RoundCost
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.roll import RolledRow, roll_by_forward
 from localspec.interfaces.testing import Alphabet
 
 VOCABULARY = 151_936
@@ -38,6 +38,7 @@ SAMPLINGS = (  # with the goal in microseconds
     ("temperature 0.8", Sampling(0.8), None),
     ("greedy, repetition 1.1", Sampling(repetition=1.1), None),
 )
+DRAFT_GOAL = 100
 CONTROLLERS = ((1, 30), (16, 150))  # texts at once, and the goal
 
 Timing = tuple[str, Sequence[float], int | None]  # name, seconds of each round, goal
@@ -97,6 +98,8 @@ def timings() -> Iterator[Timing]:
         yield name, round_seconds(sampling, NgramProposer()), goal
     yield "greedy, plain", round_seconds(GREEDY, Silent()), None
     yield "the argmax of five rows alone", argmax_seconds(), None
+    for name, sampling, _ in SAMPLINGS:
+        yield f"a drafted token, {name}", drafting_seconds(sampling), DRAFT_GOAL
     for texts, goal in CONTROLLERS:
         yield f"controller, {texts} at once", controller_seconds(texts), goal
 
@@ -113,6 +116,19 @@ def seconds_of(engine: Engine) -> float:
     begun = time.perf_counter()
     engine.step()
     return time.perf_counter() - begun
+
+
+def drafting_seconds(sampling: Sampling) -> list[float]:
+    """Time a token of a draft model's."""
+    model, prompt = ReadyModel(), tokens_of([0])
+    roll = Roll(Row(0, prompt), ROUNDS, Sampler(sampling, 1, prompt), 1)
+    path, seconds = RolledRow(roll), list[float]()
+    for _ in range(WARM_UP_ROUNDS + ROUNDS):
+        [[logits]] = model.forward([path.row()])
+        begun = time.perf_counter()
+        path.draw(logits)
+        seconds.append(time.perf_counter() - begun)
+    return seconds[WARM_UP_ROUNDS:]
 
 
 def argmax_seconds() -> list[float]:

@@ -85,7 +85,7 @@ def coding() -> Iterator[PeerPrompt]:
 
 
 def agent() -> Iterator[PeerPrompt]:
-    """Take each turn of the sessions of a coding agent, behind the turns before it."""
+    """Take each turn of the sessions of a coding agent, after the turns before it."""
     content = own_file("agent.toml")
     for session in content["session"]:
         file, fence = session["file"], f"```{session['language']}\n{{}}```"

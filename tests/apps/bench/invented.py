@@ -61,9 +61,9 @@ QUIET = MachineLoad(own=0.9)
 CROWD = MachineLoad(own=0.5, others=0.45)
 
 
-def speeds(kind="chat", ratio=1.2, noise=0.0, tokens=48, plain=10.0, **modes):
+def speeds(kind="chat", ratio=1.2, noise=0.0, tokens=48, plain=10.0, per_round=2.0, **modes):
     """A prompt's speeds; plain decoding is slower at first by this share."""
     modes = modes or {"auto": ratio}
     before, after = plain / (1 + noise / 2), plain * (1 + noise / 2)
     rates = {mode: plain * each for mode, each in modes.items()}
-    return Speeds(kind, tokens, before, after, rates)
+    return Speeds(kind, tokens, before, after, rates, dict.fromkeys(rates, per_round))

@@ -117,9 +117,10 @@ def test_the_command_writes_a_draft_and_tells_what_it_brings(idle, text, tmp_pat
 @with_mlx
 def test_the_command_names_its_folder_by_layers_and_overwrites_none(idle, monkeypatch, capsys):
     monkeypatch.chdir(idle.parent)
-    assert run(["make-draft", str(idle), "--skip-layers", "1"]) == 0
-    assert (idle.parent / "idle-2of3-layers" / "config.json").exists()
-    assert run(["make-draft", str(idle), "--skip-layers", "2"]) == 2
+    model = idle.rename(idle.with_name("Idle2.5-0.5B"))
+    assert run(["make-draft", str(model), "--skip-layers", "1"]) == 0
+    assert (idle.parent / "Idle2.5-0.5B-2of3-layers" / "config.json").exists()
+    assert run(["make-draft", str(model), "--skip-layers", "2"]) == 2
     assert "is there already" in capsys.readouterr().err
 
 

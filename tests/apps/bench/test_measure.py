@@ -20,7 +20,6 @@ from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.engine.engine import Engine
-from localspec.core.engine.figures import Clockwork
 from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
@@ -323,13 +322,3 @@ def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
 def test_a_mode_that_there_is_not_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
         kinds((name,))
-
-
-def test_the_slowest_gaps_show_in_the_timings_of_a_reply():
-    clock = Clockwork(submitted=0.0)
-    for now in [*range(98), 107, 127]:
-        clock.note(float(now), 1)
-    timings = clock.report(130.0)
-    assert timings.between_tokens_p50 == timings.between_tokens_p95 == 1
-    assert timings.between_tokens_p99 == pytest.approx(10.2)
-    assert Clockwork(submitted=0.0).report(1.0).between_tokens_p99 is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from localspec.apps.bench.report import Setup, as_json, report, text
 from localspec.apps.bench.summary import sections, trials
 from localspec.apps.bench.table import DRAFTS, SPEED, TABLES, THEORY, printed
@@ -102,12 +104,25 @@ def test_many_positions_are_cut():
 
 
 def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
-    first, *lines = text(reported(), details=False).splitlines()
-    assert first == "The fastest of these is ngram:4: 1.76 times plain (chat 2.00, edit 1.50)."
+    first, rest, *lines = text(reported(), details=False).splitlines()
+    assert first == "The fastest of these is ngram:4: 1.76 times plain (chat 2.00, edit 1.50), 3.5"
+    assert rest == "tokens a round."
     assert lines[-1].startswith("--details shows more")
     assert any("3 prompts" in line for line in lines)
     assert all(len(line) <= 80 for line in lines)
     assert not any("Chance" in line for line in lines)
+
+
+def test_the_share_of_memorys_speed_is_told_where_the_host_reads_all_weights():
+    outcome = Outcome(tuple(run()), QUIET)
+    known = report(replace(SETUP, read_bytes=81_000_000), outcome, lambda: 10e9)
+    shown = "Plain decoding reads weights at 81% of what memory allows (10.0 GB/s)."
+    assert shown in text(known, details=False).splitlines()
+    assert json.loads(as_json(known))["read_share"] == pytest.approx(0.81)
+    for setup in (SETUP, replace(SETUP, read_bytes=1, on_host=False)):
+        unknown = report(setup, outcome, lambda: pytest.fail("nobody asks"))
+        assert "memory allows" not in text(unknown, details=False)
+        assert json.loads(as_json(unknown))["read_share"] is None
 
 
 def test_details_end_with_what_forwards_cost():

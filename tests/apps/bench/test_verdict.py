@@ -27,7 +27,10 @@ def pair(lookup, auto, **fields):
 
 def test_drafts_that_pay_are_kept_and_the_kinds_that_gain_most_and_least_are_named():
     measured = [speeds("code", 1.2), speeds("edit", 1.5), speeds("chat", 1.02)] * 2
-    assert text(*measured) == "With drafts: 1.22 times plain (edit 1.50, chat 1.02). Keep them."
+    assert (
+        text(*measured)
+        == "With drafts: 1.22 times plain (edit 1.50, chat 1.02), 2.0 tokens a round. Keep them."
+    )
 
 
 def test_kinds_that_differ_within_the_spread_are_not_named():
@@ -36,12 +39,12 @@ def test_kinds_that_differ_within_the_spread_are_not_named():
         for noise in (0.05, -0.05)
         for kind, ratio in (("code", 1.5), ("edit", 1.6), ("chat", 1.45))
     ]
-    assert text(*noisy) == "With drafts: 1.52 times plain. Keep them."
+    assert text(*noisy) == "With drafts: 1.52 times plain, 2.0 tokens a round. Keep them."
 
 
 def test_one_kind_of_prompts_is_not_named_beside_all():
     verdict = judge([speeds("edit", 1.5), speeds("edit", 1.5)], None, QUIET)
-    assert verdict.text == "With drafts: 1.50 times plain. Keep them."
+    assert verdict.text == "With drafts: 1.50 times plain, 2.0 tokens a round. Keep them."
     assert [row.kind for row in verdict.rows] == ["all"]
 
 
@@ -67,14 +70,15 @@ def test_one_prompt_proves_little():
 
 def test_a_draft_model_that_pays_is_kept():
     assert text(*pair(1.1, 1.5), drafter=DRAFT_MODEL) == (
-        "With this draft model: 1.50 times plain (edit 1.80, chat 1.25); without it 1.10. Keep it."
+        "With this draft model: 1.50 times plain (edit 1.80, chat 1.25), 2.0 tokens a round; "
+        "without it 1.10. Keep it."
     )
 
 
 def test_where_prompt_lookup_pays_and_the_draft_model_does_not_the_one_to_keep_is_said():
     assert text(*pair(1.3, 1.1), drafter=DRAFT_MODEL) == (
         "With this draft model: 1.10 times plain; by prompt lookup alone: 1.30 times plain "
-        "(edit 1.56, chat 1.08). Omit --draft."
+        "(edit 1.56, chat 1.08), 2.0 tokens a round. Omit --draft."
     )
 
 
@@ -104,7 +108,7 @@ def test_a_draft_model_that_brings_nothing_is_left_away_without_a_claim():
 
 def test_modes_of_ones_own_are_ranked():
     assert text(*[speeds(**{"ngram:4": 1.2, "suffix:8": 1.4})] * 4) == (
-        "The fastest of these is suffix:8: 1.40 times plain."
+        "The fastest of these is suffix:8: 1.40 times plain, 2.0 tokens a round."
     )
     none = text(*[speeds(**{"ngram:4": 0.8, "suffix:8": 0.9})] * 4)
     assert none.startswith("None of these is measurably faster than plain; the best is suffix:8")
@@ -132,8 +136,15 @@ def test_a_run_that_can_tell_nothing_says_so():
 
 
 def test_plain_decoding_alone_has_a_speed_and_no_verdict():
-    alone = Speeds("chat", 48, 10.0, 10.0, {})
+    alone = Speeds("chat", 48, 10.0, 10.0, {}, {})
     assert text(alone, alone) == "Plain decoding: 10.0 tokens/s."
+
+
+def test_tokens_a_round_are_those_of_all_prompts_in_all_their_rounds():
+    measured = [speeds(tokens=60, per_round=3.0), speeds(tokens=20, per_round=1.0)] * 4
+    verdict = judge(measured, None, QUIET)
+    assert verdict.rows[-1].per_round == {"auto": 2.0}
+    assert verdict.text == "With drafts: 1.20 times plain, 2.0 tokens a round. Keep them."
 
 
 def test_long_replies_count_more_than_short_ones():

@@ -118,6 +118,7 @@ def timeless(ended: Ended) -> Ended:
         ([said("long")], replace(PLAIN, prediction=SAID * 6)),
         ([said("long")], replace(PLAIN, prediction="the line " * 30, proposers=("prediction",))),
         ([said("long")], replace(PLAIN, depth=0)),
+        ([said("long")], replace(PLAIN, proposers=())),
         ([said("long")], replace(PLAIN, depth=2, proposers=("suffix",))),
         ([said("again and again")], replace(PLAIN, stop=("STOP", "b STILL"))),
         ([said("long")], replace(PLAIN, banned_strings=("LINE", "ö"))),

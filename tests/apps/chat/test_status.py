@@ -75,7 +75,7 @@ def test_the_figures_are_told_in_words():
         "first token": "after 0.50 s",
         "then": "40.0 tokens a second",
         "with drafts": "2.00 times as fast as without, by estimate",
-        "drafted": "900 tokens guessed ahead in 500 rounds",
+        "drafted": "900 tokens guessed ahead in 500 rounds: 2.4 tokens a round",
         "accepted": "700 of them, 78%: the model chose the same",
         "  ngram": "600, from the text itself",
         "  suffix": "100, from the text itself",
@@ -89,7 +89,7 @@ def test_figures_that_are_not_known_are_left_out():
     stopped = dict(explain(AnswerFigures(tokens=1), 8192))
     assert stopped == {"drafted": "nothing: no token was guessed ahead"}
     told = dict(explain(AnswerFigures(tokens=1, prompt=1, drafted=1, accepted=1, rounds=1), 0))
-    assert told["drafted"] == "1 token guessed ahead in 1 round"
+    assert told["drafted"] == "1 token guessed ahead in 1 round: 1.0 tokens a round"
     assert told["prompt"] == "1 token"
     assert "context" not in told
 

@@ -6,6 +6,7 @@ import base64
 import re
 import signal
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -37,6 +38,15 @@ EVERYTHING = """
 poem
 /system Be brief.
 /system
+/prompt
+/prompt brief
+/prompt save brief
+/system off
+/prompt save none
+/prompt brief
+/prompt
+/prompt forget breif
+/prompt forget brief
 /set temperature=0.5
 /set temperature=9
 /set warmth=1
@@ -245,9 +255,28 @@ def test_a_terminal_that_can_do_nothing_gets_plain_text(someone, tmp_path):
     assert "\x1b" not in person.raw
 
 
+def talking(someone, max_tokens):
+    plain = ("--depth", "0", "--proposer", "none", "--context", "512", "--max-tokens", max_tokens)
+    return someone(command=["localspec", "chat", str(engines.tiny("llama")), *plain])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say who sent a signal")
+@pytest.mark.parametrize("when", ["at a prompt", "in an answer"])
+def test_an_interrupt_by_a_program_ends_a_chat_cleanly(someone, when):
+    person = talking(someone, "400")
+    person.prompted()
+    if when == "in an answer":
+        person.type(f"hello{ENTER}")
+        person.watch(0.2)
+    began = time.monotonic()
+    assert person.kill(signal.SIGINT) == -signal.SIGINT
+    assert time.monotonic() - began < 5.0  # one is meant; machines of tests are busy
+    assert "Traceback" not in person.raw
+    assert not psutil.pid_exists(person.process.pid)
+
+
 def test_a_chat_whose_engine_is_ended_by_a_signal_goes_on(someone):
-    plain = ("--depth", "0", "--proposer", "none", "--context", "512", "--max-tokens", "8")
-    person = someone(command=["localspec", "chat", str(engines.tiny("llama")), *plain])
+    person = talking(someone, "8")
     person.say("hello")
     before = len(person.raw)
     for again in (False, True):

@@ -15,8 +15,7 @@ from localspec.apps.server.app import Terms
 from localspec.apps.server.requests.leniency import MAX_HEADER, header
 from localspec.apps.server.requests.sampling import SamplingFields
 from localspec.apps.server.safety import Rules
-from localspec.core.sampling.parameters import Sampling, neutral
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import PARAMETERS, Sampling
 from tests.apps.server.scripted import Bytes, Server
 
 CHAT = "/v1/chat/completions"
@@ -163,7 +162,7 @@ def test_values_out_of_bounds_are_clamped_where_the_peers_clamp(server):
         clamps = True
 
     for each in PARAMETERS:
-        low = each.low if each.off is None else neutral(each)
+        low = each.low if each.off is None else each.neutral
         for given, found in ((-1e9, low), (1e30, each.high)):
             for name in each.names:
                 clamped = Clamped.model_validate({name: given})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from base64 import b64encode
 
 import openai
 import pytest
@@ -48,6 +49,17 @@ def test_a_conversation_goes_on_from_a_response(server, client):
     roles = ["user", "assistant"] * 2 + ["user"]
     messages = [{"role": role, "content": text} for role, text in zip(roles, whole, strict=True)]
     assert ask(client, messages).usage.input_tokens == third.usage.input_tokens
+
+
+def test_a_text_file_is_still_there_when_the_conversation_goes_on(client):
+    data = b64encode("a file with words: äöü".encode()).decode()
+    file = {"type": "input_file", "filename": "a.md", "file_data": data}
+    question = {"role": "user", "content": [file, {"type": "input_text", "text": "one"}]}
+    first = ask(client, [question])
+    second = ask(client, "two", previous_response_id=first.id)
+    assert second.output_text == "You said: two"
+    again = [question, *first.output, {"role": "user", "content": "two"}]
+    assert ask(client, again).usage.input_tokens == second.usage.input_tokens
 
 
 def test_a_number_that_json_has_no_word_for_is_listed_as_null(server):

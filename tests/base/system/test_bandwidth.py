@@ -29,6 +29,7 @@ def speed(measured=3e9, *, busy=False):
 
 def test_memory_is_copied_at_a_rate_that_memory_has():
     assert 1e8 < bandwidth.copied_bytes_a_second() < 1e13
+    assert 1e8 < bandwidth.read_bytes_a_second(1) < 1e13
 
 
 def test_a_measurement_counts_for_a_day_and_the_fastest_for_good(place):

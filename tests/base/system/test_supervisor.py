@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 
 import psutil
 import pytest
 
+from localspec.base.system import supervisor
 from tests.waiting import until
 
 termios = pytest.importorskip("termios")
+pty = pytest.importorskip("pty")
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
@@ -131,3 +134,75 @@ def test_who_is_asked_to_end_ends_by_that_signal_whatever_the_other_process_exit
     process.send_signal(signal.SIGTERM)
     assert said(process) == []
     assert process.returncode == -signal.SIGTERM
+
+
+STAYS = """
+signal.signal(signal.SIGINT, lambda *_: print("heard", flush=True))
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
+"""
+
+
+class AtTerminal:
+    """A process with a terminal of its own, whose keyboard a test has."""
+
+    def __init__(self, memory: float) -> None:
+        self.text = ""
+        self.pid, self.keyboard = pty.fork()
+        if not self.pid:
+            code = WORK.format(work=REST, wish="", before=STAYS)
+            code = code.replace(
+                "PAUSE_SECONDS", f"MEMORY_SECONDS = {memory}; supervisor.PAUSE_SECONDS"
+            )
+            os.execv(sys.executable, [sys.executable, "-c", code])
+
+    def until(self, text: str) -> None:
+        while text not in self.text:
+            self.text += os.read(self.keyboard, 4096).decode()
+
+    def press_ctrl_c(self) -> None:
+        self.until("first")
+        os.write(self.keyboard, b"\x03")
+        self.until("heard")
+
+    def end(self) -> int:
+        """Return how it ended, negative for a signal."""
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.keyboard)
+        return os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say who sent a signal")
+def test_an_interrupt_by_a_program_ends_what_stays_after_ctrl_c():
+    process = AtTerminal(memory=60)
+    process.press_ctrl_c()
+    time.sleep(2 * supervisor.DOUBT_SECONDS)
+    os.kill(process.pid, signal.SIGINT)  # its parent alone gets that
+    assert process.end() == -signal.SIGINT
+
+
+def test_ctrl_c_that_ended_nothing_is_forgotten():
+    process = AtTerminal(memory=0.1)
+    process.press_ctrl_c()
+    time.sleep(0.5)
+    [other] = psutil.Process(process.pid).children()
+    other.send_signal(signal.SIGSEGV)
+    process.until("SIGSEGV ended the engine; it begins anew")
+    process.until("again")
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.end() == -signal.SIGTERM
+
+
+def test_what_ends_by_itself_just_after_ctrl_c_ends_well():
+    process = AtTerminal(memory=60)
+    process.press_ctrl_c()
+    [other] = psutil.Process(process.pid).children()
+    other.send_signal(signal.SIGUSR1)
+    assert process.end() == 0
+
+
+def test_what_breaks_just_after_ctrl_c_is_not_begun_anew():
+    process = AtTerminal(memory=60)
+    process.press_ctrl_c()
+    [other] = psutil.Process(process.pid).children()
+    other.send_signal(signal.SIGSEGV)
+    assert process.end() == -signal.SIGINT

@@ -79,7 +79,7 @@ def test_what_was_not_seen_for_long_is_measured_anew():
 
 
 def test_pieces_are_smaller_the_more_tokens_are_before_them():
-    pace, rounds = Pace(), []
+    pace, rounds = Pace(MAX_GAP), []
     pace.note(0, 0.02)
     for _ in range(12):  # prompts of 3,000 tokens, each of which takes longer than the last
         before = 0
@@ -97,7 +97,7 @@ def test_pieces_are_smaller_the_more_tokens_are_before_them():
 
 
 def test_a_size_between_a_small_and_a_large_one_is_tried():
-    pace = Pace()
+    pace = Pace(MAX_GAP)
     pace.note(0, 0.02)
     for read in (128, 512):  # the second is a prompt that was read beside no replies
         pace.note(read, 0.02 + 0.0016 * read)

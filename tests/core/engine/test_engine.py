@@ -359,7 +359,7 @@ def test_the_figures_add_up(length, proposer):
     assert sum(s.tokens_by_source.values()) == len(r.tokens) == r.usage.completion_tokens
     assert sum(n for by, n in s.tokens_by_source.items() if by != "target") == s.accepted
     assert s.accepted + s.taken_back == s.drafted > 0
-    assert s.mean_accepted == pytest.approx(s.accepted / s.rounds)
+    assert s.tokens_per_round == pytest.approx(len(r.tokens) / s.rounds)
     assert s.acceptance_rate == pytest.approx(s.accepted / s.drafted)
     assert sorted(s.acceptance_by_position, reverse=True) == list(s.acceptance_by_position)
     assert sum(each.drafted for by in s.positions.values() for each in by) == s.drafted

@@ -294,9 +294,10 @@ def test_texts_that_came_one_after_the_other_and_repeat_nothing_run_several_roun
     assert running.clock.forwards - begun > 3 * steps
 
 
-def test_plain_decoding_asks_no_proposer_for_how_long_it_is_quiet(made):
+@pytest.mark.parametrize("plain", [{"depth": 0}, {"proposers": ()}], ids=str)
+def test_plain_decoding_asks_no_proposer_for_how_long_it_is_quiet(made, plain):
     proposer = Watching(NOT_QUIET)
-    running = Running(made(), 0.0001, settings=replace(LONG, depth=0), proposer=proposer)
+    running = Running(made(), 0.0001, settings=replace(LONG, **plain), proposer=proposer)
     [events] = running.run()
     assert not proposer.asked
     assert max(each.rounds for each in chunks(events)) == MAX_ROUNDS_AT_ONCE

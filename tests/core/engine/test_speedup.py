@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from localspec.base.tokens import tokens_of
@@ -7,9 +9,9 @@ from localspec.core.decoding.turn import Outcome
 from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.engine.figures import Ledger
 from localspec.core.engine.settings import Settings
-from localspec.core.engine.speedup import MIN_PLAIN, gain
+from localspec.core.engine.speedup import MIN_PLAIN, gain, with_waste
 from localspec.core.proposers.ngram import NgramProposer
-from localspec.interfaces.costs import Batch, Costs
+from localspec.interfaces.costs import Attention, Batch, Costs
 from localspec.interfaces.draft import Draft
 from tests.runs import Want, converse, scripted
 
@@ -83,3 +85,50 @@ def test_a_result_tells_what_it_gained_where_costs_are_known():
     [unknown] = converse(Engine(scripted(), NgramProposer(3, 1)), [want])
     assert known.speculation.speedup == gain(COSTS, known.speculation) > 0
     assert unknown.speculation.speedup is None
+
+
+def wasted(*texts: tuple[str, int, int], costs=COSTS, held=0) -> list[float]:
+    """Return what is wasted of a round of several texts, each with a proposer and its counts."""
+    turn = SimpleNamespace(feed=1, generation=SimpleNamespace(cached=held))
+    outcomes = [
+        Outcome(turn, Draft(tokens_of(list(range(drafted))), by), None, accepted + 1, accepted)
+        for by, drafted, accepted in texts
+    ]
+    return [outcome.wasted_seconds for outcome in with_waste(costs, outcomes)]
+
+
+def test_nothing_is_wasted_by_drafts_that_are_right_and_by_rounds_without():
+    assert wasted(("", 0, 0), ("small", 4, 4)) == [0, 0]
+
+
+def test_what_is_wasted_is_the_time_beyond_a_draft_that_ends_where_it_was_right():
+    assert wasted(("ngram", 4, 0)) == pytest.approx([0.006])
+    assert wasted(("ngram", 4, 1)) == pytest.approx([0.006])  # two rows take as long as one
+    assert wasted(("ngram", 4, 3)) == pytest.approx([0.002])
+    assert wasted(("small", 4, 3)) == pytest.approx([0.002 + 0.002])
+    assert wasted(("small", 4, 0)) == pytest.approx([0.006 + 0.008])
+
+
+def test_texts_share_what_their_round_wasted_by_their_rejected_tokens():
+    costs = Costs({1: 0.010, 2: 0.010, 5: 0.016}, {"small": {1: 0.002, 2: 0.004}})
+    of_round = costs.at(Batch(3), 11) - costs.at(Batch(3), 7)
+    one, other, neither = wasted(("small", 4, 3), ("small", 4, 1), ("ngram", 0, 0), costs=costs)
+    assert neither == 0
+    assert one == pytest.approx(of_round / 4 + 0.002 / 2)  # two draft at once
+    assert other == pytest.approx(of_round * 3 / 4 + 0.006 / 2)
+
+
+def test_long_texts_waste_more():
+    costs = Costs({1: 0.010, 5: 0.016}, attention=Attention(token=1e-6))
+    assert wasted(("ngram", 4, 0), costs=costs, held=1000) == pytest.approx([0.006 + 0.004])
+
+
+def test_a_result_tells_what_its_rounds_wasted_where_costs_are_known():
+    want = Want([1, 2, 3], Settings(max_tokens=40, ignore_end=True))
+    parts = EngineParts(costs=COSTS)
+    known, other = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want] * 2)
+    [unknown] = converse(Engine(scripted(), NgramProposer(3, 1)), [want])
+    assert known.speculation.taken_back > 0
+    assert known.speculation.wasted_seconds > 0
+    assert other.speculation.wasted_seconds == pytest.approx(known.speculation.wasted_seconds)
+    assert unknown.speculation.wasted_seconds is None

@@ -139,7 +139,7 @@ def test_what_a_proposer_asks_for_its_drafts_moves_no_state():
     sampler = Sampler(Sampling(1.0, mirostat=2), 1, tokens_of([1]))
     sampler.distribution(drawn_logits(0))
     for drafted in ([], [4], [4, 5]):
-        sampler.distribution_of_masked(drawn_logits(1), drafted)
+        sampler.draft_distribution(sampler.adjusted(drawn_logits(1), drafted), drafted)
     sampler.emit([3])
     alone = Sampler(Sampling(1.0, mirostat=2), 1, tokens_of([1]))
     alone.distribution(drawn_logits(0))
@@ -317,7 +317,7 @@ def test_logits_of_a_proposer_are_sampled_with_the_coin_of_the_target():
     sampler = Sampler(s, 3, tokens_of([1, 2, 1, 2]), SamplerParts(spell=spell))
     for at in range(20):
         row, drafted = hashed_logits(1)([at]), [1, 2, 3][: at % 4]
-        found = sampler.distribution_of_masked(row, drafted)
+        found = sampler.draft_distribution(sampler.adjusted(row, drafted), drafted)
         expected = sampler.distribution(row, drafted)
         assert found.ids.tolist() == expected.ids.tolist()
         assert found.probs.tolist() == expected.probs.tolist()

@@ -44,6 +44,20 @@ def test_what_files_advise_goes_before_their_family():
     assert usual.source == "as its files advise"
 
 
+def test_an_order_of_samplers_in_a_file_is_heeded():
+    order = "penalties;top_k;unheard_of;top_p;min_p;temperature;top_k"
+    usual = usual_sampling("", replace(PLAIN, samplers=order, sampling={"temperature": 0.3}))
+    expected = replace(USUAL, temperature=0.3)
+    names = ("penalties", "top_k", "top_p", "min_p", "temperature")
+    assert usual.sampling == replace(expected, samplers=names)
+    assert usual_sampling("", replace(PLAIN, samplers="kpt")).sampling.samplers == (
+        "top_k",
+        "top_p",
+        "temperature",
+    )
+    assert usual_sampling("", replace(PLAIN, samplers="unheard_of")) == NOBODY
+
+
 @pytest.mark.parametrize("values", [{"top_p": 7.0}, {"top_k": float("nan")}, {"colour": 1.0}, {}])
 def test_files_that_advise_nonsense_are_not_heeded(values):
     assert usual_sampling("", replace(PLAIN, sampling=values)) == NOBODY

@@ -69,7 +69,8 @@ def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():
 
 
 def test_of_experts_only_the_active_ones_are_read_for_a_token():
-    dense = inspect(engines.tiny("llama"))
-    assert token_bytes(dense) == dense.weight_bytes
-    mixture = replace(dense, weight_bytes=800, experts=8, active_experts=2)
+    told = inspect(engines.tiny("llama"))
+    assert token_bytes(told) == told.read_bytes < told.weight_bytes
+    mixture = replace(told, read_bytes=0, weight_bytes=800, experts=8, active_experts=2)
     assert token_bytes(mixture) == 200
+    assert token_bytes(replace(mixture, experts=0)) == 800

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +26,7 @@ from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.formats.templates.chat_template import ChatTemplate
 from localspec.running.runtime.loaded_facts import LoadedFacts
-from localspec.running.runtime.loading import Loading, load
+from localspec.running.runtime.loading import Loading, load, parts_of
 from localspec.running.runtime.runtime import Runtime
 from tests import engines
 from tests.runs import LETTERS, scripted
@@ -294,3 +295,9 @@ def test_a_template_that_is_broken_is_named_as_such():
 def test_a_model_without_template_says_what_to_do(runtime):
     with pytest.raises(UsageError, match="no chat template"):
         runtime.chat([{"role": "user", "content": "hi"}])
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_near_ties_are_reported_where_a_loaded_pair_may_turn_them(equal):
+    loaded = SimpleNamespace(is_equal_to_the_bit=equal)
+    assert parts_of(loaded, Loading()).rounds_by_width is not equal

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 
-from localspec.apps.chat import files, named_settings
+from localspec.apps.chat import files, named_prompts, named_settings
 from localspec.apps.chat.commands.command import OFF, ON, add, columns, read_switch
 from localspec.apps.chat.talk import Talk
 from localspec.base.errors import UsageError
 from localspec.formats.grammar.grammar import Grammar
 
 BUDGET = "reasoning-budget"
+SAVE, FORGET = "save", "forget"
 
 
 def model(talk: Talk, name: str) -> None:
@@ -31,6 +34,45 @@ def system(talk: Talk, text: str) -> None:
         return
     talk.session.system = "" if text == OFF else text
     talk.screen.faint("the system prompt is set" if text != OFF else "no system prompt any more")
+
+
+def prompt(talk: Talk, text: str) -> None:
+    """Use, save or forget a system prompt by its name; without one, list all."""
+    action, _, name = text.partition(" ")
+    if action not in (SAVE, FORGET):
+        use_prompt(talk, text)
+    elif not (name := name.strip()):
+        raise UsageError(f"name the prompt: /prompt {action} NAME")
+    elif action == FORGET:
+        named_prompts.forget(name)
+        talk.screen.faint(f"forgotten: {name}")
+    elif not talk.session.system:
+        raise UsageError("there is no system prompt to save: /system TEXT sets one")
+    else:
+        named_prompts.save(name, talk.session.system)
+        talk.screen.faint(f"saved: /prompt {name} uses it in any conversation")
+
+
+def use_prompt(talk: Talk, name: str) -> None:
+    if name:
+        system(talk, named_prompts.named(name))
+        return
+    prompts = named_prompts.everything()
+    if not prompts:
+        raise UsageError("no prompt is kept yet: /prompt save NAME keeps the present one")
+    rows = columns()
+    for label, text in prompts.items():
+        first, _, _ = text.strip().partition("\n")
+        add(rows, "*" if text == talk.session.system else "", label, first[:60])
+    talk.screen.show(rows)
+
+
+def prompt_words(_: Talk) -> Sequence[str]:
+    """List what can follow /prompt; no names where they cannot be read."""
+    names: Sequence[str] = ()
+    with suppress(UsageError):
+        names = tuple(named_prompts.everything())
+    return *names, f"{SAVE} ", *(f"{FORGET} {name}" for name in names)
 
 
 def set_(talk: Talk, text: str) -> None:

@@ -64,6 +64,12 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "[NAME]", "show the models here, or change to one", settings.model, model_names
         ),
         "/system": Command("[TEXT|off]", "show or set the system prompt", settings.system),
+        "/prompt": Command(
+            "[NAME]",
+            "list those with names, or use one; save NAME, forget NAME",
+            settings.prompt,
+            settings.prompt_words,
+        ),
         "/set": Command(
             "[NAME=VALUE]",
             f"temperature and so on; NAME={named_settings.DEFAULT} resets",

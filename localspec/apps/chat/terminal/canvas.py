@@ -14,7 +14,7 @@ Size = Callable[[], tuple[int, int]]  # columns and rows
 
 
 class Canvas:
-    """Draws lines, of which the open ones may be drawn anew; the cursor stays behind the last.
+    """Draws lines, of which the open ones may be drawn anew; the cursor stays after the last.
 
     Lines that the terminal has scrolled away cannot be reached, and stay as they were drawn.
     """
@@ -73,7 +73,7 @@ class Canvas:
         same = 0
         while not anew and same < min(len(old), len(lines)) and old[same] == lines[same]:
             same += 1
-        # The last line always, for what was typed may stand behind it.
+        # The last line always, for what was typed may stand after it.
         start = max(min(same, len(old) - 1, len(lines) - 1), 0)
         return up(len(old) - 1 - start) + f"{REST}\n".join(lines[start:]) + BELOW
 

@@ -69,9 +69,9 @@ def split_last_line(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     """Split spans into those of whole lines and those of the last line."""
     for at in range(len(runs) - 1, -1, -1):
         text, style = runs[at]
-        before, newline, behind = text.rpartition("\n")
+        before, newline, after = text.rpartition("\n")
         if newline:
-            return [*runs[:at], (before + newline, style)], [(behind, style), *runs[at + 1 :]]
+            return [*runs[:at], (before + newline, style)], [(after, style), *runs[at + 1 :]]
     return [], list(runs)
 
 

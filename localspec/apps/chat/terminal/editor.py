@@ -87,13 +87,13 @@ class Typing:
         self._ahead.drop()
 
     def _hint(self) -> StyleAndTextTuples:
-        """Tell of a draft that nobody touched that it was not sent."""
+        """Report that a draft which nobody touched was not sent."""
         app, text = get_app(), self._session.default_buffer.text
         is_waiting = bool(self._waiting) and text == self._waiting and not app.is_done
         return [("fg:ansibrightblack", WAITS)] if is_waiting else []
 
     def _commands(self) -> bool:
-        """Complete commands only behind a slash."""
+        """Complete commands only after a slash."""
         return self._session.default_buffer.text.startswith("/")
 
     def _more_comes(self, event: KeyPressEvent) -> bool:

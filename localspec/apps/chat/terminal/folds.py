@@ -23,7 +23,7 @@ class Folds:
     def folded(self, text: str) -> str:
         """Put signs for the long texts in it that are kept, or one for all of it.
 
-        Line ends behind a long text are dropped: they would only draw empty lines.
+        Line ends after a long text are dropped: they would only draw empty lines.
         """
         for sign, part in reversed(self._texts.items()):
             text = text.replace(part, sign)

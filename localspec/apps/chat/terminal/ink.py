@@ -91,7 +91,7 @@ class Page:
         self.lines: list[list[Run]] = [[]]
         self._width = width
         self._used = 0  # cells of the last line
-        self._gap: list[Run] = []  # spaces behind that, left out if the line ends there
+        self._gap: list[Run] = []  # spaces after that, left out if the line ends there
         self._word: list[Run] = []  # that is not complete
 
     def put(self, atom: str, style: str) -> None:

@@ -146,7 +146,7 @@ class Sheet:
         return self._hung(node, self.ink.paint(mark, "36") + " ", " " * (len(mark) + 1), width)
 
     def _hung(self, node: Node, first: str, others: str, width: int) -> list[str]:
-        """Put lines behind a mark, or below it where there is no room."""
+        """Put lines after a mark, or below it where there is no room."""
         inner = width - len(bare(others))
         if inner < NARROW:
             mark = self.ink.lines([(bare(first), FAINT)], width)

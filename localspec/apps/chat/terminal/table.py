@@ -73,7 +73,7 @@ def align(text: str, column: int, side: str) -> str:
 
 
 def draw_list(table: MarkdownTable, ink: Ink, width: int, *, headed: bool) -> list[str]:
-    """List cells one a line behind their headings, where columns would be too narrow."""
+    """List cells one a line after their headings, where columns would be too narrow."""
     if not table.rows and headed:
         return [line for head in table.header for line in ink.lines(head, width)]
     lines = []

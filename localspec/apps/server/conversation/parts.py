@@ -53,11 +53,11 @@ class Source(RequestPart):
             return value
         if is_picture(value.get("data")):
             return {"type": "content", "content": [{"type": "image", "source": value}]}
-        return {**value, "data": as_file_text(value.get("data"))}
+        return {**value, "type": "text", "data": as_file_text(value.get("data"))}
 
     @property
     def pieces(self) -> Content:
-        if self.type in ("text", "base64"):
+        if self.type == "text":
             return [self.data]
         if self.type == "content":
             return paragraphs(self.content)

@@ -20,7 +20,8 @@ from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.served import Served
 from localspec.core.sampling.lists import LISTS
-from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.parameter import Parameter
+from localspec.core.sampling.parameters import PARAMETERS
 from localspec.running.memory.machine import Pool
 from localspec.running.memory.plan import Plan
 from localspec.running.runtime import pair_history
@@ -41,7 +42,7 @@ def inspection(handler: RequestHandler, lines: RecentLines, bench: BenchRun) -> 
     host, manager = handler.host, handler.manager
 
     async def show_about(_: Request) -> Response:
-        """Tell what clients may do here, and the parameters of sampling with their bounds."""
+        """Return what clients may do here, and the parameters of sampling with their bounds."""
         measures = any(offer.bench for offer in host.offers.values())
         return JSONResponse(about(manage=manager.allowed, bench=measures))
 
@@ -58,7 +59,7 @@ def inspection(handler: RequestHandler, lines: RecentLines, bench: BenchRun) -> 
         return JSONResponse({"models": models})
 
     async def show_log(request: Request) -> Response:
-        """Return the last lines of the log, behind a number."""
+        """Return the last lines of the log, after a number."""
         await manager(request)
         return JSONResponse(lines.after(read_query(request, LogQuery).after))
 

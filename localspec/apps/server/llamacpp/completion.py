@@ -49,7 +49,7 @@ class Continuation:
         return text
 
     def _late(self) -> bool:
-        """Tell whether the time since the first token is over, and a line is complete."""
+        """Return whether the time since the first token is over, and a line is complete."""
         if self.request.t_max_predict_ms <= 0:
             return False
         now = time.monotonic()

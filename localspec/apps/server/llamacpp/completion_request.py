@@ -37,7 +37,7 @@ IMAGE = re.compile(r"\[img-(\d+)\]")
 
 
 def without_ends(sampling: Sampling, tokenizer: Tokenizer) -> Sampling:
-    """Forbid the tokens that end a text, as llama.cpp does; other APIs go on behind them."""
+    """Forbid the tokens that end a text, as llama.cpp does; other APIs go on after them."""
     never = dict.fromkeys(tokenizer.ends, NEVER)
     return replace(sampling, bias={**sampling.bias, **never})
 

@@ -10,8 +10,7 @@ from localspec.apps.server.requests.completion_prompts import MARKER
 from localspec.apps.server.served import Served, media_of
 from localspec.core.engine.job import Job
 from localspec.core.sampling.lists import LISTS
-from localspec.core.sampling.parameters import Sampling
-from localspec.core.sampling.table import PARAMETERS
+from localspec.core.sampling.parameters import PARAMETERS, Sampling
 from localspec.formats.templates.capabilities import Takes
 from localspec.running.memory.machine import Pool
 

@@ -46,7 +46,7 @@ class RecentLines(logging.Handler):
         self._lines.append((self._last, line))
 
     def after(self, number: int) -> dict[str, object]:
-        """Return the lines behind a number, and the number of the last one."""
+        """Return the lines after a number, and the number of the last one."""
         self.acquire()
         try:
             lines = [line for at, line in self._lines if at > number]

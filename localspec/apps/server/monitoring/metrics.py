@@ -64,10 +64,11 @@ class Metrics:
         self._rounds = counter("rounds", "Passes of a target model that brought tokens")
         self._drafted = counter("drafted", "Drafted tokens", "proposer", "position")
         self._accepted = counter("accepted", "Of those, the right ones", "proposer", "position")
+        self._wasted = counter("wasted_seconds", "Time of drafting and verifying wrong tokens")
         self._depth = histogram("depth", "Tokens drafted in a round", DEPTH_BUCKETS)
         self._queued = histogram("queued_seconds", "Time until there was a slot", SECOND_BUCKETS)
         self._first = histogram("first_token_seconds", "Time to the first token", SECOND_BUCKETS)
-        self._gap = histogram("token_seconds", "Median time between tokens of a reply", GAP_BUCKETS)
+        self._gap = histogram("token_seconds", "Time between two tokens of a reply", GAP_BUCKETS)
         self._total = histogram("reply_seconds", "Time of a whole reply", SECOND_BUCKETS)
         self._texts = counter("texts_read", "Texts that were read into vectors or scores")
         self._text_tokens = counter("text_tokens", "Tokens of these")
@@ -85,6 +86,7 @@ class Metrics:
         self._thought.labels(model).inc(used.reasoning_tokens)
         self._cut.labels(model).inc(used.thoughts_cut)
         self._rounds.labels(model).inc(speculation.rounds)
+        self._wasted.labels(model).inc(speculation.wasted_seconds or 0.0)
         for source, count in speculation.tokens_by_source.items():
             self._tokens.labels(model, source).inc(count)
         for by, guesses in speculation.positions.items():
@@ -99,9 +101,9 @@ class Metrics:
         self._total.labels(model).observe(timings.total)
         if timings.first_token is not None:
             self._first.labels(model).observe(timings.first_token)
-        if timings.between_tokens_p50 is not None:
-            self._gap.labels(model).observe(timings.between_tokens_p50)
-
+        gap = self._gap.labels(model)
+        for seconds in timings.gaps:
+            gap.observe(seconds)
         self._note_as_llama_cpp(result)
 
     def note_texts(self, model: str, texts: int, tokens: int) -> None:

@@ -68,7 +68,7 @@ class OllamaRequest(ThoughtFields):
 
     @property
     def unloads(self) -> bool:
-        """Tell whether the request unloads the model."""
+        """Return whether the request unloads the model."""
         return bool(NO_TIME.fullmatch(str(self.keep_alive)))
 
     @property
@@ -123,7 +123,7 @@ class OllamaChatRequest(OllamaRequest):
 
     @property
     def loads(self) -> bool:
-        """Tell whether the request only loads the model."""
+        """Return whether the request only loads the model."""
         return not self.messages
 
     def references(self) -> list[MediaReference]:
@@ -243,7 +243,7 @@ class GenerateRequest(OllamaRequest):
         return [self._behind(prompt) for prompt in self._prompted(served, media)]
 
     def _behind(self, prompt: Prepared) -> Prepared:
-        """Put a prompt behind the conversation so far, which begins with any start token."""
+        """Put a prompt after the conversation so far, which begins with any start token."""
         if not self.context:
             return prompt
         start = [token for token in [prompt.served.runtime.tokenizer.bos] if token is not None]

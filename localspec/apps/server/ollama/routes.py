@@ -30,7 +30,7 @@ VERSION = "0.12.0"  # of Ollama, whose API this is: editors want one that is not
 
 
 class ShowRequest(NamedModel):
-    verbose: bool = False  # harmless: there is no more to tell
+    verbose: bool = False  # harmless: there is no more to report
 
 
 def ollama(handler: RequestHandler) -> list[BaseRoute]:

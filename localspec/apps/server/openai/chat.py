@@ -18,7 +18,7 @@ from localspec.core.engine.job import Chunk
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning
 
 DONE = b"data: [DONE]\n\n"
-MAX_REJECTED = 32  # tokens of a draft that a trace tells the text of
+MAX_REJECTED = 32  # tokens of a draft whose text a trace reports
 
 
 def stream_error(fault: Fault) -> bytes:
@@ -197,7 +197,7 @@ def who(trail: Trail, part: Part) -> dict[str, object]:
         case Content(text) | Reasoning(text):
             return {"said": trail.attribute(text)}
         case Arguments(_, text) | Call(_, text):
-            trail.attribute(text)  # what comes after it stands behind it
+            trail.attribute(text)  # what comes next stands after it
             return {}
 
 

@@ -64,11 +64,20 @@ def timings(result: Result) -> dict[str, object]:
         "predicted_ms": 1000 * (times.total - times.queued - first),
         "predicted_per_token_ms": 1000 / speed if speed else 0.0,
         "predicted_per_second": speed,
+        "between_tokens_p50_ms": milliseconds(times.between_tokens_p50),
+        "between_tokens_p95_ms": milliseconds(times.between_tokens_p95),
+        "between_tokens_p99_ms": milliseconds(times.between_tokens_p99),
         "speedup": speculation.speedup,
+        "wasted_ms": milliseconds(speculation.wasted_seconds),
         "draft_n": speculation.drafted,
         "draft_n_accepted": speculation.accepted,
         "rounds": speculation.rounds,
+        "tokens_per_round": speculation.tokens_per_round,
         "thoughts_cut": used.thoughts_cut,
         "tokens_by_source": dict(speculation.tokens_by_source),
         "guesses": {by: list(guesses) for by, guesses in speculation.positions.items()},
     }
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, field_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from localspec.apps.server.requests.leniency import RequestPart
@@ -24,7 +25,7 @@ def as_file_text(value: object) -> object:
 
 
 def is_picture(data: object) -> bool:
-    """Tell whether a file in base64, or as a data URL, is a picture that can be read."""
+    """Return whether a file in base64, or as a data URL, is a picture that can be read."""
     if not isinstance(data, str):
         return False
     header = DATA.match(data[:BEGINNING])
@@ -86,3 +87,8 @@ class FilePart(RequestPart):
         if not isinstance(flat.get("file_data"), str):
             raise unreadable("its data is not in the request")
         return flat
+
+    @field_serializer("file_data")
+    def encoded(self, text: str) -> str:
+        """Encode it as it was sent: a kept request is read again."""
+        return b64encode(text.encode()).decode()

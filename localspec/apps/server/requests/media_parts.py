@@ -22,7 +22,7 @@ FILE_FIELDS = (*IMAGES, *SOUNDS, "url", "data", "base64", "source")
 class MediaReference:
     """A picture or a sound as a request names it: by its bytes in base64, or by an address."""
 
-    kind: Kind | None  # None: the file tells
+    kind: Kind | None  # None: the file shows it
     text: str  # base64, a data URL or an address
     field: str
 

@@ -17,9 +17,9 @@ from localspec.apps.server.served import Served
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer
 from localspec.core.sampling.lists import read_texts
-from localspec.core.sampling.order import sampler_name, split_samplers
-from localspec.core.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, Sampling, neutral
-from localspec.core.sampling.table import PARAMETERS, Parameter
+from localspec.core.sampling.order import known_samplers, sampler_name, split_samplers
+from localspec.core.sampling.parameter import Parameter
+from localspec.core.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, PARAMETERS, Sampling
 from localspec.core.sampling.usual import below
 
 NAMED = {name: each for each in PARAMETERS for name in (*each.names, *each.aliases)}
@@ -169,8 +169,7 @@ class SamplingFields(RequestPart):
             breakers = tuple(text for text in self.dry_sequence_breakers if text)
             sampling = replace(sampling, dry_breakers=breakers)
         if self.samplers is not None:
-            names = (sampler for name in self.samplers if (sampler := sampler_name(name)))
-            sampling = replace(sampling, samplers=tuple(dict.fromkeys(names)))
+            sampling = replace(sampling, samplers=known_samplers(self.samplers))
         return sampling
 
     def _numbers(self) -> Iterator[tuple[Parameter, float]]:
@@ -200,7 +199,7 @@ class SamplingFields(RequestPart):
     def _bounded(self, parameter: Parameter, name: str, value: float) -> float:
         off = parameter.off
         if off is not None and (value == off or (self.clamps and value < off)):
-            return neutral(parameter)
+            return parameter.neutral
         least = parameter.low if parameter.least is None else parameter.least
         least, most = self.bounds.get(parameter.field, (least, parameter.high))
         if not self.clamps and not least <= value <= most:

@@ -14,7 +14,7 @@ from localspec.apps.server.vectors.reading import Rows
 from localspec.base.interruption import check_patience
 from localspec.base.tokens import Vectors
 
-DIGITS = 8  # behind the point, beyond which a number of 32 bits and of length one says nothing
+DIGITS = 8  # after the point, beyond which a number of 32 bits and of length one says nothing
 
 
 def openai_answer(body: EmbeddingsRequest, result: Rows) -> bytes:

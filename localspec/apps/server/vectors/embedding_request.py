@@ -91,7 +91,7 @@ class OllamaEmbedRequest(TextsRequest):
 
     @property
     def loads(self) -> bool:
-        """Tell whether the request only loads the model."""
+        """Return whether the request only loads the model."""
         return not self.input
 
     def ignored(self) -> Iterator[str]:

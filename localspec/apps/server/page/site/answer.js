@@ -90,6 +90,8 @@ export function figures(node) {
       `${number(timings.draft_n_accepted)} of ${number(timings.draft_n)} drafted accepted (${share}%)`,
     );
   }
+  if (timings.draft_n && timings.tokens_per_round)
+    words.push(`${timings.tokens_per_round.toFixed(1)} tokens a round`);
   const cached = usage.prompt_tokens_details?.cached_tokens;
   if (usage.prompt_tokens) {
     words.push(

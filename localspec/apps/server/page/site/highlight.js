@@ -3,7 +3,7 @@ import { LANGUAGES } from "./languages.js";
 
 const MAX_LINE = 2000; // characters of a line; longer ones stay plain
 
-/** Find the language of a code block by the name behind its fence; null where it is not known. */
+/** Find the language of a code block by the name after its fence; null where it is not known. */
 export function language(name) {
   return LANGUAGES.get(name.toLowerCase()) ?? null;
 }

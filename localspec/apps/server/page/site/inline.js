@@ -34,7 +34,7 @@ class Scanner {
     this.at = 0;
     this.out = [];
     this.brackets = []; // places in `out` of `[` and `![`
-    this.missing = new Set(); // lengths of backtick runs that have no other behind here
+    this.missing = new Set(); // lengths of backtick runs that have no other after here
   }
 
   nodes() {

@@ -11,7 +11,7 @@ const BAR = /(?<!\\)\|/g;
 const OUTER_BARS = /^\||(?<!\\)\|$/g;
 const ESCAPES = /\\(?=\|)/g;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])([ \t]+|$)(\[[ xX]\][ \t])?/;
-const INTERRUPTS = /^ *(?:[-*+]|1[.)])[ \t]+\S/; // items that begin right behind a paragraph
+const INTERRUPTS = /^ *(?:[-*+]|1[.)])[ \t]+\S/; // items that begin right after a paragraph
 const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const MATH = /^ {0,3}(\$\$|\\\[)/;
 const UNRIPE = /^[ \t]*(?:\d{1,9}[.)]?|[-*+#>|`~]{1,6})[ \t]*$/;
@@ -231,7 +231,7 @@ class Parser {
   }
 }
 
-/** Whether a line begins a block of its own, even right behind a paragraph. */
+/** Whether a line begins a block of its own, even right after a paragraph. */
 function starts(line, items = true) {
   return (
     FENCE.test(line) ||

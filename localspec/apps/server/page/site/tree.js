@@ -23,7 +23,7 @@ export function path(conversation, leaf = conversation.leaf) {
   return nodes;
 }
 
-/** Add a message behind another one, or the first where that is null; it becomes the leaf. */
+/** Add a message after another one, or the first where that is null; it becomes the leaf. */
 export function add(conversation, parent, message, now = Date.now()) {
   const node = { id: newId(), parent, at: now, ...message };
   conversation.nodes[node.id] = node;
@@ -48,7 +48,7 @@ export function siblings(conversation, id) {
     .map((node) => node.id);
 }
 
-/** Read on from a message: at the newest leaf behind it. */
+/** Read on from a message: at the newest leaf after it. */
 export function select(conversation, id) {
   const children = Object.values(conversation.nodes).filter((node) => node.parent === id);
   if (!children.length) {

@@ -183,7 +183,13 @@ test("an answer is put together from its stream", () => {
   answer.take(chunk({ tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] }));
   answer.take({
     choices: [{ delta: {}, finish_reason: "tool_calls" }],
-    timings: { draft_n: 4, draft_n_accepted: 2, predicted_per_second: 50, speedup: 2 },
+    timings: {
+      draft_n: 4,
+      draft_n_accepted: 2,
+      tokens_per_round: 2.66,
+      predicted_per_second: 50,
+      speedup: 2,
+    },
   });
   answer.take({ choices: [], usage: { completion_tokens: 12, prompt_tokens: 100 } });
   answer.end();
@@ -194,7 +200,7 @@ test("an answer is put together from its stream", () => {
   assert.equal(answer.read, null);
   assert.equal(
     figures(node),
-    "12 tokens · 50.0 tokens/s, plain ≈ 25.0 (2.00× by estimate) · 2 of 4 drafted accepted (50%) · prompt 100",
+    "12 tokens · 50.0 tokens/s, plain ≈ 25.0 (2.00× by estimate) · 2 of 4 drafted accepted (50%) · 2.7 tokens a round · prompt 100",
   );
 });
 
