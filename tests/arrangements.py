@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from localspec.interfaces.backend import Options
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from tests.rpc_devices import GB, RpcDevice, workers
 
 

@@ -16,6 +16,7 @@ from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.interfaces.backend import Model, Options
+from localspec.running.models.engines import engine
 from localspec_llamacpp import backend as llamacpp
 from tests import tiny_gemma4, tiny_vision
 from tests.arrangements import Running
@@ -32,6 +33,8 @@ else:
     MLX_HEADS = tuple(f"mlx {name}" for name in tiny_mlx.WITH_HEADS)
 
 __all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "SOME_HEADS", "WITH_HEADS"]
+
+GGUF_ENGINE, MLX_ENGINE = engine("llamacpp"), engine("mlx")
 
 
 def there(*names: str) -> list[str]:

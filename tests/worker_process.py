@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 import httpx
 
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from tests import engines
 from tests.rpc_devices import free_port
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from localspec.base.errors import BackendError, ModelFileError
-from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
+from localspec.interfaces.file_tools import Published
 from localspec_build import folders, pip, wheels
 from localspec_build.failure import SetupFailed
 from localspec_build.pip import say
@@ -35,15 +35,13 @@ class Conversion(NamedTuple):
     """A run of one of the converters."""
 
     script: str
-    folder: Path  # of what is converted
+    published: Published
     options: Sequence[str]
-    kind: str  # of the weights to write
-    python: str  # that has what the converter imports; one is set up if empty
     way_out: str  # what may help where it fails
     check: Callable[[Path], None]  # refuses what it wrote
 
 
-def convert(head: PublishedHead, out: Path, target: Target | None = None) -> None:
+def convert(head: Published, out: Path, target: Target | None = None) -> None:
     """Write a head as a GGUF file; `BackendError` if the converter cannot."""
 
     def check(made: Path) -> None:
@@ -51,34 +49,33 @@ def convert(head: PublishedHead, out: Path, target: Target | None = None) -> Non
             raise ModelFileError(f"{head.folder} is a whole model: it has no drafting head alone")
 
     # A head without a target is among a model's own weights.
-    of = ("--target-model-dir", str(head.target)) if head.target else ("--mtp",)
-    way_out = "" if head.target else "; a head in a folder of its own needs --target FOLDER"
-    run(Conversion(HEADS, head.folder, of, head.kind, head.python, way_out, check), out, target)
+    of = ("--target-model-dir", str(head.model)) if head.model else ("--mtp",)
+    way_out = "" if head.model else "; a head in a folder of its own needs --target FOLDER"
+    run(Conversion(HEADS, head, of, way_out, check), out, target)
 
 
-def convert_adapter(adapter: PublishedAdapter, out: Path, target: Target | None = None) -> None:
+def convert_adapter(adapter: Published, out: Path, target: Target | None = None) -> None:
     """Write an adapter as a GGUF file; `BackendError` if the converter cannot."""
-    of = ("--base", str(adapter.base)) if adapter.base else ()
-    way_out = "" if adapter.base else "; the folder of its model can be given by --base FOLDER"
-    ways = (adapter.kind, adapter.python, way_out)
+    of = ("--base", str(adapter.model)) if adapter.model else ()
+    way_out = "" if adapter.model else "; the folder of its model can be given by --base FOLDER"
 
     def check(made: Path) -> None:
         adapter_headers.check(read(made))
 
-    run(Conversion(ADAPTERS, adapter.folder, of, *ways, check), out, target)
+    run(Conversion(ADAPTERS, adapter, of, way_out, check), out, target)
 
 
 def run(conversion: Conversion, out: Path, target: Target | None) -> None:
     """Convert in a folder of its own, so that no half of a file is ever left."""
     try:
-        folder, python = set_up(target or installed(), conversion.python)
+        folder, python = set_up(target or installed(), conversion.published.python)
     except (SetupFailed, OSError) as error:
         raise BackendError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix=".converting-", dir=out.absolute().parent) as place:
         made = Path(place) / out.name
-        words = [str(conversion.folder), *conversion.options, "--outfile", str(made)]
-        script = str(folder / conversion.script)
-        call([python, script, *words, "--outtype", conversion.kind], conversion.way_out)
+        words = [str(conversion.published.folder), *conversion.options, "--outfile", str(made)]
+        words += ["--outtype", conversion.published.kind]
+        call([python, str(folder / conversion.script), *words], conversion.way_out)
         conversion.check(made)
         made.replace(out)
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from localspec.base.errors import DeviceError
-from localspec.interfaces.backend_spec import Link
+from localspec.interfaces.other_machines import Link
 from localspec_llamacpp import ggml, worker_graphs
 from localspec_llamacpp.devices import Place, places
 

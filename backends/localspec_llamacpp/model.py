@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from localspec.base.errors import BackendError
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import Logits
-from localspec.interfaces.adapter import Scales, usual_scales
-from localspec.interfaces.backend import Choose, Head, Options, Roll, Row, Saved, check
+from localspec.interfaces.abilities import Choose, usual_scales
+from localspec.interfaces.adapter import Scales
+from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.media import Sight
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.roll import check, roll_by_forward
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context

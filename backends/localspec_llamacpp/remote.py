@@ -20,7 +20,7 @@ from typing import NamedTuple
 import psutil
 
 from localspec.base.errors import DeviceError
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from localspec_llamacpp import ggml
 
 PATIENCE_SECONDS, LOOK_SECONDS = 2.0, 0.1  # for a worker to answer, and between two looks

@@ -14,7 +14,8 @@ import numpy as np
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import Tokens
 from localspec.formats.pictures.decoding import Pixels, rgb_pixels
-from localspec.interfaces.media import NUMBERS, Kind, Medium, Run, RunName
+from localspec.interfaces.media import Kind, Medium, Run, RunName
+from localspec.interfaces.media_positions import NUMBERS
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import Hidden
 from localspec_llamacpp.bindings.projector import Piece, Projector

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localspec.interfaces.backend_spec import BackendSpec, Builder, Projectors, deferred
+from localspec.interfaces.backend_spec import BackendSpec, Builder, deferred
+from localspec.interfaces.file_tools import AdapterTools, HeadTools, Projectors
+from localspec.interfaces.other_machines import Workers
 from localspec_build.choice import NAMES
 from localspec_llamacpp.advice import advise
 from localspec_llamacpp.names import choose_projector, parts, remote_models
@@ -39,21 +41,25 @@ SPEC = BackendSpec(
     files=parts,
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),
-    workers="localspec_llamacpp.workers",
     vectors="localspec_llamacpp.vectors",
-    advise=advise,
-    builder=Builder(NAMES, deferred("localspec_llamacpp.building", "build")),
-    tells_progress=True,
-    scales_adapters=True,
+    builder=Builder(NAMES, deferred("localspec_llamacpp.building", "build"), advise),
+    workers=Workers(
+        deferred("localspec_llamacpp.workers", "serve"),
+        deferred("localspec_llamacpp.links", "links"),
+    ),
     projectors=Projectors(
         deferred("localspec_llamacpp.headers.projector", "find_projector"),
         deferred("localspec_llamacpp.headers.projector", "describe"),
         choose_projector,
         deferred("localspec_llamacpp.bindings.library", "lacks_for_pictures"),
     ),
-    describe_adapter=deferred("localspec_llamacpp.headers.adapter", "describe"),
-    observe=deferred("localspec_llamacpp.observing", "observe"),
-    write_head=deferred("localspec_llamacpp.head_writing", "write_head"),
-    convert=deferred("localspec_llamacpp.converting", "convert"),
-    convert_adapter=deferred("localspec_llamacpp.converting", "convert_adapter"),
+    heads=HeadTools(
+        deferred("localspec_llamacpp.observing", "observe"),
+        deferred("localspec_llamacpp.head_writing", "write_head"),
+        deferred("localspec_llamacpp.converting", "convert"),
+    ),
+    adapters=AdapterTools(
+        deferred("localspec_llamacpp.headers.adapter", "describe"),
+        deferred("localspec_llamacpp.converting", "convert_adapter"),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Devices for other machines, by llama.cpp's own RPC server, and the links to theirs."""
+"""Devices for other machines, by llama.cpp's own RPC server."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ import psutil
 
 from localspec.base.errors import DeviceError, UsageError
 from localspec.base.system import free_memory
-from localspec.interfaces.backend_spec import Worker
+from localspec.interfaces.other_machines import Worker
 from localspec_llamacpp import devices, ggml, remote
 from localspec_llamacpp.cores import physical_cores
 from localspec_llamacpp.devices import Place
-from localspec_llamacpp.links import links
-
-__all__ = ["links", "serve"]
 
 MEMORY_WORD = 2  # of a device's functions the one that reports its memory
 

@@ -12,7 +12,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options
+from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
@@ -35,7 +35,7 @@ def join(group: Group) -> None:
     GROUP[:] = [group]
 
 
-def load(path: Path, options: Options) -> MlxModel:
+def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # noqa: ARG001
     """Load a model; its files are checked first."""
     check(options)
     footprint = inspect(path)

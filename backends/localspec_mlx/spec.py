@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from localspec.interfaces.backend_spec import BackendSpec, Launch, RemoteModel, deferred
+from localspec.interfaces.backend_spec import BackendSpec, RemoteModel, deferred
+from localspec.interfaces.file_tools import HeadTools
+from localspec.interfaces.other_machines import Group
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 # What mlx-lm reads of a repository; never code.
@@ -30,12 +32,11 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
     return [RemoteModel("", tuple(files))] if whole else []
 
 
-def launcher(launch: Launch) -> list[str]:
+def launcher(hosts: Sequence[str], processes: int, link: str) -> list[str]:
     """Start by mlx.launch, which reaches other machines by ssh."""
     tool = str(Path(sys.executable).with_name("mlx.launch"))
-    hosts = ["--hosts", ",".join(launch.hosts), "-n", str(launch.processes)]
-    link = ["--backend", launch.link or "ring"]
-    return [tool, *hosts, *link, "--"]
+    machines = ["--hosts", ",".join(hosts), "-n", str(processes)]
+    return [tool, *machines, "--backend", link or "ring", "--"]
 
 
 APPLE_SILICON = sys.platform == "darwin" and platform.machine() == "arm64"
@@ -49,11 +50,12 @@ SPEC = BackendSpec(
     folder=True,
     models=models,
     packages=("mlx", "mlx-lm"),
-    launcher=launcher,
-    member="localspec_mlx.member",
-    thin=deferred("localspec_mlx.folder.thinning", "thin"),
-    observe=deferred("localspec_mlx.observing", "observe"),
-    write_head=deferred("localspec_mlx.folder.head_writing", "write_head"),
-    slow_without_gpu=True,
     preference=1 if APPLE_SILICON else -1,
+    slow_without_gpu=True,
+    group=Group(launcher, deferred("localspec_mlx.member", "join")),
+    heads=HeadTools(
+        deferred("localspec_mlx.observing", "observe"),
+        deferred("localspec_mlx.folder.head_writing", "write_head"),
+        thin=deferred("localspec_mlx.folder.thinning", "thin"),
+    ),
 )

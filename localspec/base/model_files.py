@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+
+class RemoteModel(NamedTuple):
+    """A model among the files of a hub's repository."""
+
+    name: str  # by which it is asked for, if there are several
+    files: tuple[str, ...]  # all of it, in order
+    # Or the kind of a drafter, as "mtp", or "projector"; anything else only lies beside it.
+    role: str = "model"
+    lacks: str = ""  # of its files, as "part 2 of 3"
 
 
 def bare_name(path: Path) -> str:

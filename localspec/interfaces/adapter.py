@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from localspec.base.errors import UsageError
 
@@ -34,39 +32,6 @@ class Adapter:
     def __str__(self) -> str:
         """Write it as people type it."""
         return f"{self.path}" if self.scale == 1 else f"{self.path}:{self.scale:g}"
-
-
-@runtime_checkable
-class AdaptedModel(Protocol):
-    """A model whose adapters may have other scales from one forward to the next."""
-
-    adapters: Sequence[Adapter]
-
-    def adapt(self, scales: Scales) -> None:
-        """Compute with these scales from now on; a loaded model begins with its adapters' own."""
-
-
-def adapters_of(model: object) -> Sequence[Adapter]:
-    """Return the adapters whose scales a request may choose."""
-    return model.adapters if isinstance(model, AdaptedModel) else ()
-
-
-def usual_scales(adapters: Sequence[Adapter]) -> Scales:
-    return scales_of({number: adapter.scale for number, adapter in enumerate(adapters)})
-
-
-def scales_of(by_number: Mapping[int, float]) -> Scales:
-    return tuple(sorted((number, scale) for number, scale in by_number.items() if scale))
-
-
-def require_adapters(adapters: Sequence[Adapter], scales: Scales) -> None:
-    """Refuse scales of adapters that are not there."""
-    for number, _ in scales:
-        if not 0 <= number < len(adapters):
-            hint = "this model was loaded without any that a request can scale: --adapter FILE"
-            if adapters:
-                hint = f"adapters are 0 to {len(adapters) - 1}"
-            raise UsageError(f"there is no adapter {number}; {hint}")
 
 
 def check_scale(name: str, scale: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from localspec.base.tokens import NONE, Tokens
-from localspec.interfaces.media import without_media
+from localspec.interfaces.media_positions import without_media
 from localspec.interfaces.pays import Pays, always, likely
 from localspec.interfaces.token_source import TokenSource
 

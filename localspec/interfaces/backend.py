@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from localspec.base.device import Device as Device
-from localspec.base.errors import BackendError, UsageError
+from localspec.base.errors import UsageError
 from localspec.interfaces.adapter import Adapter as Adapter
+from localspec.interfaces.footprint import VECTOR_POOLINGS
 from localspec.interfaces.footprint import DeviceNeeds as DeviceNeeds
 from localspec.interfaces.footprint import Footprint as Footprint
 from localspec.interfaces.footprint import Needs as Needs
 from localspec.interfaces.pays import Pays, always
-from localspec.interfaces.vector_model import VECTOR_POOLINGS
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
     import numpy as np
     from numpy.typing import NDArray
 
     from localspec.base.tokenizer import Tokenizer
-    from localspec.base.tokens import LogitRows, Logits, Tokens
+    from localspec.base.tokens import LogitRows, Tokens
     from localspec.interfaces.draft import Draft
     from localspec.interfaces.media import Sight
     from localspec.interfaces.token_source import TokenSource
-    from localspec.interfaces.vector_model import VectorModel
 
 MAX_TENTATIVE = 512  # tokens of the longest draft
 BATCH_MARGIN = 2  # tokens of a batch besides those that are tentative
@@ -327,74 +326,12 @@ class Model(Protocol):
         """Free everything; calling it twice is safe."""
 
 
-@runtime_checkable
-class RestingModel(Protocol):
-    """A model that keeps something for the thread it runs on, which may slow other models down."""
-
-    def rest(self) -> None:
-        """Let it go until the next forward; called on that thread when there are no requests."""
-
-
-@runtime_checkable
-class NotingModel(Protocol):
-    """A model that adapts to the machine while it runs."""
-
-    def take_notices(self) -> list[str]:
-        """Return in words what it changed, each change once."""
-
-
-Choose = Callable[[Sequence["Logits"]], Sequence[int] | None]
-
-
-@runtime_checkable
-class MultiStep(Protocol):
-    """A model without a head that takes less time between forwards of one token a slot."""
-
-    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], choose: Choose) -> None:
-        """Feed a token of each slot, then the ones that `choose` names by the logits, and so on.
-
-        The slots are among those of the latest forward. It ends where `choose` returns None; what
-        that raises passes through. Errors are those of `forward`.
-        """
-
-
-def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
-    """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
-    total = 0
-    for row, length in zip(rows, held, strict=True):
-        width = len(row.tokens)
-        total += width if model.sight is None else int((row.tokens >= 0).sum())
-        end = length + width
-        if not width:
-            raise BackendError(f"there are no tokens for slot {row.slot}")
-        if end > model.context:
-            raise BackendError(f"slot {row.slot} holds {model.context:,} tokens, not {end:,}")
-        if row.outputs > model.tentative + 1:
-            raise BackendError(f"{row.outputs} outputs; at most {model.tentative + 1}")
-    if not rows or total > model.batch:  # positions of media go in batches of their own
-        raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")
-
-
-class VectorEngine(Protocol):
-    def load_vectors(self, path: Path, options: Options, tell: Progress = silent) -> VectorModel:
-        """Load a model that reads whole texts: one whose footprint has a `pooling`."""
-
-    def vectors_beside(self, model: Model, options: Options) -> VectorModel:
-        """Turn whole texts into vectors by a loaded model's weights, as `options.pooling` says.
-
-        Close it before the model; one thread may call it while another one calls the model.
-        """
-
-
 class Backend(Protocol):
     def inspect(self, path: Path) -> Footprint:
         """Read a model's headers. Safe for hostile files."""
 
     def load(self, path: Path, options: Options, tell: Progress = silent) -> Model:
-        """Load a model; raises `OutOfMemory` where that is the reason.
-
-        An engine with `tells_progress` in its specification reports the share that it has read.
-        """
+        """Load a model; raises `OutOfMemory` where that is the reason. It need not use `tell`."""
 
     def rehearse(self, path: Path) -> AbstractContextManager[Rehearsal]:
         """Lay a model out, without loading it. A hostile file may end the process."""

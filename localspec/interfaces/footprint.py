@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from localspec.interfaces.vector_model import Kind, kind_of
+Kind = Literal["text", "embedding", "reranking"]
+DOES: Mapping[Kind, str] = {
+    "text": "continues text",
+    "embedding": "turns texts into vectors",
+    "reranking": "ranks documents",
+}
+RANK = "rank"  # the pooling of a model that scores pairs
+VECTOR_POOLINGS = ("mean", "cls", "last")  # by which a text becomes a vector
+
+
+def kind_of(pooling: str) -> Kind:
+    """Return what a model does by how it pools: without a pooling it continues text."""
+    if not pooling:
+        return "text"
+    return "reranking" if pooling == RANK else "embedding"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
@@ -37,8 +36,3 @@ class ObservedModel(Protocol):
 
     def close(self) -> None:
         """Free everything; calling it twice is safe."""
-
-
-# Loads a model of which the inputs of some layers are observed, by their numbers from 0, for texts
-# of at most so many tokens.
-Observe = Callable[[Path, Sequence[int], int], ObservedModel]

@@ -1,4 +1,4 @@
-"""Continue texts by a model's own tokens, one forward at a time: any engine's fallback."""
+"""Parts of any engine: texts continued one forward at a time, and rows checked before one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
+from localspec.base.errors import BackendError
 from localspec.base.tokens import LogitRows, Logits, best, tokens_of
-from localspec.interfaces.backend import MultiStep, Roll, Row
+from localspec.interfaces.abilities import MultiStep
+from localspec.interfaces.backend import Model, Roll, Row
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
 
@@ -95,3 +97,20 @@ class RolledRow:
 
     def draft(self, by: str = BY) -> Draft:
         return Draft(tokens_of(self.tokens), by, tuple(self.confidences))
+
+
+def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:
+    """Refuse rows that a model, whose slots hold so many tokens, cannot take."""
+    total = 0
+    for row, length in zip(rows, held, strict=True):
+        width = len(row.tokens)
+        total += width if model.sight is None else int((row.tokens >= 0).sum())
+        end = length + width
+        if not width:
+            raise BackendError(f"there are no tokens for slot {row.slot}")
+        if end > model.context:
+            raise BackendError(f"slot {row.slot} holds {model.context:,} tokens, not {end:,}")
+        if row.outputs > model.tentative + 1:
+            raise BackendError(f"{row.outputs} outputs; at most {model.tentative + 1}")
+    if not rows or total > model.batch:  # positions of media go in batches of their own
+        raise BackendError(f"a batch has {total} tokens; it must be 1 to {model.batch}")

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from localspec.interfaces.backend import Model, Options, Progress, silent
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
     from localspec.base.tokenizer import Tokenizer
     from localspec.base.tokens import Tokens, Vectors
-
-Kind = Literal["text", "embedding", "reranking"]
-DOES: Mapping[Kind, str] = {
-    "text": "continues text",
-    "embedding": "turns texts into vectors",
-    "reranking": "ranks documents",
-}
-RANK = "rank"  # the pooling of a model that scores pairs
-VECTOR_POOLINGS = ("mean", "cls", "last")  # by which a text becomes a vector
-
-
-def kind_of(pooling: str) -> Kind:
-    """Return what a model does by how it pools: without a pooling it continues text."""
-    if not pooling:
-        return "text"
-    return "reranking" if pooling == RANK else "embedding"
 
 
 class VectorModel(Protocol):
@@ -53,3 +40,14 @@ class VectorModel(Protocol):
 
     def close(self) -> None:
         """Free everything; calling it twice is safe."""
+
+
+class VectorEngine(Protocol):
+    def load_vectors(self, path: Path, options: Options, tell: Progress = silent) -> VectorModel:
+        """Load a model that reads whole texts: one whose footprint has a `pooling`."""
+
+    def vectors_beside(self, model: Model, options: Options) -> VectorModel:
+        """Turn whole texts into vectors by a loaded model's weights, as `options.pooling` says.
+
+        Close it before the model; one thread may call it while another one calls the model.
+        """

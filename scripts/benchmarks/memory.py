@@ -23,8 +23,9 @@ from benchmarks.serving.process import apart
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Needs, Options, Roll, Row
-from localspec.interfaces.media import Medium, positions
-from localspec.running.models.engines import backend
+from localspec.interfaces.media import Medium
+from localspec.interfaces.media_positions import positions
+from localspec.running.models.engines import engine
 from localspec.running.models.locate import locate
 from tests.gguf_to_mlx import convert
 from tests.tiny_vision import picture
@@ -82,12 +83,12 @@ def cases(options: argparse.Namespace, folder: Path) -> Iterator[MemoryCase]:
 
 def measure(case: MemoryCase) -> tuple[Needs, int]:
     """Load a model and let it read a batch in each slot; return the plan, and how much it grew."""
-    engine, options = backend(case.engine), case.options
-    with engine.rehearse(case.path) as rehearsal:
+    backend, options = engine(case.engine).backend(), case.options
+    with backend.rehearse(case.path) as rehearsal:
         needs = rehearsal.needs(options)
     process = psutil.Process()
     before = process.memory_info().rss
-    model = engine.load(case.path, options)
+    model = backend.load(case.path, options)
     for slot in range(options.slots):
         tokens = (np.arange(options.batch, dtype=np.int32) + 300) % model.vocabulary
         model.forward([Row(slot, tokens, outputs=options.tentative + 1)])

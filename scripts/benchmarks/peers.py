@@ -29,7 +29,7 @@ from benchmarks.comparison.weights import AS_IT_IS, KINDS, STARTER, weights
 from benchmarks.machine import heading
 from localspec.apps.bench.machine import facts
 from localspec.base.errors import LocalSpecError
-from localspec.running.models.engines import engine_here
+from localspec.running.models.engines import engine
 from localspec_llamacpp.cores import physical_cores
 
 ROOM = 2  # times its file that a server takes, at most as a rule
@@ -127,7 +127,7 @@ def starter_of(options: argparse.Namespace, folder: Path) -> Starter:
         folder,
         ik=options.ik,
         draft=weights(options.draft, AS_IT_IS, folder) if options.draft else None,
-        shares_cache=any(device.kind != "cpu" for device in engine_here("llamacpp").devices),
+        shares_cache=any(device.kind != "cpu" for device in engine("llamacpp").installed().devices),
     )
 
 

@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from catalogue.look import Looks
 from catalogue.offer import Claim, OfferFinding, check
 from localspec.base.errors import LocalSpecError
-from localspec.running.models.catalogue import builtin, offer_for
+from localspec.running.models.catalogue import builtin
 from localspec.running.models.catalogue_file import read
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 from localspec.running.models.entry import Entry, Weights
 from localspec.running.models.sources import Hub
 from localspec.running.pulling.resolve import PullPart
@@ -55,9 +55,9 @@ def parser() -> argparse.ArgumentParser:
 def claims(entries: Mapping[str, Entry], names: Sequence[str]) -> Iterator[Claim]:
     for entry in entries.values():
         if not names or entry.name in names:
-            for engine in (name for name, spec in specs().items() if spec.format in entry.offers):
-                weights = offer_for(entry, engine).weights
-                yield from (Claim(entry, engine, name) for name in weights)
+            for engine in all_engines():
+                if offer := entry.offers.get(engine.spec.format):
+                    yield from (Claim(entry, engine, name) for name in offer.weights)
 
 
 def describe(finding: OfferFinding) -> str:

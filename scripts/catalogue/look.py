@@ -13,7 +13,7 @@ from huggingface_hub.utils._headers import build_hf_headers
 
 from localspec.base.errors import ModelFileError, PullError
 from localspec.interfaces.backend import Footprint
-from localspec.running.models.engines import backend
+from localspec.running.models.engines import Engine
 from localspec.running.models.sources import LocalFiles, Package
 from localspec.running.pulling import hub
 from localspec.running.pulling.listing import Listing, Remote
@@ -46,23 +46,23 @@ class Looks:
         self._folder = folder
         self._known: dict[tuple[str, tuple[str, ...]], Look] = {}
 
-    def look(self, part: PullPart, engine: str) -> Look:
+    def look(self, part: PullPart, engine: Engine) -> Look:
         """Read a model's headers; raise what its engine has against them."""
         key = (str(part.source), tuple(file.name for file in part.files))
         if key not in self._known:
             self._known[key] = self._judged(part, engine, lambda path: look_at(path, engine))
         return self._known[key]
 
-    def require_header(self, part: PullPart, engine: str) -> None:
+    def require_header(self, part: PullPart, engine: Engine) -> None:
         """Refuse a file beside a model, such as a drafter, that is broken or no GGUF."""
-        if engine == "llamacpp":
+        if engine.name == "llamacpp":
             self._judged(part, engine, read)
 
-    def _judged(self, part: PullPart, engine: str, judge: Callable[[Path], T]) -> T:
+    def _judged(self, part: PullPart, engine: Engine, judge: Callable[[Path], T]) -> T:
         if part.listing is None:
             return judge(local(part))
-        model = "" if engine == "mlx" else Path(part.files[0].name).name
-        *steps, last = STEPS[engine]
+        model = "" if engine.name == "mlx" else Path(part.files[0].name).name
+        *steps, last = STEPS[engine.name]
         for step in steps:
             with suppress(ModelFileError), self._outlined(part, engine, step) as folder:
                 return judge(folder / model)
@@ -72,10 +72,10 @@ class Looks:
             return judge(folder / model)
 
     @contextmanager
-    def _outlined(self, part: PullPart, engine: str, most: int) -> Iterator[Path]:
+    def _outlined(self, part: PullPart, engine: Engine, most: int) -> Iterator[Path]:
         """Download only the heads of files, and of a GGUF's later parts the tensor records."""
         assert part.listing is not None
-        later = most if engine == "mlx" else min(most, MAX_LATER_HEADER)
+        later = most if engine.name == "mlx" else min(most, MAX_LATER_HEADER)
         heads = [self._head(part.listing, part.files[0], most)]
         heads += [self._head(part.listing, file, later) for file in part.files[1:]]
         with outline_files(part.files, heads) as folder:
@@ -109,8 +109,8 @@ def local(part: PullPart) -> Path:
     return path
 
 
-def look_at(path: Path, engine: str) -> Look:
-    footprint = backend(engine).inspect(path)
-    if engine == "mlx":
+def look_at(path: Path, engine: Engine) -> Look:
+    footprint = engine.backend().inspect(path)
+    if engine.name == "mlx":
         return Look(footprint)
     return Look(footprint, read(path).text("tokenizer.ggml.pre") or "")

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from catalogue.look import Look, Looks
 from localspec.base.errors import LocalSpecError
 from localspec.formats.templates.renderer import SHARED
-from localspec.running.models.catalogue import offer_for
+from localspec.running.models.engines import Engine
 from localspec.running.models.entry import Entry, Offer, Weights
 from localspec.running.models.sources import source
-from localspec.running.pulling.estimate import find_draft
-from localspec.running.pulling.resolve import PullPart, listed_part, part
+from localspec.running.pulling.resolve import PullPart, listed_part, part, part_of_draft
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
 LEAST = 60_000_000  # bytes that a size of one digit may be off
@@ -26,12 +25,12 @@ class Claim:
     """One set of weights of the catalogue."""
 
     entry: Entry
-    engine: str
+    engine: Engine
     name: str
 
     @property
     def offer(self) -> Offer:
-        return offer_for(self.entry, self.engine)
+        return self.entry.offers[self.engine.spec.format]
 
     @property
     def weights(self) -> Weights:
@@ -139,10 +138,10 @@ def drafters(claim: Claim, look: Look, headers: Looks) -> Iterator[str]:
             if not look.footprint.drafting_layers:
                 yield "has no layers for multi-token prediction inside"
         elif offer.drafter == "model":
-            draft = headers.look(drafting(offer, claim.engine), claim.engine)
+            draft = headers.look(part_of_draft(offer.draft, claim.engine), claim.engine)
             yield from vocabularies(offer, look, draft)
         elif offer.draft:
-            drafter = part(source(offer.draft), claim.engine, "")
+            drafter = part(source(offer.draft), claim.engine)
             headers.require_header(drafter, claim.engine)
             if differ(drafter.bytes, offer.draft_bytes):
                 yield f"drafter has {drafter.bytes:,} bytes; draft-size says {offer.draft_bytes:,}"
@@ -155,7 +154,7 @@ def projectors(claim: Claim, headers: Looks) -> Iterator[str]:
     if not offer.projector:
         return
     try:
-        projector = part(source(offer.projector), claim.engine, "")
+        projector = part(source(offer.projector), claim.engine)
         headers.require_header(projector, claim.engine)
     except LocalSpecError as error:
         yield f"projector {offer.projector}: {error}"
@@ -163,14 +162,6 @@ def projectors(claim: Claim, headers: Looks) -> Iterator[str]:
     if differ(projector.bytes, offer.projector_bytes):
         size = f"{offer.projector_bytes:,}"
         yield f"projector has {projector.bytes:,} bytes; projector-size says {size}"
-
-
-def drafting(offer: Offer, engine: str) -> PullPart:
-    """Find the draft model of an offer, by its name in the catalogue or by its source."""
-    named = find_draft(offer, engine)
-    if named is None:
-        return part(source(offer.draft), engine, "")
-    return listed_part(named[1], engine, offer.draft.partition(":")[2])
 
 
 def vocabularies(offer: Offer, target: Look, draft: Look) -> Iterator[str]:

@@ -47,13 +47,14 @@ def main() -> None:
 def attempt(kind: type, path: Path, writing: int) -> int:
     from localspec.base.errors import LocalSpecError
     from localspec.interfaces.backend import Options
+    from localspec.running.models.engines import engine
 
     os.dup2(writing, 2)
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     try:
-        trial = kind("llamacpp", path)
+        trial = kind(engine("llamacpp"), path)
         trial.footprint()
         trial.run(Options(threads=1), lambda: None)
     except LocalSpecError as error:

@@ -217,7 +217,7 @@ def test_mutated_files_are_refused_or_run(tmp_path: Path) -> None:
 @pytest.fixture
 def examined(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return lambda path: trial.examine(ModelFiles("llamacpp", path), TrialProcess)
+    return lambda path: trial.examine(ModelFiles(engines.GGUF_ENGINE, path), TrialProcess)
 
 
 def test_an_assertion_is_told_in_the_words_of_the_engine(examined, tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_an_adapter_that_ends_the_engine_ends_a_process_of_its_own(scale, monkey
     options = Options(threads=1, adapters=(Adapter(file, scale),))
     for _ in range(2):  # the second time without a process
         with (
-            trial.examine(ModelFiles("llamacpp", base), TrialProcess) as looked,
+            trial.examine(ModelFiles(engines.GGUF_ENGINE, base), TrialProcess) as looked,
             pytest.raises(LocalSpecError, match=r"with poet\.gguf cannot be used: "),
         ):
             looked.check_runs(options, 1 << 34)
@@ -252,5 +252,5 @@ def test_a_broken_adapter_is_tried_in_a_process_of_its_own(monkeypatch, tmp_path
     ):
         written(file, base, tensors)
         expected = pytest.raises(LocalSpecError, match=message) if message else nullcontext()
-        with trial.examine(ModelFiles("llamacpp", base), TrialProcess) as looked, expected:
+        with trial.examine(ModelFiles(engines.GGUF_ENGINE, base), TrialProcess) as looked, expected:
             looked.check_runs(Options(threads=1, adapters=(Adapter(file),)), 1 << 34)

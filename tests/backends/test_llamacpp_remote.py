@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from localspec.base.errors import DeviceError
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from localspec_llamacpp import remote
 from localspec_llamacpp.devices import places
 from tests.rpc_devices import closed_port

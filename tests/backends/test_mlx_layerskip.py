@@ -37,7 +37,7 @@ DEPTH = 5
 
 def written(folder, architecture="llama", layers=2, **changes):
     target = tiny_mlx.write(folder / "whole", architecture, **changes)
-    SPEC.thin(target, range(layers), folder / "first")
+    SPEC.heads.thin(target, range(layers), folder / "first")
     return target, folder / "first"
 
 
@@ -151,7 +151,7 @@ def test_nothing_is_planned_or_taken_for_first_layers(tmp_path):
 def test_first_layers_are_a_head_of_their_model_and_other_layers_a_draft_model(tmp_path):
     target, first = written(tmp_path)
     other = tiny_mlx.write(tmp_path / "other", "llama", seed=1)
-    SPEC.thin(target, [0, 2], tmp_path / "odd")
+    SPEC.heads.thin(target, [0, 2], tmp_path / "odd")
     drafters = {}
     for draft in (first, tmp_path / "odd"):
         with PairFiles.locate(target, draft, "mlx").examine() as examined:

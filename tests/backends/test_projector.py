@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.interfaces.backend_spec import Projector
+from localspec.interfaces.file_tools import Projector
 from localspec_llamacpp.headers.projector import describe, find_projector
 from tests.backends.gguf_files import Plain, gguf, model
 
@@ -125,7 +125,7 @@ def test_of_two_that_suit_a_model_neither_is_taken(tmp_path):
 )
 def test_a_header_tells_what_a_projector_takes(tmp_path, more, kinds):
     path = laid_out(tmp_path, {"mmproj": projector(**more)})
-    assert describe(path) == Projector(path, frozenset(kinds), 128)
+    assert describe(path) == Projector(path, frozenset(kinds))
 
 
 def test_a_model_is_no_projector(tmp_path):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from localspec.base.errors import BackendError, OutOfMemory, UsageError
-from localspec.interfaces.media import Medium, positions
+from localspec.interfaces.media import Medium
+from localspec.interfaces.media_positions import positions
 from localspec_llamacpp.bindings.log import BufferSize
 from localspec_llamacpp.sight import KEPT_BYTES, LlamaSight
 from localspec_llamacpp.sight_opening import working_bytes

@@ -79,7 +79,7 @@ def test_files_are_tried_and_measured_anew_where_the_build_has_other_options(sit
     seen = []
     for cmake in ((), ("-DGGML_BLAS=on",)):
         records.note(site.root, Installed("cpu", "", "built here", cmake=cmake))
-        seen.append(engines.engine_here("llamacpp").circumstances)
+        seen.append(engines.engine("llamacpp").installed().circumstances)
     assert seen[0] != seen[1]
 
 

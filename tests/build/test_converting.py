@@ -10,8 +10,9 @@ import pytest
 
 from localspec.apps.cli import run
 from localspec.base.errors import BackendError, ModelFileError
-from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
-from localspec.running.models import engines as known
+from localspec.interfaces.file_tools import Published
+from localspec.running.models.engines import Engine
+from localspec.running.models.engines import engine as named
 from localspec_llamacpp.converting import convert, convert_adapter
 from tests import engines
 from tests.backends import lora_files
@@ -29,7 +30,7 @@ def converter(site):
 
 
 def write(site, out: Path, **changes: object) -> Path:
-    head = PublishedHead(Path("head"), Path("model"))._replace(**changes)
+    head = Published(Path("head"), Path("model"))._replace(**changes)
     convert(head, out, site.target)
     return out
 
@@ -53,7 +54,7 @@ def test_sources_and_an_environment_are_got_once(converter, tmp_path):
 
 
 def test_a_head_among_a_models_weights_is_asked_for_alone(converter, tmp_path):
-    write(converter, tmp_path / "out.gguf", target=None, kind="q8_0")
+    write(converter, tmp_path / "out.gguf", model=None, kind="q8_0")
     [call] = converter.calls("--outfile")
     assert " head --mtp --outfile " in call
     assert call.endswith("--outtype q8_0")
@@ -73,7 +74,7 @@ def test_a_converter_that_fails_leaves_nothing_and_says_why(converter, tmp_path)
     with pytest.raises(BackendError, match="failed: ValueError: no such layer\nall it said is in"):
         write(converter, folder / "out.gguf")
     with pytest.raises(BackendError, match="layer; a head in a folder of its own needs"):
-        write(converter, folder / "out.gguf", target=None)
+        write(converter, folder / "out.gguf", model=None)
     assert left(folder) == []
 
 
@@ -89,12 +90,12 @@ def test_a_whole_model_is_no_head(converter, tmp_path):
 def test_an_adapter_is_converted_by_a_script_of_its_own(converter, tmp_path):
     lora_files.adapter(converter.root / "head.gguf", engines.tiny("llama"))
     out = tmp_path / "out.gguf"
-    convert_adapter(PublishedAdapter(Path("poet"), Path("model")), out, converter.target)
+    convert_adapter(Published(Path("poet"), Path("model")), out, converter.target)
     assert out.read_bytes() == (converter.root / "head.gguf").read_bytes()
     [call] = converter.calls("convert_lora_to_gguf.py", "--outfile")
     assert " poet --base model --outfile " in call
     assert call.endswith("--outtype auto")
-    convert_adapter(PublishedAdapter(Path("poet"), None, "f16"), out, converter.target)
+    convert_adapter(Published(Path("poet"), None, "f16"), out, converter.target)
     assert " poet --outfile " in converter.calls("convert_lora_to_gguf.py")[-1]
 
 
@@ -102,10 +103,10 @@ def test_what_is_no_adapter_is_not_left(converter, tmp_path):
     folder = tmp_path / "new"
     folder.mkdir()
     with pytest.raises(ModelFileError, match="is no LoRA adapter"):
-        convert_adapter(PublishedAdapter(Path("a"), None), folder / "out.gguf", converter.target)
+        convert_adapter(Published(Path("a"), None), folder / "out.gguf", converter.target)
     converter.let(fault="OSError: offline\n")
     with pytest.raises(BackendError, match="offline; the folder of its model can be given by --b"):
-        convert_adapter(PublishedAdapter(Path("a"), None), folder / "out.gguf", converter.target)
+        convert_adapter(Published(Path("a"), None), folder / "out.gguf", converter.target)
     assert left(folder) == []
 
 
@@ -128,8 +129,9 @@ def folders(tmp_path, monkeypatch):
         asked.append(head)
         out.write_bytes(bytes(2 << 20))
 
-    engine = replace(known.spec("llamacpp"), convert=convert)
-    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
+    spec = named("llamacpp").spec
+    engine = Engine("llamacpp", replace(spec, heads=spec.heads._replace(convert=convert)))
+    monkeypatch.setattr("localspec.apps.commands.convert.all_engines", lambda: [engine])
     monkeypatch.chdir(tmp_path)
     for name in ("head", "model"):
         (tmp_path / name).mkdir()
@@ -140,7 +142,7 @@ def folders(tmp_path, monkeypatch):
 def test_the_command_writes_a_file_named_by_the_folder_and_overwrites_none(folders, capsys):
     assert run(["convert-draft", "head", "--target", "model", "--type", "bf16"]) == 0
     assert capsys.readouterr().out == "head.gguf: 2 MiB; to use it: --draft head.gguf\n"
-    assert folders == [PublishedHead(Path("head"), Path("model"), "bf16")]
+    assert folders == [Published(Path("head"), Path("model"), "bf16")]
     assert run(["convert-draft", "head", "--target", "model"]) == 2
     assert "head.gguf is there already: name another with --out" in capsys.readouterr().err
 
@@ -160,15 +162,16 @@ def test_the_command_converts_what_peft_saved_and_overwrites_nothing(monkeypatch
         asked.append(adapter)
         out.write_bytes(bytes(2 << 20))
 
-    engine = replace(known.spec("llamacpp"), convert_adapter=write)
-    monkeypatch.setattr("localspec.apps.commands.convert.specs", lambda: {"llamacpp": engine})
+    spec = named("llamacpp").spec
+    engine = Engine("llamacpp", replace(spec, adapters=spec.adapters._replace(convert=write)))
+    monkeypatch.setattr("localspec.apps.commands.convert.all_engines", lambda: [engine])
     monkeypatch.chdir(tmp_path)
     for name, file in (("poet", "adapter_config.json"), ("model", "config.json")):
         Path(name).mkdir()
         (Path(name) / file).write_text("{}")
     assert run(["convert-adapter", "poet", "--base", "model"]) == 0
     assert capsys.readouterr().out == "poet.gguf: 2 MiB; to use it: --adapter poet.gguf\n"
-    assert asked == [PublishedAdapter(Path("poet"), Path("model"))]
+    assert asked == [Published(Path("poet"), Path("model"))]
     for words, said in (
         (["poet"], "poet.gguf is there already"),
         (["model"], "model has no adapter_config.json"),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice
 

@@ -55,7 +55,7 @@ def starter(tmp_path_factory) -> Path:
 
 
 def plan_of(target: Path, draft: Path | None, options: Options, limits: Limits = ANYWHERE):
-    files = (ModelFiles("llamacpp", path) for path in (target, draft) if path)
+    files = (ModelFiles(engines.GGUF_ENGINE, path) for path in (target, draft) if path)
     with PairFiles(*files).examine() as examined:
         plan = plan_pair(*examined, options, limits, insists=True)
         helper = examined[1].resolve() if examined[1] else None

@@ -15,7 +15,7 @@ import pytest
 
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Options, Row
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from localspec.running.models.locate import locate
 from localspec_llamacpp import backend as llamacpp
 from tests import engines

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -63,11 +61,3 @@ def test_a_sampler_is_constrained_where_it_has_a_grammar_and_by_nothing_else():
 
     assert constrained(constraint=SimpleNamespace())
     assert not constrained(thought=SimpleNamespace(slack=0))
-
-
-def test_the_interfaces_need_nothing_of_the_core():
-    code = "import sys, localspec.interfaces.{}; print(*sys.modules)"
-    for module in ("backend", "backend_spec", "proposer", "roll", "testing"):
-        command = [sys.executable, "-c", code.format(module)]
-        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        assert [name for name in loaded if name.startswith("localspec.core")] == []

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from localspec.base.errors import BackendError, ContextFull, ModelFileError, OutOfMemory
 from localspec.base.interruption import interrupt_held
 from localspec.base.tokens import NONE, Logits
+from localspec.interfaces.abilities import Choose
 from localspec.interfaces.adapter import Scales
-from localspec.interfaces.backend import Choose
 from localspec_llamacpp import worker_graphs
 from localspec_llamacpp.bindings import nextn
 from localspec_llamacpp.bindings.batch import ANY, Hidden, LlamaBatch, Part, StatesBatch

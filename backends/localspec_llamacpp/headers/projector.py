@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.interfaces.backend_spec import Projector
+from localspec.interfaces.file_tools import Projector
 from localspec.interfaces.media import Kind
 from localspec_llamacpp.headers.footprint import PROJECTOR, quantisation
 from localspec_llamacpp.headers.header import read
@@ -32,8 +32,7 @@ def describe(path: Path) -> Projector:
             f"{MMPROJ} in its name that was published with the model"
         )
     kinds = [kind for part, kind in ENCODERS if header.number(f"clip.has_{part}_encoder")]
-    weight_bytes = sum(tensor.size for tensor in header.tensors)
-    return Projector(path, frozenset(kinds), weight_bytes)
+    return Projector(path, frozenset(kinds))
 
 
 def find_projector(path: Path) -> Projector | str:

@@ -29,8 +29,8 @@ PROMPT = 128  # tokens of a file that are continued
 def judge(files: ModelFiles, drafter: Path, store: TextStore, seconds: float) -> Report:
     """Measure a model with its drafter and without, by look-up in both, on prompts of each kind."""
     deadline, settings = time.monotonic() + seconds, Settings()
-    pair = PairFiles.locate(files.path, drafter, files.engine)
-    with modes.load(pair, Loading(backend=files.engine), [LOOKUP, AUTO]) as (lineup, resolved):
+    pair = PairFiles.locate(files.path, drafter, files.engine.name)
+    with modes.load(pair, Loading(backend=files.engine.name), [LOOKUP, AUTO]) as (lineup, resolved):
         usual = prompts.choose(prompts.built_in(), (), 1)
         all_questions = [*held_out(store), *questions(lineup.target, usual, settings)]
         all_questions.sort(key=lambda question: question.prompt.number)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from localspec.base.system.fingerprint import installed_versions
 from localspec.interfaces.backend import Device, Footprint
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 
 ROOT = Path(__file__).parents[3]  # of a checkout
 
@@ -48,7 +48,7 @@ def revision(root: Path = ROOT) -> str:
 def versions(packages: Sequence[str] | None = None) -> str:
     """The versions of Python and of the installed packages that the engines use."""
     if packages is None:
-        packages = [name for spec in specs().values() for name in spec.packages]
+        packages = [name for engine in all_engines() for name in engine.spec.packages]
     software = installed_versions(("localspec", *packages, "numpy"))
     return ", ".join([f"Python {platform.python_version()}", *software])
 

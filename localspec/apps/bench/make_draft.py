@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,7 @@ from localspec.core.proposers.registry import DRAFT
 from localspec.interfaces.backend import Footprint, Options
 from localspec.interfaces.backend_spec import files_of
 from localspec.running.memory.machine import size
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
@@ -99,8 +99,8 @@ def make_draft(context: click.Context, model: str) -> None:
             require_new(draft_options.out)
     files = locate(model, read(context, EngineOptions).backend)
     if not draft_options.train:
-        require_thin(files)
-    footprint = trial.footprint(str(files.path), files.engine)
+        thin_of(files)
+    footprint = trial.footprint(str(files.path), files.engine.name)
     if draft_options.train:
         train(files, footprint, draft_options)
         return
@@ -139,13 +139,15 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
     )
 
 
-def require_thin(files: ModelFiles) -> None:
-    """Refuse an engine that writes no model of some of another's layers."""
-    if engines.spec(files.engine).thin is None:
-        raise UsageError(
-            f"{files.engine} does not draft with some of a model's own layers: "
-            "train a head with --train, or run with a smaller model of its family as --draft"
-        )
+def thin_of(files: ModelFiles) -> Callable[[Path, Sequence[int], Path], None]:
+    """Return what writes a model of some of another's layers; refuse an engine without it."""
+    heads = files.engine.spec.heads
+    if heads and heads.thin:
+        return heads.thin
+    raise UsageError(
+        f"{files.engine} does not draft with some of a model's own layers: "
+        "train a head with --train, or run with a smaller model of its family as --draft"
+    )
 
 
 def require_alike(footprint: Footprint) -> None:
@@ -185,10 +187,8 @@ def bytes_of(path: Path) -> int:
 
 
 def thin(files: ModelFiles, layers: Sequence[int], out: Path) -> None:
-    write = engines.spec(files.engine).thin
-    assert write  # see `require_thin`
     require_new(out)
-    write(files.path, layers, out)
+    thin_of(files)(files.path, layers, out)
 
 
 def require_default(context: click.Context, *names: str) -> None:
@@ -202,7 +202,7 @@ def search_layers(
     files: ModelFiles, footprint: Footprint, text: str, seconds: float
 ) -> LayerChoice:
     """Search for the layers whose drafts promise most."""
-    end, engine = time.monotonic() + seconds, engines.backend(files.engine)
+    end, engine = time.monotonic() + seconds, files.engine.backend()
     read = read_text(files, text)
     best: LayerChoice | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -235,7 +235,7 @@ def read_text(files: ModelFiles, text: str) -> Text:
         tokens = tokenizer.encode(text)[:READ]
     if len(tokens) < PROMPT:
         raise UsageError(f"the text has {len(tokens)} tokens; at least {PROMPT} are needed")
-    with closing(engines.backend(files.engine).load(files.path, options_for(tokens))) as model:
+    with closing(files.engine.backend().load(files.path, options_for(tokens))) as model:
         likeliest = likeliest_tokens(model, tokens)
         widths = range(1, DEEPEST + 2)
         seconds = {width: forward_seconds(model, tokens, width) for width in widths}
@@ -248,10 +248,10 @@ def options_for(tokens: Tokens) -> Options:
 
 def measure_gain(files: ModelFiles, out: Path, text: str, depth: int) -> float:
     """Time continuations of a text, plain and with drafts; return how many times as fast."""
-    pair = PairFiles.locate(files.path, out, files.engine)
-    drafting = f"{trial.footprint(out, files.engine).drafter or DRAFT}:{depth}"
+    pair = PairFiles.locate(files.path, out, files.engine.name)
+    drafting = f"{trial.footprint(out, files.engine.name).drafter or DRAFT}:{depth}"
     seconds = dict.fromkeys((modes.PLAIN, drafting, modes.AGAIN), 0.0)
-    with modes.load(pair, Loading(backend=files.engine), [drafting]) as (lineup, _):
+    with modes.load(pair, Loading(backend=files.engine.name), [drafting]) as (lineup, _):
         tokens = lineup.target.tokenizer.encode(text)
         step = max((len(tokens) - PROMPT) // REPLIES, 1)
         settings = Settings(max_tokens=REPLY, ignore_end=True)

@@ -12,7 +12,6 @@ from localspec.core.engine.settings import Settings
 from localspec.core.pairing.vocabulary import Match
 from localspec.core.proposers import registry
 from localspec.interfaces.adapter import Adapter
-from localspec.running.models.engines import weight_files
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.resolved_pair import ResolvedPair
 
@@ -65,7 +64,7 @@ def sums(resolved: ResolvedPair) -> Sums:
 
 
 def _sums(model: ResolvedModel) -> tuple[str, ...]:
-    files = weight_files(model.engine.name, model.files.path)
+    files = model.files.engine.spec.files(model.files.path)
     return tuple(digest(file, large=True) for file in files)
 
 

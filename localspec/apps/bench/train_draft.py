@@ -32,7 +32,7 @@ from localspec.interfaces.backend_spec import files_of
 from localspec.interfaces.footprint import Footprint
 from localspec.running.memory.machine import size
 from localspec.running.models import trained
-from localspec.running.models.engines import spec, specs, weight_files
+from localspec.running.models.engines import all_engines
 from localspec.running.models.locate import ModelFiles
 
 KIND = "eagle3"
@@ -59,7 +59,7 @@ class TrainingRequest:
 
     @property
     def own_format(self) -> str:
-        return spec(self.files.engine).format
+        return self.files.engine.spec.format
 
     @property
     def drafter(self) -> Path:
@@ -68,7 +68,7 @@ class TrainingRequest:
             return self.out
         path = self.files.path
         name = f"{KIND}-{bare_name(path)}-{trained.key_of(path)[:8]}"
-        suffix = "" if spec(self.files.engine).folder else path.suffix
+        suffix = "" if self.files.engine.spec.folder else path.suffix
         return trained.drafters_folder() / f"{name}{suffix}"
 
 
@@ -112,7 +112,7 @@ def require_undrafted(files: ModelFiles, footprint: Footprint) -> None:
 
 def require_place(request: TrainingRequest) -> None:
     """Refuse a format that nobody reads, and a place where something else lies."""
-    formats = sorted({engine.format for engine in specs().values()})
+    formats = sorted({engine.spec.format for engine in all_engines()})
     if request.format and request.format not in formats:
         raise UsageError(f"--to is {request.format!r}; known: {', '.join(formats)}")
     if request.format not in ("", request.own_format) and request.out is None:
@@ -196,7 +196,7 @@ def record_of(
         "format": 1,
         "kind": KIND,
         "command": machine.command("localspec"),
-        "target": sums(weight_files(request.files.engine, request.files.path)),
+        "target": sums(request.files.engine.spec.files(request.files.path)),
         "drafter": sums(files_of(drafter)),
         "texts": training.store.counts,
         "tokens": training.store.tokens,

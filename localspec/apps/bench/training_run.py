@@ -136,8 +136,8 @@ class TrainingRun:
         if path is None and self._written_enough():
             return
         options = Options(slots=SLOTS, context=SLOTS * TEXT_CONTEXT, shared=True)
-        loading = Loading(options, proposer="none", backend=self.files.engine)
-        alone = PairFiles.for_target(self.files, None, self.files.engine, alone=True)
+        loading = Loading(options, proposer="none", backend=self.files.engine.name)
+        alone = PairFiles.for_target(self.files, None, self.files.engine.name, alone=True)
         with load_pair(alone, loading) as runtime:
             others = texts_of_others(runtime, path)
             if not self._written_enough():

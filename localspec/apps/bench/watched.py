@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.base.tokens import LogitRows, Logits
-from localspec.interfaces.backend import Choose, Model, MultiStep, Roll, Row, Saved
+from localspec.interfaces.abilities import Choose, MultiStep
+from localspec.interfaces.backend import Model, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 
 import click
@@ -14,14 +15,13 @@ from localspec.base.errors import LocalSpecError, PullError
 from localspec.console.questions.question import drop_typed_input
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import current_machine
-from localspec.running.models.catalogue import choose, entries, offer_for
-from localspec.running.models.engines import backend, specs
+from localspec.running.models.catalogue import choose, entries
 from localspec.running.models.entry import Entry
 from localspec.running.models.locate import locate
 from localspec.running.models.sources import LocalFiles, Package
 from localspec.running.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
 from localspec.running.pulling.estimate import fitting
-from localspec.running.pulling.pace import Pace, pace, quick_enough, speed_text
+from localspec.running.pulling.pace import pace, quick_enough, speed_text
 from localspec.running.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
@@ -71,22 +71,8 @@ class MachineFigures:
     """An engine's memory here, and how fast it reads weights; each is looked at once."""
 
     def __init__(self, loading: Loading) -> None:
-        self._limits = loading.limits
-        self.paces: dict[str, Pace] = {}  # by engine
-        self._free_bytes: dict[str, int] = {}
-
-    def pace(self, engine: str) -> Pace:
-        if engine not in self.paces:
-            self.paces[engine] = pace(engine, self._limits)
-        return self.paces[engine]
-
-    def tokens_a_second(self, engine: str, count: int, entry: Entry | None) -> float:
-        return self.pace(engine).tokens_a_second(count, entry.active_share if entry else 1.0)
-
-    def free_bytes(self, engine: str) -> int:
-        if engine not in self._free_bytes:
-            self._free_bytes[engine] = current_machine(engine, self._limits).available
-        return self._free_bytes[engine]
+        self.pace = cache(lambda engine: pace(engine, loading.limits))
+        self.free_bytes = cache(lambda engine: current_machine(engine, loading.limits).available)
 
 
 def runnable(loading: Loading, machine: MachineFigures) -> list[Candidate]:
@@ -94,9 +80,9 @@ def runnable(loading: Loading, machine: MachineFigures) -> list[Candidate]:
     ranked = []
     for model in at_hand(loading.backend):
         with suppress(LocalSpecError):
-            if backend(model.engine).inspect(model.path).weight_bytes <= machine.free_bytes(
-                model.engine
-            ):
+            engine = model.files.engine
+            footprint = engine.backend().inspect(model.files.path)
+            if footprint.weight_bytes <= machine.free_bytes(engine):
                 candidate = candidate_of(model, machine)
                 ranked.append((rank(model, candidate), candidate))
     return [candidate for _, candidate in sorted(ranked, key=itemgetter(0))]
@@ -110,9 +96,10 @@ def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
 
 
 def candidate_of(model: ModelAtHand, machine: MachineFigures) -> Candidate:
-    speed = machine.tokens_a_second(model.engine, model.bytes, model.entry)
-    quick = quick_enough(speed, reasons=bool(model.entry and model.entry.reasons))
-    about = f"{size(model.bytes)}, {model.why}, {speed_text(machine.pace(model.engine), speed)}"
+    reading, entry = machine.pace(model.files.engine), model.entry
+    speed = reading.tokens_a_second(model.bytes, entry.active_share if entry else 1.0)
+    quick = quick_enough(speed, reasons=bool(entry and entry.reasons))
+    about = f"{size(model.bytes)}, {model.why}, {speed_text(reading, speed)}"
     return Candidate(model.name, about, model.bytes, quick, model.why)
 
 
@@ -129,13 +116,14 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
     if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
-        engine = choose(entry, loading.backend, tuple(specs()))
+        engine = choose(entry, loading.backend)
         weights = fitting(entry, engine, "", current_machine(engine, loading.limits))
-        listed = offer_for(entry, engine).weights[weights]
-        speed = machine.tokens_a_second(engine, listed.bytes, entry)
+        listed = entry.offers[engine.spec.format].weights[weights]
+        reading = machine.pace(engine)
+        speed = reading.tokens_a_second(listed.bytes, entry.active_share)
         quick = quick_enough(speed, reasons=entry.reasons)
         if quick and not isinstance(listed.source, Package | LocalFiles):
-            words = speed_text(machine.pace(engine), speed)
+            words = speed_text(reading, speed)
             about = f"{size(listed.bytes)} to download, {words}; {entry.about}"
             return Candidate(entry.name, about, listed.bytes, quick)
     return None

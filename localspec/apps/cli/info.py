@@ -15,7 +15,8 @@ from localspec.console.options.loading import EngineOptions
 from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.interfaces.backend import Footprint
 from localspec.running.memory.machine import size
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
+from localspec.running.models.engines import all_engines, taker
 from localspec.running.models.locate import ModelFiles, locate
 
 
@@ -46,9 +47,9 @@ def info(context: click.Context, model: str) -> None:
 
 def adapter_facts(path: Path) -> Mapping[str, str]:
     """Return the facts of an adapter; none where a path is not one's."""
-    for spec in engines.specs().values() if path.is_file() else ():
-        if spec.describe_adapter and spec.claims(path):
-            return spec.describe_adapter(path)
+    for spec in (engine.spec for engine in all_engines() if path.is_file()):
+        if spec.adapters and spec.claims(path):
+            return spec.adapters.describe(path)
     return {}
 
 
@@ -79,7 +80,7 @@ def describe(f: Footprint) -> list[tuple[str, str]]:
 
 def sight(files: ModelFiles) -> Iterator[tuple[str, str]]:
     """Name the projector of a model, and what it takes; or say why there is none."""
-    projectors = engines.spec(files.engine).projectors
+    projectors = files.engine.spec.projectors
     if files.projector and projectors:
         kinds = " and ".join(
             sorted(f"{kind}s" for kind in projectors.describe(files.projector).kinds)
@@ -91,7 +92,7 @@ def sight(files: ModelFiles) -> Iterator[tuple[str, str]]:
 
 def runs_on(path: Path) -> Iterator[tuple[str, str]]:
     """Name the devices that the engine of a file sees, each with its free memory."""
-    for device in engines.backend(engines.taker(path)).probe():
+    for device in taker(path).backend().probe():
         yield device.kind, f"{device.name}, {size(device.free_bytes)} free"
 
 

@@ -13,7 +13,7 @@ from localspec.base.errors import UsageError
 from localspec.base.system.atomic_write import write
 from localspec.console.options.declare import TEXT, option, options, read, required
 from localspec.running.models import catalogue, catalogue_file
-from localspec.running.models.engines import spec, specs, taker, weight_files
+from localspec.running.models.engines import all_engines, taker
 from localspec.running.models.sources import LocalFiles, Source, source
 
 
@@ -76,13 +76,13 @@ def toml_entry(name: str, options: AddOptions) -> str:
 def format_of(origin: Source, named: str) -> str:
     """Find the format of a source: by the engine for a path, else the named one, or by its name."""
     if isinstance(origin, LocalFiles):
-        actual = spec(taker(origin.path)).format
+        actual = taker(origin.path).spec.format
         if named not in ("", actual):
             raise UsageError(f"{origin.path} is {actual}, not {named}: omit --format")
         return actual
     if named:
         return named
-    formats = [engine.format for engine in specs().values()]
+    formats = [engine.spec.format for engine in all_engines()]
     return next((name for name in formats if name in str(origin).lower()), formats[0])
 
 
@@ -103,7 +103,7 @@ def size_of(origin: Source) -> str:
     """Write the size of a source, or a guess where it is not here."""
     if not isinstance(origin, LocalFiles):
         return "1GB"
-    files = weight_files(taker(origin.path), origin.path)
+    files = taker(origin.path).spec.files(origin.path)
     return f"{sum(file.stat().st_size for file in files) / 1e6:.3f}MB"
 
 

@@ -10,9 +10,9 @@ import click
 from localspec.base.errors import UsageError
 from localspec.console.options.declare import EXISTING, TEXT, WRITABLE, option, options, read
 from localspec.console.options.new_file import require_new
-from localspec.interfaces.backend_spec import PublishedAdapter, PublishedHead
+from localspec.interfaces.file_tools import Published
 from localspec.running.memory.machine import size
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 
 CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
 
@@ -67,10 +67,11 @@ def convert_draft(context: click.Context, folder: Path) -> None:
     options = read(context, ConvertDraftOptions)
     require_published(folder, options.target)
     out = options.new_file(folder)
-    convert = next((spec.convert for spec in specs().values() if spec.convert), None)
+    heads = (engine.spec.heads for engine in all_engines())
+    convert = next((tools.convert for tools in heads if tools and tools.convert), None)
     if convert is None:
         raise UsageError("no engine here converts heads: llama.cpp does")
-    convert(PublishedHead(folder, options.target, options.type, options.python), out)
+    convert(Published(folder, options.target, options.type, options.python), out)
     click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --draft {out}")
 
 
@@ -89,10 +90,10 @@ def convert_adapter(context: click.Context, folder: Path) -> None:
         raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
     require_published(options.base)
     out = options.new_file(folder)
-    convert = next((s.convert_adapter for s in specs().values() if s.convert_adapter), None)
-    if convert is None:
+    adapters = next(filter(None, (engine.spec.adapters for engine in all_engines())), None)
+    if adapters is None:
         raise UsageError("no engine here converts adapters: llama.cpp does")
-    convert(PublishedAdapter(folder, options.base, options.type, options.python), out)
+    adapters.convert(Published(folder, options.base, options.type, options.python), out)
     click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --adapter {out}")
 
 

@@ -96,7 +96,7 @@ def write_report(file: Path, root: click.Context) -> None:
 
 def build_engines(kind: str, from_source: bool) -> None:
     """Build the engines for this machine; with a kind, only those that have it."""
-    builders = [(name, spec.builder) for name, spec in engines.specs().items() if spec.builder]
+    builders = [(one.name, one.spec.builder) for one in engines.all_engines() if one.spec.builder]
     kinds = sorted({kind for _, builder in builders for kind in builder.kinds})
     if kind and kind not in kinds:
         raise UsageError(f"--rebuild is {kind!r}; known: {', '.join(kinds)}")
@@ -134,13 +134,13 @@ def program() -> Iterator[Finding]:
 def engine(name: str) -> Iterator[Finding]:
     """Report an engine's build, the devices it sees, and its makers' advice."""
     try:
-        installed = engines.engine_here(name)
-        links = engines.links(name)
+        described = engines.engine(name)
+        installed, links = described.installed(), described.links()
     except DeviceError as error:
         yield Finding(name, "a worker cannot be used", str(error))
         return
     except BackendError as error:
-        needless = name in engines.specs() and engines.spec(name).preference < 0
+        needless = any(e.name == name and e.spec.preference < 0 for e in engines.all_engines())
         missing = Finding(name, "not installed, and not needed here")
         yield missing if needless else Finding(name, "cannot be used", str(error))
         return
@@ -159,13 +159,14 @@ def engine(name: str) -> Iterator[Finding]:
         kinds = ", ".join(build.unseen)
         why = f": {build.why_unseen}" if build.why_unseen else ""
         yield Finding("gpu", f"{name} was built for {kinds} and sees no such device{why}", step)
-    if projectors := engines.spec(name).projectors:
+    if projectors := described.spec.projectors:
         fault = projectors.missing()
         state = (
             f"no pictures: {fault}" if fault else "pictures: by a projector beside a GGUF (mmproj)"
         )
         yield Finding("", state, "localspec doctor --fix" if fault else "")
-    yield from engines.spec(name).advise(build.features)
+    if builder := described.spec.builder:
+        yield from builder.advise(build.features)
 
 
 def speculation() -> Iterator[Finding]:

@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 
 import click
 
 from localspec.base.errors import UsageError
 from localspec.console.options.declare import COUNT, TEXT, option, options, read
-from localspec.interfaces.backend_spec import MEMBERS, Launch, Member
-from localspec.running.models.engines import spec, specs
+from localspec.interfaces.other_machines import MEMBERS
+from localspec.running.models import engines
 
 ANY_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -40,13 +39,14 @@ def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
     each other is not encrypted.
     """
     options = read(context, GroupOptions)
-    launch = Launch(options.hosts.split(","), options.each, options.link)
-    if len(launch.hosts) * launch.processes < 2:
+    hosts = options.hosts.split(",")
+    if len(hosts) * options.each < 2:
         raise UsageError("a group has at least two processes: name more --hosts, or --each 2")
-    for name, engine in specs().items():
-        if engine.launcher:
-            joining = [sys.executable, "-m", "localspec", "join-group", name, *command]
-            started = subprocess.run([*engine.launcher(launch), *joining], check=False)
+    for engine in engines.all_engines():
+        if group := engine.spec.group:
+            joining = [sys.executable, "-m", "localspec", "join-group", engine.name, *command]
+            launcher = group.launcher(hosts, options.each, options.link)
+            started = subprocess.run([*launcher, *joining], check=False)
             context.exit(started.returncode)
     raise UsageError("no engine here runs a model on several machines: MLX does")
 
@@ -57,7 +57,9 @@ def launch_group(context: click.Context, command: tuple[str, ...]) -> None:
 @click.pass_context
 def join_group(context: click.Context, engine: str, command: tuple[str, ...]) -> None:
     """Be one process of a group: lead it by running a command, or follow."""
-    member: Member = import_module(spec(engine).member).join()
+    group = engines.engine(engine).spec.group
+    assert group  # see `launch_group`
+    member = group.join()
     if not member.leads:
         return member.follow()
     os.environ[MEMBERS] = str(member.size)

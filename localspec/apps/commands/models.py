@@ -15,11 +15,11 @@ from localspec.console.columns import columns
 from localspec.console.options import model_names
 from localspec.console.options.declare import TEXT, flag, option, options, read
 from localspec.console.options.loading import EngineOptions
-from localspec.interfaces.vector_model import DOES
+from localspec.interfaces.footprint import DOES
 from localspec.running.memory.machine import size
 from localspec.running.models import catalogue, store
 from localspec.running.models.catalogue import entries
-from localspec.running.models.engines import backend
+from localspec.running.models.engines import Engine, engine
 from localspec.running.models.entry import Entry, Offer
 from localspec.running.pulling.at_hand import with_a_way_on
 from localspec.running.pulling.listed_model import available_row, pulled_row
@@ -160,10 +160,10 @@ def describe_pulled(pulled: store.PulledPair) -> Iterator[str]:
         return
     yield f"  {pulled.drafter:<9}{pulled.draft.path}"
     if pulled.drafter == "model":
-        yield from agreement(pulled.engine, pulled.target.path, pulled.draft.path)
+        yield from agreement(engine(pulled.engine), pulled.target.path, pulled.draft.path)
 
 
-def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
+def agreement(engine: Engine, target: Path, draft_path: Path) -> Iterator[str]:
     """Describe how a pair agrees: tokens shared, special tokens, and templates."""
     from localspec.running.models import trial  # only here: it takes time to import
 
@@ -171,7 +171,7 @@ def agreement(engine: str, target: Path, draft_path: Path) -> Iterator[str]:
     yield f"  tokens   {vocabularies.share:.1%} shared" + (
         f"; {vocabularies.difference}" if vocabularies.difference else ""
     )
-    ours, theirs = backend(engine).inspect(target), backend(engine).inspect(draft_path)
+    ours, theirs = (engine.backend().inspect(path) for path in (target, draft_path))
     same = ours.chat_template == theirs.chat_template
     state = "the same in both" if same else "another one; the model's own is used"
     yield f"  template {state}"

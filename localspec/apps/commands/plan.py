@@ -15,14 +15,13 @@ from localspec.console.options.declare import COUNT, flag, option, options, read
 from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
-from localspec.interfaces.backend_spec import Link
+from localspec.interfaces.other_machines import Link
 from localspec.running.memory.machine import Pool, size
 from localspec.running.memory.placement import DRAFT_HEAD, DRAFT_MODEL, PROJECTOR
 from localspec.running.memory.plan import Plan, beyond_training
 from localspec.running.memory.planner import current_machine, plan_pair
-from localspec.running.models import engines
 from localspec.running.models.catalogue import choose, find
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 from localspec.running.pulling.estimate import fitting, rough_plan
 from localspec.running.runtime.loading import Loading, choose_proposers
 from localspec.running.runtime.pair_files import PairFiles
@@ -59,7 +58,7 @@ def plan(context: click.Context, model: str) -> None:
         title, pair_plan = plan_by_files(model, options.draft, loading)
     except NotPulled:
         title, pair_plan = plan_by_catalogue(model, loading)
-    links = [link for name in specs() for link in engines.links(name)]
+    links = [link for engine in all_engines() for link in engine.links()]
     if shown.json:
         click.echo(json.dumps(as_data(pair_plan, links), indent=2, default=os.fspath))
     else:
@@ -84,7 +83,7 @@ def plan_by_catalogue(model: str, loading: Loading) -> tuple[str, Plan]:
     """Plan by the catalogue for files that are not here."""
     name, _, weights = model.partition(":")
     entry = find(name).text_only() if loading.limits.text_only else find(name)
-    engine = choose(entry, loading.backend, tuple(specs()))
+    engine = choose(entry, loading.backend)
     machine = current_machine(engine, loading.limits)
     weights = fitting(entry, engine, weights, machine)
     pair_plan = rough_plan(entry, engine, weights, machine, loading.options, alone=loading.alone)

@@ -65,7 +65,7 @@ def software() -> Object:
     own = distribution("localspec")
     lines = [line for line in own.requires or () if "extra ==" not in line]
     required = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
-    by_engines = [package for name in engines.names() for package in engines.versions(name)]
+    by_engines = [package for engine in engines.all_engines() for package in engine.versions()]
     return {
         "localspec": own.version,
         "from": "a file or folder" if own.read_text("direct_url.json") else "a package index",
@@ -90,7 +90,7 @@ def machine() -> Object:
 def engine(name: str) -> Object:
     """Describe an engine's build and the devices that it sees, or why it cannot be used."""
     try:
-        installed_engine = engines.engine_here(name)
+        installed_engine = engines.engine(name).installed()
     except LocalSpecError as error:
         return {"error": type(error).__name__, "message": str(error)}
     devices = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -14,8 +13,8 @@ from localspec.base.system.supervisor import supervise
 from localspec.console.notices import tell
 from localspec.console.options.declare import FOLDER, TEXT, flag, option, options, read
 from localspec.console.options.size import SIZE
-from localspec.interfaces.backend_spec import Worker, Workers
-from localspec.running.models.engines import specs
+from localspec.interfaces.other_machines import Worker
+from localspec.running.models.engines import all_engines
 
 UNGUARDED = (
     "whoever reaches this address can read and write what is sent, and more: the protocol has no "
@@ -52,19 +51,15 @@ def worker(context: click.Context) -> None:
     machine by `ssh -NL 50052:127.0.0.1:50052 THIS_MACHINE`.
     """
     options = read(context, WorkerOptions)
-    modules = [spec.workers for spec in specs().values() if spec.workers]
-    if not modules:
+    workers = next((each.spec.workers for each in all_engines() if each.spec.workers), None)
+    if workers is None:
         raise UsageError("no engine here serves devices to other machines: llama.cpp does")
     if not is_loopback(options.host):
         click.echo(f"localspec: WARNING: {UNGUARDED.format(port=options.port)}", err=True)
     child = supervise(tell)  # a driver that dies ends no worker
-    settings = Worker(
-        options.host, options.port, options.device, options.memory, options.cache, options.verbose
-    )
-    serving: Workers = import_module(modules[0])
 
     def ready(line: str) -> None:
         tell(line)
         child.report_ready()
 
-    serving.serve(settings, ready)
+    workers.serve(Worker(**asdict(options)), ready)

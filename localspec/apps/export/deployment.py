@@ -9,7 +9,7 @@ from pathlib import Path
 from localspec.base.errors import UsageError, require_known
 from localspec.running.models import store, trial
 from localspec.running.models.catalogue import entries, find
-from localspec.running.models.engines import spec, specs, taker
+from localspec.running.models.engines import all_engines, taker
 from localspec.running.models.entry import Entry, Offer
 from localspec.running.models.sources import LocalFiles, Package, Source, expand_home, source
 
@@ -130,20 +130,14 @@ def _model(name_or_path: str, format: str, original: str) -> ExportedModel:
 
 def _file(name: str, format: str, original: str) -> ExportedModel:
     path = expand_home(name).absolute()
-    engine = spec(taker(path))
-    if format not in (ANY, engine.format):
-        raise UsageError(f"{name} is {engine.kind}; that engine runs {format}")
+    spec = taker(path).spec
+    if format not in (ANY, spec.format):
+        raise UsageError(f"{name} is {spec.kind}; that engine runs {format}")
     footprint = trial.footprint(path)
-    return ExportedModel(
-        footprint.name,
-        LocalFiles(path),
-        footprint.quantisation,
-        original,
-        0
-        if footprint.drafter
-        else footprint.vocabulary,  # a head may have a smaller one of its own
-        footprint.drafter or "model",
-    )
+    # A head may have a smaller vocabulary of its own.
+    vocabulary, drafts_as = 0 if footprint.drafter else footprint.vocabulary, footprint.drafter
+    files, weights = LocalFiles(path), footprint.quantisation
+    return ExportedModel(footprint.name, files, weights, original, vocabulary, drafts_as or "model")
 
 
 def _listed(entry: Entry, format: str, weights: str, original: str) -> ExportedModel:
@@ -155,9 +149,10 @@ def _listed(entry: Entry, format: str, weights: str, original: str) -> ExportedM
     chosen = weights or next(iter(weights_offered))
     vocabulary = entry.shape.vocabulary if entry.shape else 0
     where: Source = weights_offered[chosen].source
-    for pulled in store.find(f"{entry.name}:{chosen}"):
-        if pulled.engine in specs() and entry.offers.get(spec(pulled.engine).format) is offer:
-            where = LocalFiles(pulled.target.path)
+    offers = entry.offers
+    takers = [one.name for one in all_engines() if offers.get(one.spec.format) is offer]
+    for pulled in store.find(f"{entry.name}:{chosen}", takers):
+        where = LocalFiles(pulled.target.path)
     return ExportedModel(entry.name, where, chosen, original or entry.original, vocabulary)
 
 

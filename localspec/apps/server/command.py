@@ -45,7 +45,6 @@ from localspec.console.questions.interactive_load import (
 from localspec.interfaces.backend import CONTEXT, Footprint
 from localspec.running.memory.plan import held_for_slots
 from localspec.running.models import trial
-from localspec.running.models.engines import backend, spec
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import (
     ThoughtDefaults,
@@ -153,7 +152,7 @@ def named_models(
             if not again:
                 raise
             offered = bare_name(target.path) if Path(name).exists() else name
-            offers.append(broken_offer(offered, target.engine, str(error)))
+            offers.append(broken_offer(offered, target.engine.name, str(error)))
     pairs = zip(offers, names, strict=True)
     return [with_thought(offer, name, thought) for offer, name in pairs]
 
@@ -291,7 +290,7 @@ def offer_pulled_model(loading: Loading, thought: ThoughtDefaults, name: str) ->
 
 def offer_files(name: str, target: ModelFiles, draft: str | None, loading: Loading) -> ServedOffer:
     """Describe a model of any kind before it is loaded."""
-    footprint = backend(target.engine).inspect(target.path)
+    footprint = target.engine.backend().inspect(target.path)
     if footprint.kind != "text":
         return offer_vectors(name, target, footprint, loading)
     files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
@@ -327,10 +326,10 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
         return runtime
 
     offer = described(name, files.target, footprint, load)
-    engine, adapters = spec(files.target.engine), loading.options.adapters
+    scaled = loading.options.adapters if files.target.engine.spec.adapters else ()
     return replace(
         offer,
-        adapters=OfferedAdapters(offer.name, adapters if engine.scales_adapters else ()),
+        adapters=OfferedAdapters(offer.name, scaled),
         slots=loading.options.slots,
         pooling=loading.options.pooling,
         drafter=files.draft.path.name if files.draft else "",
@@ -351,8 +350,8 @@ def described(name: str, files: ModelFiles, footprint: Footprint, load: Load) ->
         path=str(path),
         parameters=parameters(name),
         footprint=footprint,
-        engine=files.engine,
-        format=spec(files.engine).format,
+        engine=files.engine.name,
+        format=files.engine.spec.format,
         created=int(path.stat().st_mtime),
         bytes=footprint.file_bytes,
         family=footprint.architecture,

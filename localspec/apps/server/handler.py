@@ -32,8 +32,8 @@ from localspec.apps.server.served import Served
 from localspec.apps.server.terms import Terms
 from localspec.base.tokens import tokens_of
 from localspec.core.prefix_cache.text_form import pack
+from localspec.interfaces.footprint import Kind
 from localspec.interfaces.media import Medium
-from localspec.interfaces.vector_model import Kind
 
 T = TypeVar("T")
 PREFIX = "x-localspec-prefix"

@@ -7,8 +7,8 @@ from typing import Protocol, get_args
 
 from localspec.apps.server.faults import Refused, not_offered, refused
 from localspec.base.tokenizer import Tokenizer
+from localspec.interfaces.footprint import DOES, Kind
 from localspec.interfaces.media import Kind as MediaKind
-from localspec.interfaces.vector_model import DOES, Kind
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime.loaded_facts import LoadedFacts
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from localspec.apps.server.faults import refused
 from localspec.base.errors import UsageError
 from localspec.base.model_files import bare_name
-from localspec.interfaces.adapter import Adapter, require_adapters, scales_of
+from localspec.interfaces.abilities import require_adapters, scales_of
+from localspec.interfaces.adapter import Adapter
 
 Scales = Mapping[int, float]
 

@@ -13,8 +13,8 @@ from localspec.base.errors import ModelFileError, UnknownModel
 from localspec.base.tokenizer import Tokenizer
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.interfaces.backend import Footprint
+from localspec.interfaces.footprint import Kind
 from localspec.interfaces.media import Kind as MediaKind
-from localspec.interfaces.vector_model import Kind
 from localspec.running.models.ollama_names import meant
 from localspec.running.runtime.phases import TellPhase
 

@@ -24,7 +24,7 @@ from localspec.console.options.reply import budget_message_option, budget_option
 from localspec.console.options.size import SIZE
 from localspec.core.decoding.prompt_pace import MAX_GAP
 from localspec.formats.pictures.limits import MAX_PIXELS
-from localspec.interfaces.vector_model import VECTOR_POOLINGS
+from localspec.interfaces.footprint import VECTOR_POOLINGS
 
 KEY = "LOCALSPEC_API_KEY"
 STORED = 1024  # responses

@@ -15,7 +15,8 @@ from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.footprint import Footprint
 from localspec.interfaces.trained_head import TrainedHead
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
+from localspec.running.models.engines import all_engines
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime.calibration import calibrate
 from localspec.running.runtime.kept_calibrations import measure_apart
@@ -28,14 +29,14 @@ def export(files: ModelFiles, folder: Path, format: str, out: Path) -> None:
     state = State.load(folder, torch.device("cpu"))
     if state is None:
         raise UsageError(f"nothing was trained in {folder}")
-    footprint = trial.footprint(files.path, files.engine)
+    footprint = trial.footprint(files.path, files.engine.name)
     write_head(trained_head(state, footprint), format, files.path, out)
 
 
 def write_head(head: TrainedHead, format: str, target: Path, out: Path) -> None:
-    for engine in engines.specs().values():
-        if engine.format == format and engine.write_head:
-            return engine.write_head(head, target, out)
+    for spec in (engine.spec for engine in all_engines()):
+        if spec.format == format and spec.heads:
+            return spec.heads.write(head, target, out)
     raise UsageError(f"no engine here writes heads as {format!r}")
 
 
@@ -54,11 +55,11 @@ def trained_head(state: State, footprint: Footprint) -> TrainedHead:
 
 def measured_costs(files: ModelFiles, head: TrainedHead) -> Costs:
     """Load a target with a head, and time forwards and drafts."""
-    engine = engines.spec(files.engine)
+    spec = files.engine.spec
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("head" if engine.folder else f"head.{engine.format}")
-        write_head(head, engine.format, files.path, path)
+        path = Path(folder) / ("head" if spec.folder else f"head.{spec.format}")
+        write_head(head, spec.format, files.path, path)
         options = Options(context=CONTEXT, head=path)
-        with closing(engines.backend(files.engine).load(files.path, options)) as model:
+        with closing(files.engine.backend().load(files.path, options)) as model:
             calibration = measure_apart(lambda: calibrate(model))
     return (calibration if calibration.steady else calibration.in_plain_rounds()).costs()

@@ -66,7 +66,7 @@ class Training:
 
     def __init__(self, files: ModelFiles, folder: Path, between: Callable[[], None]) -> None:
         self._files, self._folder, self._between = files, folder, between
-        self._footprint = trial.footprint(files.path, files.engine)
+        self._footprint = trial.footprint(files.path, files.engine.name)
         device = best_device()
         state = State.load(folder, device)
         size = self._footprint.vocabulary

@@ -103,7 +103,7 @@ def record(
     if not new:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    layers = layers_read(trial.footprint(files.path, files.engine).layers)
+    layers = layers_read(trial.footprint(files.path, files.engine.name).layers)
     with closing(open_target(files, layers, max(len(text.tokens) for text in new))) as target:
         keep_matrices(target, folder)
         left = most_bytes - sum(path.stat().st_size for path in shards(folder))

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.observed_model import ObservedModel
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles
 
 NEEDED = {"torch": "PyTorch", "gguf": "gguf"}
@@ -20,18 +20,17 @@ def require_trainable(files: ModelFiles) -> None:
     for module, name in NEEDED.items():
         if find_spec(module) is None:
             raise UsageError(f"training needs {name}: {INSTALL}")
-    layers = layers_read(trial.footprint(files.path, files.engine).layers)
-    engines.backend(files.engine)  # which says what is missing
+    layers = layers_read(trial.footprint(files.path, files.engine.name).layers)
+    files.engine.backend()  # which says what is missing
     with closing(open_target(files, layers, 2)) as target:
         list(target.read(tokens_of([0, 1])))
 
 
 def open_target(files: ModelFiles, layers: tuple[int, ...], most: int) -> ObservedModel:
     """Load a target for texts of at most so many tokens, to observe the inputs of these layers."""
-    observe = engines.spec(files.engine).observe
-    if observe is None:
+    if (heads := files.engine.spec.heads) is None:
         raise UsageError(f"{files.engine} gives no inner states of a model, to train a head by")
-    return observe(files.path, layers, most)
+    return heads.observe(files.path, layers, most)
 
 
 def layers_read(layers: int) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ from localspec.interfaces.backend import (
     DraftOptions,
     Options,
 )
-from localspec.interfaces.backend_spec import MEMBERS
+from localspec.interfaces.other_machines import MEMBERS
 from localspec.running.models.engines import AUTO
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from click.types import FuncParamType
 
 from localspec.console.options.declare import option
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 
 HELP = "Workers whose devices are used, too; `localspec worker` serves them."
 FORM = "HOST:PORT,..."

@@ -10,8 +10,7 @@ from localspec.base.errors import HubUnreachable
 from localspec.console.progress.progress_bar import Progress
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, find, offer_for
-from localspec.running.models.engines import specs
+from localspec.running.models.catalogue import choose, find
 from localspec.running.pulling import pull
 from localspec.running.pulling.estimate import fitting, size_of_drafter
 from localspec.running.pulling.resolve import PullPlan, pull_plan
@@ -42,9 +41,9 @@ def catalogue_lines(full_name: str, backend: str, draft: str) -> Iterator[str]:
     """Describe the download by the catalogue's sizes."""
     name, _, weights = full_name.partition(":")
     entry = find(name)
-    engine = choose(entry, backend, tuple(specs()))
+    engine = choose(entry, backend)
     weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
-    offer = offer_for(entry, engine)
+    offer = entry.offers[engine.spec.format]
     model, beside = offer.weights[weights], 0 if draft else size_of_drafter(offer, engine)
     yield f"{name}, {weights} for {engine}"
     yield f"  {'model':<9} {model.source}  (about {size(model.bytes)})"

@@ -76,7 +76,7 @@ def describe(name: str, facts: LoadedFacts, context: int) -> Iterator[str]:
         proposer for proposer in facts.proposers or () if facts.pairing or proposer != DRAFT
     ]
     if facts.target:
-        kind = f"{facts.target.footprint.quantisation}, {facts.target.engine.name}"
+        kind = f"{facts.target.footprint.quantisation}, {facts.target.files.engine}"
         yield f"{Path(name).name} ({kind}), {context:,} tokens of context, {in_words(proposers)}"
     yield f"sampling: {facts.usual}"
     if facts.plan:

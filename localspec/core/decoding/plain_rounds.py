@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from localspec.base.tokens import Logits, best
 from localspec.core.decoding.generation import Generation
 from localspec.core.decoding.turn import Outcome, Turn
-from localspec.interfaces.backend import Model, MultiStep, Next, Row
+from localspec.interfaces.abilities import MultiStep
+from localspec.interfaces.backend import Model, Next, Row
 from localspec.interfaces.draft import EMPTY, Draft
 from localspec.interfaces.proposer import ALWAYS_QUIET, Proposer, Quiet, quiet_of
 

@@ -30,8 +30,8 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.sampling.banned import Bans
 from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.formats.grammar.compiler import Lexicon
-from localspec.interfaces.adapter import AdaptedModel, adapters_of
-from localspec.interfaces.backend import Model, NotingModel, RestingModel
+from localspec.interfaces.abilities import AdaptedModel, NotingModel, RestingModel, adapters_of
+from localspec.interfaces.backend import Model
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.proposer import Proposer, notes_of

@@ -11,9 +11,10 @@ from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.engine.settings import Settings
 from localspec.core.sampling.sampler import Sampler
 from localspec.formats.thought.budget import ThoughtBudget
-from localspec.interfaces.adapter import Adapter, Scales, require_adapters, scales_of, usual_scales
+from localspec.interfaces.abilities import require_adapters, scales_of, usual_scales
+from localspec.interfaces.adapter import Adapter, Scales
 from localspec.interfaces.backend import Model
-from localspec.interfaces.media import Stretch, stretches, without_media
+from localspec.interfaces.media_positions import Stretch, stretches, without_media
 from localspec.interfaces.proposer import Hints
 
 MAX_SCORES = 1 << 18  # log-probabilities of a prompt, at 100 bytes each

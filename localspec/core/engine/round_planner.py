@@ -11,7 +11,7 @@ from localspec.core.decoding.prompt_pace import Pace
 from localspec.core.decoding.scheduler import Scheduler, left_to_read
 from localspec.core.decoding.turn import Outcome, Turn
 from localspec.core.prefix_cache.slots import Slots
-from localspec.interfaces.adapter import adapters_of
+from localspec.interfaces.abilities import adapters_of
 from localspec.interfaces.backend import Model
 from localspec.interfaces.proposer import RoundCost
 

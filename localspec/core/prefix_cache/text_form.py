@@ -13,7 +13,8 @@ import numpy as np
 
 from localspec.base.tokens import Tokens
 from localspec.interfaces.adapter import Scales
-from localspec.interfaces.media import NUMBERS, Numbers, RunName, names_in
+from localspec.interfaces.media import RunName
+from localspec.interfaces.media_positions import NUMBERS, Numbers, names_in
 
 MAX_BYTES = 1 << 20  # of what comes after the tokens
 

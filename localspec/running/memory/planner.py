@@ -22,7 +22,7 @@ from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.plan import Plan, plan
 from localspec.running.memory.plan_request import PlanRequest
-from localspec.running.models.engines import backend, spec, specs
+from localspec.running.models.engines import Engine, all_engines
 
 if TYPE_CHECKING:  # numpy, which `localspec list` does without
     from localspec.running.models.trial import Examined
@@ -115,7 +115,7 @@ def drafting_options(
     )
     if draft is None:
         return drafting
-    if draft.engine.name != target.engine.name:  # it may not know these
+    if draft.files.engine != target.files.engine:  # it may not know these
         drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
     inherits = own.gpu_layers is None and not own.device.isdecimal()
     layers = drafting.gpu_layers if inherits else own.gpu_layers
@@ -143,9 +143,9 @@ def for_draft(machine: Machine, own: DraftOptions, limits: Limits) -> Machine:
 
 def require_projectors(target: Examined, options: Options) -> None:
     """Refuse a projector for an engine that takes none."""
-    engine = target.engine.name
-    if options.projector and spec(engine).projectors is None:
-        able = ", ".join(other.kind for other in specs().values() if other.projectors)
+    engine = target.files.engine
+    if options.projector and engine.spec.projectors is None:
+        able = ", ".join(other.spec.kind for other in all_engines() if other.spec.projectors)
         raise UsageError(
             f"{engine} takes no projector ({options.projector.name}), its models read text only: "
             f"give the same model as {able}"
@@ -159,9 +159,9 @@ def open_projector(target: Examined, options: Options, limits: Limits) -> Path |
     return target.files.projector
 
 
-def current_machine(engine: str, limits: Limits) -> Machine:
+def current_machine(engine: Engine, limits: Limits) -> Machine:
     """Return the memory that an engine could use now, within limits."""
-    return machine_within(backend(engine).probe(), limits)
+    return machine_within(engine.backend().probe(), limits)
 
 
 def machine_within(devices: Sequence[Device], limits: Limits) -> Machine:

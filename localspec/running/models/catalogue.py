@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -11,8 +11,8 @@ from localspec.base.errors import UnknownModel, UsageError
 from localspec.base.system import folders
 from localspec.running.models import catalogue_file
 from localspec.running.models.catalogue_file import NAME, read
-from localspec.running.models.engines import AUTO, spec
-from localspec.running.models.entry import Entry, Offer
+from localspec.running.models.engines import AUTO, Engine, candidates
+from localspec.running.models.entry import Entry
 from localspec.running.models.sources import SCHEMES, as_hub_source
 
 
@@ -62,27 +62,22 @@ def find(name: str) -> Entry:
     return listed[name]
 
 
-def choose(entry: Entry, backend: str, order: Sequence[str]) -> str:
+def choose(entry: Entry, backend: str) -> Engine:
     """Choose the engine for a named model: `backend`, or the first that it is offered for."""
-    engines = order if backend == AUTO else (backend,)
+    engines = candidates(backend)
     for engine in engines:
-        if spec(engine).format in entry.offers:
+        if engine.spec.format in entry.offers:
             return engine
     if backend == AUTO:
         listed = " and ".join(entry.offers)
         raise UsageError(
             f"{entry.name} is listed as {listed} only, which none of the engines here takes: "
-            f"{', '.join(order)}"
+            f"{', '.join(map(str, engines))}"
         )
     raise UsageError(
-        f"{entry.name} is not listed as {spec(backend).kind}, which {backend} needs: "
+        f"{entry.name} is not listed as {engines[0].spec.kind}, which {backend} needs: "
         "omit --backend, or give a path"
     )
-
-
-def offer_for(entry: Entry, engine: str) -> Offer:
-    """Find the files of a model for an engine."""
-    return entry.offers[spec(engine).format]
 
 
 def _drafts_fault(entry: Entry, listed: Mapping[str, Entry]) -> str:

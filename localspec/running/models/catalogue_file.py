@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from localspec.base.errors import UsageError
 from localspec.core.sampling.order import LETTERS, sampler_name
 from localspec.core.sampling.parameters import PARAMETERS
-from localspec.interfaces.vector_model import DOES
+from localspec.interfaces.footprint import DOES
 from localspec.running.models import engines
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 from localspec.running.models.sources import source
@@ -56,7 +56,7 @@ def names(path: Path) -> list[str]:
 
 def formats() -> list[str]:
     """List the formats of the installed engines."""
-    return list(dict.fromkeys(engine.format for engine in engines.specs().values()))
+    return list(dict.fromkeys(engine.spec.format for engine in engines.all_engines()))
 
 
 def misspelt(key: str, keys: Iterable[str]) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from localspec.interfaces.vector_model import Kind
+from localspec.interfaces.footprint import Kind
 from localspec.running.models.sources import Source
 
 EXPERTS = re.compile(r"(?P<all>[\d.]+)B, (?P<active>[\d.]+)B active")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from localspec.base.errors import NotPulled, UnknownModel, require_known
 from localspec.running.models import store, trained
-from localspec.running.models.catalogue import choose, find, offer_for
-from localspec.running.models.engines import AUTO, claiming, spec, specs, taker
+from localspec.running.models.catalogue import choose, entries, find
+from localspec.running.models.engines import AUTO, Engine, candidates, claiming, engine, taker
 from localspec.running.models.entry import Entry, Offer
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import (
@@ -25,7 +26,7 @@ from localspec.running.models.sources import (
 class ModelFiles:
     """Weights on this machine, and what they were pulled with or lies beside them."""
 
-    engine: str
+    engine: Engine
     path: Path
     draft: Path | None = None
     projector: Path | None = None  # by which the model sees
@@ -34,7 +35,7 @@ class ModelFiles:
 
     def with_projector(self) -> ModelFiles:
         """Look for a projector beside the weights, where none was pulled with them."""
-        projectors = spec(self.engine).projectors
+        projectors = self.engine.spec.projectors
         if self.projector or projectors is None:
             return self
         match projectors.find(self.path):
@@ -55,11 +56,10 @@ def _locate(name_or_path: str, backend: str) -> ModelFiles:
     path = expand_home(name_or_path)
     if is_there(path):
         return ModelFiles(taker(path, backend), path)
-    engines = tuple(specs()) if backend == AUTO else (backend,)
-    if pulled := _choose_pulled(name_or_path, engines):
+    if pulled := _choose_pulled(name_or_path, candidates(backend)):
         target, projector = pulled.target.path, pulled.projector
         return ModelFiles(
-            pulled.engine, target, pulled.draft_path, projector.path if projector else None
+            engine(pulled.engine), target, pulled.draft_path, projector.path if projector else None
         )
     if (listed := listed_name(name_or_path)) != name_or_path:
         return _locate(listed, backend)
@@ -69,32 +69,28 @@ def _locate(name_or_path: str, backend: str) -> ModelFiles:
         hint = f"; a repository of the hub is pulled by: localspec pull {hub}" if hub else ""
         raise UnknownModel(f"there is no file {name_or_path}{hint}")
     entry = find(name)
-    engine = choose(entry, backend, engines)
-    return _unpulled(entry, engine, weights)
+    return _unpulled(entry, choose(entry, backend), weights)
 
 
-def _choose_pulled(name: str, engines: tuple[str, ...]) -> store.PulledPair | None:
+def _choose_pulled(name: str, engines: Sequence[Engine]) -> store.PulledPair | None:
     """Choose among several pulled under a name: the first by engine and by the catalogue."""
-    candidates = store.find(name, engines)
-    if not candidates:
-        return None
-    try:
-        offers = find(name.partition(":")[0]).offers
-    except UnknownModel:
-        return candidates[0]
+    formats = {engine.name: engine.spec.format for engine in engines}
+    pairs = store.find(name, formats)
+    if not pairs or (entry := entries().get(name.partition(":")[0])) is None:
+        return next(iter(pairs), None)
 
     def order(pulled: store.PulledPair) -> tuple[int, int]:
-        offer = offers.get(spec(pulled.engine).format)
+        offer = entry.offers.get(formats[pulled.engine])
         listed = list(offer.weights) if offer else []
         rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)
-        return engines.index(pulled.engine), rank
+        return list(formats).index(pulled.engine), rank
 
-    return min(candidates, key=order)
+    return min(pairs, key=order)
 
 
-def _unpulled(entry: Entry, engine: str, weights: str) -> ModelFiles:
+def _unpulled(entry: Entry, engine: Engine, weights: str) -> ModelFiles:
     """Find weights that need no pulling: in an installed package, or a file of the user's own."""
-    offer = offer_for(entry, engine)
+    offer = entry.offers[engine.spec.format]
     if weights:
         require_known(entry.name, weights, offer.weights)
     for listed in [offer.weights[weights]] if weights else offer.weights.values():
@@ -107,7 +103,7 @@ def _unpulled(entry: Entry, engine: str, weights: str) -> ModelFiles:
                 if not path.exists():
                     raise UnknownModel(f"there is no file {path}, for which {entry.name} stands")
                 if _is_complete(offer):
-                    draft = _locate(offer.draft, engine).path if offer.draft else None
+                    draft = _locate(offer.draft, engine.name).path if offer.draft else None
                     return ModelFiles(engine, path, draft)
     full_name = f"{entry.name}:{weights}" if weights else entry.name
     raise NotPulled(f"{full_name} is not here yet: localspec pull {full_name}")

@@ -16,8 +16,8 @@ from typing import Any
 
 from localspec.base.system import folders, kept_json
 from localspec.interfaces.backend import Device
-from localspec.interfaces.backend_spec import WORKERS
-from localspec.running.models.engines import backend, versions
+from localspec.interfaces.other_machines import WORKERS
+from localspec.running.models.engines import Engine
 
 KEPT_SECONDS = 86_400.0  # after which an engine is asked again: a driver may have been installed
 
@@ -26,10 +26,10 @@ def folder() -> Path:
     return folders.cache() / "devices"
 
 
-def seen_devices(engine: str) -> Sequence[Device]:
+def seen_devices(engine: Engine) -> Sequence[Device]:
     """Return the devices of an engine, as if nothing were on them; ask it at most once a day."""
     path = folder() / f"{engine}.json"
-    circumstances = [*versions(engine), os.environ.get(WORKERS, "")]
+    circumstances = [*engine.versions(), os.environ.get(WORKERS, "")]
 
     def recorded(record: dict[str, Any]) -> list[Device] | None:
         fresh = time.time() - path.stat().st_mtime <= KEPT_SECONDS
@@ -39,7 +39,8 @@ def seen_devices(engine: str) -> Sequence[Device]:
     devices = kept_json.load(path, recorded)
     if devices is not None:
         return devices
-    devices = [replace(device, free_bytes=device.total_bytes) for device in backend(engine).probe()]
+    seen = engine.backend().probe()
+    devices = [replace(device, free_bytes=device.total_bytes) for device in seen]
     record = {"circumstances": circumstances, "devices": [asdict(device) for device in devices]}
     kept_json.keep(path, record)
     return devices

@@ -12,8 +12,7 @@ from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.base.tokenizer import Tokenizer
 from localspec.core.pairing.vocabulary import Match, match
 from localspec.interfaces.backend import Footprint, Needs, Options
-from localspec.running.models import engines
-from localspec.running.models.engines import AUTO, EngineHere, backend
+from localspec.running.models.engines import AUTO, Engine, EngineHere
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.trial_child import trial_context, trial_options, uses_gpu
 from localspec.running.models.trial_process import TrialProcess
@@ -104,7 +103,7 @@ class Examined:
             return None
         except (ModelFileError, BackendError) as error:
             self.close()  # its process may be gone; another way is tried in a new one
-            backend(self.engine.name).probe()  # a lost device is no fault of the file: DeviceError
+            self.files.engine.backend().probe()  # DeviceError: a lost one is no fault of the file
             return str(error)
         return ""
 
@@ -143,11 +142,11 @@ def vocabulary(files: ModelFiles) -> Iterator[Tokenizer]:
     """Load a model's tokenizer without its weights, once another process has tried it."""
     with examine(files) as examined:
         examined.footprint()
-    with backend(files.engine).rehearse(files.path) as rehearsal:
+    with files.engine.backend().rehearse(files.path) as rehearsal:
         yield rehearsal.tokenizer
 
 
-def vocabularies(engine: str, target: Path, draft_path: Path) -> Match:
+def vocabularies(engine: Engine, target: Path, draft_path: Path) -> Match:
     """Compare two vocabularies; raise `PairError` where they agree too little."""
     with (
         vocabulary(ModelFiles(engine, target)) as ours,
@@ -167,8 +166,7 @@ def examine(
 
     `begins` is called before each step of that process, which takes seconds.
     """
-    engine = engine or engines.engine_here(files.engine)
-    examined = Examined(files, engine, start or TrialProcess, begins)
+    examined = Examined(files, engine or files.engine.installed(), start or TrialProcess, begins)
     try:
         yield examined
     finally:

@@ -39,9 +39,10 @@ from localspec.interfaces.backend import (
     Roll,
     Row,
 )
-from localspec.interfaces.media import Medium, Sight, positions
+from localspec.interfaces.media import Medium, Sight
+from localspec.interfaces.media_positions import positions
 from localspec.interfaces.vector_model import VectorModel
-from localspec.running.models.engines import backend, vector_engine
+from localspec.running.models.engines import Engine, engine
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
@@ -59,8 +60,8 @@ ALL_BYTES += "".join(chr(0x10000 * plane) for plane in range(1, 17))
 class Trial:
     """One model file and its engine."""
 
-    def __init__(self, engine: str, path: Path) -> None:
-        self._name, self._engine = engine, backend(engine)
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._vectors, self._engine = engine.vector_engine, engine.backend()
         self._path = path
         self._closing = ExitStack()
         self._rehearsal: Rehearsal | None = None
@@ -79,7 +80,7 @@ class Trial:
         driven = driven or uses_gpu(self._engine.probe(), options)
         small = trial_options(options, min(trial_context(options, driven), most))
         if pooling:
-            read(vector_engine(self._name).load_vectors(self._path, small), tell)
+            read(self._vectors().load_vectors(self._path, small), tell)
             return
         model = self._engine.load(self._path, small)
         try:
@@ -242,7 +243,7 @@ def lines_while_heard() -> Iterator[str]:
 
 def main() -> None:
     """Answer requests on standard output; whatever an engine prints goes elsewhere."""
-    engine, path = sys.argv[1:]
+    name, path = sys.argv[1:]
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)
 
@@ -250,7 +251,7 @@ def main() -> None:
             out.write(line + "\n")
             out.flush()
 
-        trial = Trial(engine, Path(path))
+        trial = Trial(engine(name), Path(path))
         try:
             serve(trial, lines_while_heard(), say)
         finally:

@@ -28,7 +28,6 @@ from localspec.base.errors import (
     UsageError,
 )
 from localspec.interfaces.backend import Footprint, Needs, Options
-from localspec.running.models.engines import weight_files
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.trial_child import GOING
 
@@ -55,13 +54,13 @@ class TrialProcess:
         self, files: ModelFiles, command: tuple[str, ...] = COMMAND, seconds: float = ANSWER_SECONDS
     ) -> None:
         self._path = files.path
-        size = sum(file.stat().st_size for file in weight_files(files.engine, files.path))
+        size = sum(file.stat().st_size for file in files.engine.spec.files(files.path))
         self._seconds = seconds + size / BYTES_PER_SECOND
         self._expired = ""
         self._steps = 0  # of its work that it reported
         self._log = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [*command, files.engine, str(files.path)],
+            [*command, files.engine.name, str(files.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

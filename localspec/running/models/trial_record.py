@@ -10,7 +10,7 @@ from typing import Any
 from localspec.base.system import folders, kept_json
 from localspec.base.system.fingerprint import fingerprint
 from localspec.interfaces.backend import Footprint, Needs, Options
-from localspec.running.models.engines import EngineHere, weight_files
+from localspec.running.models.engines import EngineHere
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.trial_process import footprint
 
@@ -33,7 +33,7 @@ class Record:
     """The results for one file; trials are repeated where these are missing or invalid."""
 
     def __init__(self, model: ModelFiles, engine: EngineHere) -> None:
-        files = weight_files(model.engine, model.path)
+        files = model.engine.spec.files(model.path)
         self._path = model.path
         self._record_path = folder() / f"{fingerprint(files, engine.circumstances)}.json"
         record = kept_json.load(self._record_path, dict) or {}

@@ -10,10 +10,9 @@ from pathlib import Path
 from localspec.base.errors import LocalSpecError, NotPulled, PullError
 from localspec.running.models import recent, store
 from localspec.running.models.catalogue import entries
-from localspec.running.models.engines import AUTO, weight_files
-from localspec.running.models.engines import backend as engine_module
+from localspec.running.models.engines import AUTO
 from localspec.running.models.entry import Entry
-from localspec.running.models.locate import locate
+from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.sources import LocalFiles, Package
 
 LATELY, PULLED, INSTALLED, OWN = "used lately", "pulled", "installed", "your own file"
@@ -22,18 +21,17 @@ LATELY, PULLED, INSTALLED, OWN = "used lately", "pulled", "installed", "your own
 @dataclass(frozen=True, slots=True)
 class ModelAtHand:
     name: str  # or its path
-    engine: str
-    path: Path
+    files: ModelFiles
     why: str  # it is at hand
 
     @property
     def bytes(self) -> int:
-        return sum(file.stat().st_size for file in weight_files(self.engine, self.path))
+        return sum(file.stat().st_size for file in self.files.engine.spec.files(self.files.path))
 
     @property
     def sees(self) -> bool:
         """Whether a projector was pulled with it or lies beside it."""
-        return locate(self.name, self.engine).with_projector().projector is not None
+        return self.files.with_projector().projector is not None
 
     @property
     def entry(self) -> Entry | None:
@@ -47,7 +45,7 @@ def at_hand(backend: str = AUTO) -> list[ModelAtHand]:
     for name, why in names_with_reasons():
         with suppress(LocalSpecError, OSError):
             files = locate(name, backend)
-            models.setdefault(files.path, ModelAtHand(name, files.engine, files.path, why))
+            models.setdefault(files.path, ModelAtHand(name, files, why))
     return list(models.values())
 
 
@@ -55,7 +53,7 @@ def first_at_hand(backend: str = AUTO) -> ModelAtHand:
     """Choose the model that was used last, else the first that is here, to continue texts."""
     for model in at_hand(backend):
         with suppress(LocalSpecError):
-            if engine_module(model.engine).inspect(model.path).kind == "text":
+            if model.files.engine.backend().inspect(model.files.path).kind == "text":
                 return model
     raise NotPulled(
         "no model is here yet: `localspec list` shows those that fit this machine; get one by "

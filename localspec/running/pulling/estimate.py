@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from localspec.base.errors import DoesNotFit, require_known
 from localspec.interfaces.backend import CONTEXT, Estimate, Needs, Options
@@ -12,16 +13,17 @@ from localspec.running.memory import plan
 from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.plan_request import PlanRequest
-from localspec.running.models.catalogue import entries, offer_for
+from localspec.running.models.catalogue import choose, entries
+from localspec.running.models.engines import Engine
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 
 KV_SHARES = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
 BUFFER_BYTES = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
-def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
+def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str:
     """Return the requested weights, or choose the first that fit."""
-    offered = offer_for(entry, engine).weights
+    offered = entry.offers[engine.spec.format].weights
     if weights:
         require_known(entry.name, weights, offered)
         return weights
@@ -39,7 +41,7 @@ def fitting(entry: Entry, engine: str, weights: str, machine: Machine) -> str:
 
 def rough_plan(
     entry: Entry,
-    engine: str,
+    engine: Engine,
     weights: str,
     machine: Machine,
     options: Options | None = None,
@@ -47,9 +49,9 @@ def rough_plan(
     alone: bool = False,
 ) -> Plan:
     """Plan by the catalogue's sizes, before any file is here."""
-    offer = offer_for(entry, engine)
+    offer = entry.offers[engine.spec.format]
     require_known(entry.name, weights, offer.weights)
-    draft = find_draft(offer, engine) if offer.drafter == "model" and not alone else None
+    draft = find_draft(offer.draft, engine) if offer.drafter == "model" and not alone else None
     options = options or Options()
     if offer.draft_bytes and not alone:
         options = replace(options, head=Path(offer.draft))
@@ -57,21 +59,31 @@ def rough_plan(
         estimate_needs(offer.weights[weights], shape_of(entry, offer), offer),
         options,
         min(entry.context or CONTEXT, CONTEXT),
-        estimate_needs(draft[1], draft[0].shape) if draft else None,
+        estimate_needs(draft.weights, draft.entry.shape) if draft else None,
         replace(options, drafting=True, projector=None),
         projector=Path(offer.projector) if offer.projector else None,
     )
     return plan.plan(request, machine)
 
 
-def find_draft(offer: Offer, engine: str) -> tuple[Entry, Weights] | None:
-    """Find the entry that an offer drafts with, if it names one."""
-    name, _, weights = offer.draft.partition(":")
-    other = entries().get(name)
-    if other is None:
+class ListedDraft(NamedTuple):
+    """A draft model of the catalogue."""
+
+    entry: Entry
+    name: str  # of its weights
+    weights: Weights
+
+
+def find_draft(draft: str, engine: Engine) -> ListedDraft | None:
+    """Find the draft model that a name of the catalogue stands for; None: it is no such name."""
+    name, _, weights = draft.partition(":")
+    entry = entries().get(name)
+    if entry is None:
         return None
-    offered = offer_for(other, engine).weights
-    return other, offered[weights or next(iter(offered))]
+    offered = entry.offers[choose(entry, engine.name).spec.format].weights
+    weights = weights or next(iter(offered))
+    require_known(name, weights, offered)
+    return ListedDraft(entry, weights, offered[weights])
 
 
 def shape_of(entry: Entry, offer: Offer) -> Shape | None:
@@ -81,10 +93,10 @@ def shape_of(entry: Entry, offer: Offer) -> Shape | None:
     return replace(entry.shape, layers=entry.shape.layers + 1)
 
 
-def size_of_drafter(offer: Offer, engine: str) -> int:
+def size_of_drafter(offer: Offer, engine: Engine) -> int:
     """Return the bytes of a model's drafter; 0 if there is none or its size is unknown."""
-    draft = find_draft(offer, engine) if offer.drafter == "model" else None
-    return draft[1].bytes if draft else offer.draft_bytes
+    draft = find_draft(offer.draft, engine) if offer.drafter == "model" else None
+    return draft.weights.bytes if draft else offer.draft_bytes
 
 
 def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = None) -> Estimate:

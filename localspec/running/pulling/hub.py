@@ -43,7 +43,7 @@ PIECE_BYTES = 1 << 20  # bytes that are written at once
 Count = Callable[[int], None]  # hears of bytes as they come
 
 
-def listing(source: Hub) -> Listing:
+def list_files(source: Hub) -> Listing:
     """List the files of a repository, at a commit."""
     with translate_errors(source.repository):
         info = HfApi().model_info(

@@ -9,8 +9,7 @@ from localspec.base.errors import BackendError, DoesNotFit
 from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.planner import Limits, machine_within
 from localspec.running.models import store
-from localspec.running.models.catalogue import offer_for
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import Engine, all_engines
 from localspec.running.models.entry import Entry
 from localspec.running.models.seen_devices import seen_devices
 from localspec.running.models.sources import LocalFiles, Package
@@ -44,7 +43,8 @@ class ListedModel:
 
 def pulled_row(pulled: store.PulledPair) -> ListedModel:
     whole = all(model.whole for model in pulled.models)
-    state = "files are missing" if not whole else "here" if pulled.engine in specs() else MISSING
+    usable = pulled.engine in map(str, all_engines())
+    state = "files are missing" if not whole else "here" if usable else MISSING
     return ListedModel(
         pulled.name,
         pulled.weights,
@@ -58,13 +58,13 @@ def pulled_row(pulled: store.PulledPair) -> ListedModel:
 
 
 def available_row(entry: Entry, backend: str) -> ListedModel:
-    able = [name for name, engine_spec in specs().items() if engine_spec.format in entry.offers]
+    able = [engine for engine in all_engines() if engine.spec.format in entry.offers]
     if not able:
         kind, offer = next(iter(entry.offers.items()))
         weights, first = next(iter(offer.weights.items()))
         return ListedModel(entry.name, weights, first.bytes, kind, offer.drafter, 0, MISSING)
-    engine = backend if backend in able else able[0]
-    offer, memory = offer_for(entry, engine), machine(engine)
+    engine = next((engine for engine in able if engine.name == backend), able[0])
+    offer, memory = entry.offers[engine.spec.format], machine(engine)
     weights = next(iter(offer.weights))
     state, words = MISSING, ""
     origin = offer.weights[weights].source
@@ -76,14 +76,16 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
         try:
             weights = fitting(entry, engine, "", memory)
             state = "fits"
-            words = speed(entry, engine, weights) if entry.kind == "text" else ""
+            if entry.kind == "text":
+                pace, count = paces(engine), offer.weights[weights].bytes
+                words = speed_text(pace, pace.tokens_a_second(count, entry.active_share))
         except DoesNotFit:
             state = TOO_LARGE
     return ListedModel(
         entry.name,
         weights,
         offer.weights[weights].bytes,
-        engine,
+        engine.name,
         offer.drafter,
         size_of_drafter(offer, engine),
         state,
@@ -92,20 +94,13 @@ def available_row(entry: Entry, backend: str) -> ListedModel:
     )
 
 
-def speed(entry: Entry, engine: str, weights: str) -> str:
-    """Estimate the speed of the catalogue's weights on this machine, in words."""
-    count = offer_for(entry, engine).weights[weights].bytes
-    expected = paces(engine)
-    return speed_text(expected, expected.tokens_a_second(count, entry.active_share))
-
-
 @cache
-def paces(engine: str) -> Pace:
+def paces(engine: Engine) -> Pace:
     return pace(engine, Limits(), seen_devices(engine))
 
 
 @cache
-def machine(engine: str) -> Machine | None:
+def machine(engine: Engine) -> Machine | None:
     """Return the memory for an engine's models; None if the engine cannot be used."""
     try:
         return machine_within(seen_devices(engine), Limits())

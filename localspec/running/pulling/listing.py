@@ -9,7 +9,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from localspec.base.errors import PullError
-from localspec.interfaces.backend_spec import BackendSpec, RemoteModel
+from localspec.base.model_files import RemoteModel
+from localspec.running.models.engines import Engine
 
 DRAFTERS = ("mtp", "eagle3", "dflash")  # roles of what lies beside a model and drafts for it
 PROJECTOR = "projector"  # the role of what a model sees by
@@ -27,16 +28,52 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
+    """The files of a repository, at a commit."""
+
     repository: str
     revision: str  # a commit
     files: tuple[Remote, ...]
 
-    def models(self, spec: BackendSpec) -> Sequence[RemoteModel]:
+    def models(self, engine: Engine) -> Sequence[RemoteModel]:
         """List the models for an engine, drafters included."""
-        names = [file.name for file in self.files]
+        names, spec = [file.name for file in self.files], engine.spec
         if spec.models is not None:
             return spec.models(names)
         return [RemoteModel(name, (name,)) for name in names if spec.claims(Path(name))]
+
+    def taker(self, engines: Sequence[Engine], pattern: str) -> Engine:
+        """Find the first engine that takes the files of a pattern, or any file; else the first."""
+        for name in (pattern, ""):
+            for engine in engines:
+                if fitting(self.models(engine), name):
+                    return engine
+        return engines[0]
+
+    def choose(self, engine: Engine, pattern: str, weights: str = "") -> RemoteModel:
+        """Choose the one model of a pattern or of weights; `PullError` lists several."""
+        models = self.models(engine)
+        matches = fitting(models, pattern, weights)
+        if len(matches) != 1:
+            own = [model for model in models if model.role == "model"]
+            names = sorted(model.name for model in matches or own)
+            listed = ", ".join(names) or f"nothing like {engine.spec.kind}"
+            count = "several models" if matches else "no model"
+            purpose = f" for {pattern or weights}" if pattern or weights else ""
+            raise PullError(
+                f"{self.repository} has {count}{purpose}: name one; there are: {listed}"
+            )
+        return matches[0]
+
+    def drafter(self, engine: Engine) -> RemoteModel | None:
+        """Find the first drafter among the files that is there whole."""
+        whole = (model for model in self.models(engine) if not model.lacks)
+        return next((model for model in whole if model.role in DRAFTERS), None)
+
+    def projector(self, engine: Engine) -> RemoteModel | None:
+        """Find the projector among the files, if there is one, in whichever types."""
+        files = [model for model in self.models(engine) if model.role == PROJECTOR]
+        projectors = engine.spec.projectors
+        return projectors.choose(files) if files and projectors else None
 
     def remotes(self, model: RemoteModel) -> tuple[Remote, ...]:
         if model.lacks:
@@ -62,34 +99,3 @@ def is_named(model: RemoteModel, pattern: str) -> bool:
     pattern, suffix = pattern.lower(), PurePosixPath(model.files[0]).suffix.lower()
     named = fnmatch(model.name.lower(), pattern.removesuffix(suffix))
     return named or any(fnmatch(name.lower(), pattern) for name in model.files)
-
-
-def choose_model(
-    listing: Listing, spec: BackendSpec, pattern: str, weights: str = ""
-) -> RemoteModel:
-    """Choose the one model of a pattern or of weights; `PullError` lists several."""
-    models = listing.models(spec)
-    matches = fitting(models, pattern, weights)
-    if len(matches) != 1:
-        own = [model for model in models if model.role == "model"]
-        names = sorted(model.name for model in matches or own) or [f"nothing like {spec.kind}"]
-        count = "several models" if matches else "no model"
-        purpose = f" for {pattern or weights}" if pattern or weights else ""
-        raise PullError(
-            f"{listing.repository} has {count}{purpose}: name one; there are: {', '.join(names)}"
-        )
-    return matches[0]
-
-
-def drafter(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
-    """Find the first drafter among the files, if there is one."""
-    whole = (model for model in listing.models(spec) if not model.lacks)
-    return next((model for model in whole if model.role in DRAFTERS), None)
-
-
-def projector(listing: Listing, spec: BackendSpec) -> RemoteModel | None:
-    """Find the projector among the files, if there is one, in whichever types."""
-    files = [model for model in listing.models(spec) if model.role == PROJECTOR]
-    if not files or spec.projectors is None:
-        return None
-    return spec.projectors.choose(files)

@@ -12,8 +12,8 @@ from localspec.base.system.bandwidth import kept_speed
 from localspec.interfaces.backend import Device
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits, current_machine, machine_within
-from localspec.running.models.catalogue import choose, find, offer_for
-from localspec.running.models.engines import backend, spec, specs
+from localspec.running.models.catalogue import choose, find
+from localspec.running.models.engines import Engine
 from localspec.running.pulling.estimate import fitting
 
 # Of the rate at which memory is copied, the share that reading weights reached on two cores of an
@@ -40,16 +40,16 @@ class Pace:
         return 1 / (on_host / self.bytes_a_second + OVERHEAD_SECONDS) if on_host else inf
 
 
-def pace(engine: str, limits: Limits, devices: Sequence[Device] | None = None) -> Pace:
+def pace(engine: Engine, limits: Limits, devices: Sequence[Device] | None = None) -> Pace:
     """Measure how fast an engine can read weights here; it is asked for its devices if need be."""
     if devices is None:
-        devices = backend(engine).probe()
+        devices = engine.backend().probe()
     has_gpu = limits.device != "cpu" and any("gpu" in device.kind for device in devices)
     gpus = machine_within(devices, limits).gpus if has_gpu else ()
     # An integrated GPU reads the host's memory, and as fast as it is copied at least.
     copying = kept_speed()
     rate = copying.bytes_a_second * (1 if has_gpu and not gpus else READING_SHARE)
-    slow = spec(engine).slow_without_gpu and not has_gpu
+    slow = engine.spec.slow_without_gpu and not has_gpu
     return Pace(rate, sum(gpu.available for gpu in gpus), slow, copying.busy)
 
 
@@ -74,9 +74,9 @@ def expectation(name: str, backend: str, limits: Limits) -> str:
     bare, _, weights = name.partition(":")
     with suppress(LocalSpecError):
         entry = find(bare)
-        engine = choose(entry, backend, tuple(specs()))
+        engine = choose(entry, backend)
         weights = fitting(entry, engine, weights, current_machine(engine, limits))
-        count = offer_for(entry, engine).weights[weights].bytes
+        count = entry.offers[engine.spec.format].weights[weights].bytes
         engine_pace = pace(engine, limits)
         speed = speed_text(engine_pace, engine_pace.tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,12 @@ from localspec.interfaces.backend import Options
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits, current_machine
 from localspec.running.models import store, trial
-from localspec.running.models.engines import spec
+from localspec.running.models.engines import Engine
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.sources import Address, LocalFiles, Package, Source
 from localspec.running.models.trial import Examined
 from localspec.running.pulling import address, hub
-from localspec.running.pulling.listing import Remote
+from localspec.running.pulling.listing import Listing, Remote
 from localspec.running.pulling.remote_header import require_readable
 from localspec.running.pulling.resolve import PullPart, PullPlan
 
@@ -64,7 +64,8 @@ def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
         drafter = check_drafter(plan, examined, draft, say) if draft else plan.drafter
         if projector and not takes_projector(plan, examined, projector, say):
             projector = None
-    pair = store.PulledPair(plan.name, plan.weights, plan.engine, target, drafter, draft, projector)
+    engine = plan.engine.name
+    pair = store.PulledPair(plan.name, plan.weights, engine, target, drafter, draft, projector)
     store.keep(pair)
     return pair
 
@@ -104,23 +105,23 @@ def check_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, sa
     return "model"
 
 
-def fetch_model(part: PullPart, engine: str, count: hub.Count) -> store.StoredModel:
+def fetch_model(part: PullPart, engine: Engine, count: hub.Count) -> store.StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = address.fetch(part.source, part.address_bytes, count)
         return replace(_here(LocalFiles(path)), source=str(part.source))
     if part.listing is None:
         return _here(part.source)
-    listing = part.listing
-    paths = fetch_all(part.files, lambda file, count: hub.fetch(listing, file, count), count)
-    files = tuple(_files(paths, part.files))
-    main = paths[0].parent if spec(engine).folder else paths[0]
+    paths = fetch_all(part.listing, part.files, count)
+    files = tuple(
+        store.File(path, file.size, file.sum, file.large)
+        for path, file in zip(paths, part.files, strict=True)
+    )
+    main = paths[0].parent if engine.spec.folder else paths[0]
     return store.StoredModel(str(part.source), main, files)
 
 
-def fetch_all(
-    files: Sequence[Remote], fetch: Callable[[Remote, hub.Count], Path], count: hub.Count
-) -> list[Path]:
+def fetch_all(listing: Listing, files: Sequence[Remote], count: hub.Count) -> list[Path]:
     """Run several at once; where one fails, or on Ctrl-C, the others stop too."""
     stopped = threading.Event()
 
@@ -130,17 +131,12 @@ def fetch_all(
         count(number)
 
     with ThreadPoolExecutor(MAX_DOWNLOADS) as pool:
-        futures = [pool.submit(fetch, file, counted) for file in files]
+        futures = [pool.submit(hub.fetch, listing, file, counted) for file in files]
         try:
             return [future.result() for future in futures]
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _files(paths: Sequence[Path], remote: Sequence[Remote]) -> Iterator[store.File]:
-    for path, file in zip(paths, remote, strict=True):
-        yield store.File(path, file.size, file.sum, file.large)
 
 
 def _here(origin: Source) -> store.StoredModel:

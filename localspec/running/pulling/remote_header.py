@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from localspec.base.errors import BackendError, ModelFileError, PullError
-from localspec.running.models.engines import backend, spec
+from localspec.running.models.engines import Engine
 from localspec.running.pulling import hub
 from localspec.running.pulling.listing import Listing, Remote
 
@@ -22,13 +22,13 @@ MAX_HEADER = 64 << 20  # bytes of a file that are looked at
 MAX_LATER_HEADER = 4 << 20
 
 
-def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> None:
+def require_readable(engine: Engine, listing: Listing, files: Sequence[Remote]) -> None:
     """Refuse files that their engine would not take for a model, before the rest is downloaded.
 
     What cannot be known early is left to be found when all is here.
     """
     reason = ""
-    for most in spec(engine).header_bytes:
+    for most in engine.spec.header_bytes:
         if hub.missing(listing, files) <= most:
             return
         heads = [hub.head(listing, files[0], most)]
@@ -45,11 +45,11 @@ def require_readable(engine: str, listing: Listing, files: Sequence[Remote]) -> 
         raise PullError(f"{listing.repository}: {reason}; the rest was not downloaded")
 
 
-def refusal(engine: str, files: Sequence[Remote], heads: Sequence[Path]) -> str:
+def refusal(engine: Engine, files: Sequence[Remote], heads: Sequence[Path]) -> str:
     """Return the engine's reason to refuse files with these first bytes; "" for none."""
     with suppress(OSError, BackendError), outline_files(files, heads) as folder:
         try:
-            backend(engine).inspect(folder / Path(files[0].name).name)
+            engine.backend().inspect(folder / Path(files[0].name).name)
         except ModelFileError as error:
             return str(error)
     return ""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from localspec.base.errors import PullError, require_known
-from localspec.interfaces.backend_spec import RemoteModel
+from localspec.base.errors import PullError
+from localspec.base.model_files import RemoteModel
 from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, entries, find, names, offer_for
-from localspec.running.models.engines import AUTO, spec, specs, taker
+from localspec.running.models.catalogue import choose, find, names
+from localspec.running.models.engines import AUTO, Engine, candidates, taker
 from localspec.running.models.entry import Offer, Weights
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import Address, Hub, Package, Source, source
-from localspec.running.pulling import address, hub, listing
+from localspec.running.pulling import address, hub
 from localspec.running.pulling.estimate import find_draft, fitting
 from localspec.running.pulling.listing import Listing, Remote
 
@@ -53,7 +53,7 @@ class PullPlan:
 
     name: str
     weights: str
-    engine: str
+    engine: Engine
     target: PullPart
     drafter: str = "none"
     draft: PullPart | None = None
@@ -69,33 +69,33 @@ class PullPlan:
         return sum(part.missing for part in self.parts)
 
 
-def pull_plan(name_or_source: str, engine: str = AUTO, draft: str = "") -> PullPlan:
+def pull_plan(name_or_source: str, backend: str = AUTO, draft: str = "") -> PullPlan:
     """Resolve a name of the catalogue, or a source, to the files to pull.
 
     The drafter is the given one, else the one that the catalogue offers for the engine.
     """
     if name_or_source.startswith(("hf:", "https:", "http:")):
-        return plan_of_source(name_or_source, engine, draft)
+        plan = plan_of_source(source(name_or_source), backend)
+        own = part_of_draft(draft, plan.engine) if draft else None
+        return replace(plan, drafter="model", draft=own) if own else plan
     name_or_source = listed_name(name_or_source)
     name, _, weights = name_or_source.partition(":")
     # A repository is no name, and the error is to show it whole.
     entry = find(name_or_source if "/" in name_or_source else name)
-    engine_name = choose(entry, engine, tuple(specs()))
-    weights = fitting(entry, engine_name, weights, current_machine(engine_name, Limits()))
-    offer = offer_for(entry, engine_name)
-    target = listed_part(offer.weights[weights], engine_name, weights)
-    plan = PullPlan(name, weights, engine_name, target, *_drafter(offer, engine_name, draft))
-    return with_projector(plan, offer)
+    engine = choose(entry, backend)
+    weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
+    offer = entry.offers[engine.spec.format]
+    target = listed_part(offer.weights[weights], engine, weights)
+    drafter, draft = ("model", draft) if draft else (offer.drafter, offer.draft)
+    draft_part = part_of_draft(draft, engine) if draft else None
+    return with_projector(PullPlan(name, weights, engine, target, drafter, draft_part), offer)
 
 
-def _drafter(offer: Offer, engine: str, draft: str) -> tuple[str, PullPart | None]:
-    """Find what is to draft: the given one, else the one that is offered."""
-    if draft:
-        return "model", _named_draft(draft, engine)
-    if offer.drafter == "model" and (listed_draft := find_draft(offer, engine)):
-        _, _, draft_weights = offer.draft.partition(":")
-        return "model", listed_part(listed_draft[1], engine, draft_weights)
-    return offer.drafter, part(source(offer.draft), engine, "") if offer.draft else None
+def part_of_draft(draft: str, engine: Engine) -> PullPart:
+    """Find the files of a drafter, which is a name of the catalogue or a source."""
+    if listed := find_draft(draft, engine):
+        return listed_part(listed.weights, engine, listed.name)
+    return part(source(draft), engine)
 
 
 def with_projector(plan: PullPlan, offer: Offer) -> PullPlan:
@@ -103,22 +103,30 @@ def with_projector(plan: PullPlan, offer: Offer) -> PullPlan:
     if not offer.projector:
         return plan
     try:
-        return replace(plan, projector=part(source(offer.projector), plan.engine, ""))
+        return replace(plan, projector=part(source(offer.projector), plan.engine))
     except PullError as error:
         return replace(plan, blind=str(error))
 
 
-def plan_of_source(text: str, engine: str, draft: str) -> PullPlan:
-    """Plan to pull a repository or an address, with the given draft or what lies beside it."""
-    origin = source(text)
-    if isinstance(origin, Hub):
-        plan = plan_of_repository(origin, engine)
-    else:
+def plan_of_source(origin: Source, backend: str) -> PullPlan:
+    """Plan to pull a file, and of a repository the drafter and the projector beside it."""
+    if not isinstance(origin, Hub):
         assert isinstance(origin, Address)
         file = Path(origin.name)
-        engine, name = taker(file, engine), new_name(file.stem.lower(), origin)
-        plan = PullPlan(name, "as-given", engine, part(origin, engine, ""))
-    return replace(plan, drafter="model", draft=_named_draft(draft, plan.engine)) if draft else plan
+        engine, name = taker(file, backend), new_name(file.stem.lower(), origin)
+        return PullPlan(name, "as-given", engine, part(origin, engine))
+    listing = hub.list_files(origin)
+    engine = listing.taker(candidates(backend), origin.file)
+    target, drafter = hub_part(origin, listing, engine), listing.drafter(engine)
+    return PullPlan(
+        new_name(origin.repository.rpartition("/")[2].lower(), origin),
+        "as-given",
+        engine,
+        target,
+        drafter.role if drafter else "none",
+        _part_beside(origin, listing, drafter),
+        _part_beside(origin, listing, listing.projector(engine)),
+    )
 
 
 def new_name(name: str, origin: Source) -> str:
@@ -131,51 +139,14 @@ def new_name(name: str, origin: Source) -> str:
     return name
 
 
-def plan_of_repository(origin: Hub, engine: str) -> PullPlan:
-    """Plan to pull the wanted file of a repository, and the drafter and projector beside it."""
-    offered = hub.listing(origin)
-    engine = engine if engine != AUTO else hub_taker(origin, offered)
-    target = hub_part(origin, offered, engine, "")
-    drafter = listing.drafter(offered, spec(engine))
-    return PullPlan(
-        new_name(origin.repository.rpartition("/")[2].lower(), origin),
-        "as-given",
-        engine,
-        target,
-        drafter.role if drafter else "none",
-        _part_beside(origin, offered, drafter),
-        _part_beside(origin, offered, listing.projector(offered, spec(engine))),
-    )
-
-
-def hub_taker(origin: Hub, offered: Listing) -> str:
-    """Find the first engine that takes the wanted file of a repository, or any of its files."""
-    for file in (origin.file, ""):
-        for name, engine_spec in specs().items():
-            if listing.fitting(offered.models(engine_spec), file):
-                return name
-    return next(iter(specs()))
-
-
-def _part_beside(origin: Hub, offered: Listing, model: RemoteModel | None) -> PullPart | None:
+def _part_beside(origin: Hub, listing: Listing, model: RemoteModel | None) -> PullPart | None:
     """Return what lies beside a model as a part to pull, if it is there whole."""
     if model is None or model.lacks:
         return None
-    return PullPart(replace(origin, file=model.files[0]), offered, offered.remotes(model))
+    return PullPart(replace(origin, file=model.files[0]), listing, listing.remotes(model))
 
 
-def _named_draft(draft: str, engine: str) -> PullPart:
-    name, _, weights = draft.partition(":")
-    entry = entries().get(name)
-    if entry:
-        offered = offer_for(entry, choose(entry, engine, ())).weights
-        weights = weights or next(iter(offered))
-        require_known(name, weights, offered)
-        return listed_part(offered[weights], engine, weights)
-    return part(source(draft), engine, "")
-
-
-def listed_part(weights: Weights, engine: str, name: str) -> PullPart:
+def listed_part(weights: Weights, engine: Engine, name: str) -> PullPart:
     """Find the catalogue's files; where it knows checksums, they must match."""
     if isinstance(weights.source, Package) and weights.source.find() is None:
         raise PullError(f"{weights.source.module} is not installed: {weights.install}")
@@ -188,14 +159,14 @@ def listed_part(weights: Weights, engine: str, name: str) -> PullPart:
     return pull_part
 
 
-def part(origin: Source, engine: str, weights: str) -> PullPart:
+def part(origin: Source, engine: Engine, weights: str = "") -> PullPart:
     if isinstance(origin, Address):
         return PullPart(origin, address_bytes=address.total_bytes(origin))
     if not isinstance(origin, Hub):
         return PullPart(origin)
-    return hub_part(origin, hub.listing(origin), engine, weights)
+    return hub_part(origin, hub.list_files(origin), engine, weights)
 
 
-def hub_part(origin: Hub, offered: Listing, engine: str, weights: str) -> PullPart:
-    model = listing.choose_model(offered, spec(engine), origin.file, weights)
-    return PullPart(replace(origin, revision=offered.revision), offered, offered.remotes(model))
+def hub_part(origin: Hub, listing: Listing, engine: Engine, weights: str = "") -> PullPart:
+    model = listing.choose(engine, origin.file, weights)
+    return PullPart(replace(origin, revision=listing.revision), listing, listing.remotes(model))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from localspec.base.system.fingerprint import fingerprint
 from localspec.interfaces.backend_spec import files_of
-from localspec.running.models.engines import versions, weight_files
 from localspec.running.runtime.loaded_pair import LoadedPair
 
 SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # bytes of a file of weights that its identity depends on
@@ -20,17 +19,17 @@ def identity(loaded_pair: LoadedPair) -> str:
     The scales of adapters are not part of it: they belong to each text.
     """
     target = loaded_pair.resolved.target
-    name, path = target.engine.name, target.files.path
+    engine, path = target.files.engine, target.files.path
     options = loaded_pair.plan.options
     relevant = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
     relevant = replace(relevant, head=None, projector=None, projector_on_host=False, adapters=())
     whole = (path, options.head, options.projector)
-    files = [file for part in whole if part for file in weight_files(name, part)]
+    files = [file for part in whole if part for file in engine.spec.files(part)]
     files += [file for adapter in options.adapters for file in files_of(adapter.path)]
     weights = [sample_digest(file) for file in files]
     products = f"products {options.own_products}"  # not where weights are mapped
-    circumstances = [name, products, repr(relevant), repr(target.engine.build), *versions(name)]
-    return fingerprint([path], [*circumstances, *weights])
+    circumstances = [engine.name, products, repr(relevant), repr(target.engine.build)]
+    return fingerprint([path], [*circumstances, *engine.versions(), *weights])
 
 
 def sample_digest(file: Path) -> str:

@@ -19,7 +19,6 @@ from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import fingerprint
 from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import UNMEASURED, Attention, Costs
-from localspec.running.models import engines
 from localspec.running.runtime.calibration import (
     ALL_SIZES,
     MIN_CONTEXT,
@@ -131,7 +130,7 @@ def links(loaded_pair: LoadedPair) -> list[str]:
     """List the workers in use and their trip times, by doublings: networks change."""
     if not any(pool.worker for pool in loaded_pair.plan.pools):
         return []
-    worker_links = engines.links(loaded_pair.resolved.target.engine.name)
+    worker_links = loaded_pair.resolved.target.files.engine.links()
     return [f"{link.worker} {round(math.log2(link.trip_seconds))}" for link in worker_links]
 
 

@@ -33,7 +33,7 @@ class LoadedFacts:
         """Measure the memories in use by the models; empty where they are not known."""
         if not self.plan or not self.target:
             return []
-        return in_use(self.plan, current_machine(self.target.engine.name, Limits()))
+        return in_use(self.plan, current_machine(self.target.files.engine, Limits()))
 
 
 NO_FACTS = LoadedFacts()

@@ -14,7 +14,6 @@ from localspec.core.pairing.vocabulary import match
 from localspec.interfaces.backend import Footprint, Model, Options
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits
-from localspec.running.models.engines import backend, spec
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.pair_files import PairFiles, require_text
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
@@ -74,14 +73,12 @@ class LoadedPair:
 
 
 @contextmanager
-def resolve_and_load(
-    files: PairFiles, options: Options, limits: Limits, *, insists: bool = True
-) -> Iterator[LoadedPair]:
-    """Load a pair by its files; without room, and unless one `insists`, leave the draft out."""
+def resolve_and_load(files: PairFiles, options: Options, limits: Limits) -> Iterator[LoadedPair]:
+    """Load a pair by its files."""
     with files.examine() as examined:
         require_text(examined.target.footprint())
-        resolved = resolve_pair(examined, options, limits, insists=insists)
-    with load_models(resolved, insists=insists) as loaded:
+        resolved = resolve_pair(examined, options, limits, insists=True)
+    with load_models(resolved, insists=True) as loaded:
         yield loaded
 
 
@@ -108,10 +105,8 @@ def load_models(
 
 def load_weights(resolved: ResolvedModel, options: Options, tell: TellPhase = unheard) -> Model:
     """Load one model; report how much of it was read, if its engine does."""
-    path, engine = resolved.files.path, backend(resolved.engine.name)
+    path, engine = resolved.files.path, resolved.files.engine.backend()
     tell(Phase("reading", path.name))
-    if not spec(resolved.engine.name).tells_progress:
-        return engine.load(path, options)
     return engine.load(path, options, lambda share: tell(Phase("reading", path.name, share)))
 
 

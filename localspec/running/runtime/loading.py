@@ -20,11 +20,11 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers import registry
 from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
-from localspec.interfaces.backend import Model, NotingModel, Options
+from localspec.interfaces.abilities import NotingModel
+from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
-from localspec.running.models import engines
 from localspec.running.models.recommended import prefixes, usual_sampling
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.cache_identity import identity
@@ -67,7 +67,7 @@ def load_pair(
 ) -> Runtime:
     """Load a pair by its files; `note` says what fell since a version changed."""
     if loading.options.pooling:
-        engines.vector_engine(files.target.engine)  # refuse before anything is loaded
+        files.target.engine.vector_engine()  # refuse before anything is loaded
     with files.examine(tell) as examined:
         require_text(examined.target.footprint())
         resolved = resolve(examined, loading)
@@ -108,7 +108,7 @@ def load_vectors_beside(loaded: LoadedPair) -> VectorRuntime | None:
     target, options = loaded.resolved.target, loaded.plan.options
     if not options.pooling:
         return None
-    beside = engines.vector_engine(target.files.engine).vectors_beside(loaded.pair.target, options)
+    beside = target.files.engine.vector_engine().vectors_beside(loaded.pair.target, options)
     return VectorRuntime(beside, LoadedFacts(target=target), prefixes(target.files.name))
 
 
@@ -177,7 +177,7 @@ def build_engine(
     make_proposer = ProposerFactory(proposers, depth, ready=ready)
     if loaded.pair.draft is None and target.head is None:
         return Engine(target, make_proposer(loaded.pair), max_depth, parts=parts)
-    look = partial(current_machine, loaded.resolved.target.engine.name, Limits())
+    look = partial(current_machine, loaded.resolved.target.files.engine, Limits())
     # One object in two parts: it proposes, and when memory is short the engine has it give up what
     # drafts.
     relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))

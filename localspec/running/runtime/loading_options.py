@@ -87,5 +87,5 @@ class Loading:
     def media_of(self, files: PairFiles) -> frozenset[Kind]:
         """Return the kinds of media that a model takes if there is room for its projector."""
         projector = self.projector_of(files)
-        projectors = engines.spec(files.target.engine).projectors
+        projectors = files.target.engine.spec.projectors
         return projectors.describe(projector).kinds if projector and projectors else frozenset()

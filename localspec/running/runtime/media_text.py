@@ -12,7 +12,8 @@ import numpy as np
 
 from localspec.base.errors import UsageError
 from localspec.formats.templates.message import Json, Message
-from localspec.interfaces.media import Kind, Medium, Run, Sight, positions
+from localspec.interfaces.media import Kind, Medium, Run, Sight
+from localspec.interfaces.media_positions import positions
 from localspec.running.runtime.model_text import ModelText
 
 # A mark has letters and digits only, which templates leave as they are. Nobody can guess it.

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from localspec.base.errors import UsageError
 from localspec.core.proposers.registry import DRAFT, HEAD
-from localspec.interfaces.footprint import Footprint
-from localspec.interfaces.vector_model import DOES
+from localspec.interfaces.footprint import DOES, Footprint
 from localspec.running.models import trial
 from localspec.running.models.engines import AUTO
 from localspec.running.models.locate import ModelFiles, locate

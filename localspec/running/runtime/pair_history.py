@@ -18,7 +18,6 @@ from typing import Any
 from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import changed_versions, fingerprint
 from localspec.base.system.machine_load import MachineChange
-from localspec.running.models import engines
 from localspec.running.runtime.kept_calibrations import measure_apart, pair_title
 from localspec.running.runtime.loaded_pair import LoadedPair
 from localspec.running.runtime.pair_speed import FORM, MIN_CONTEXT, PairSpeed, measure
@@ -184,11 +183,10 @@ def key_of(loaded_pair: LoadedPair) -> str:
         for way in ways
         if way
     ]
-    engines = [model.engine for model in loaded_pair.models]
     devices = [
-        f"{engine.name} {device.kind} {device.name}"
-        for engine in engines
-        for device in engine.devices
+        f"{model.files.engine} {device.kind} {device.name}"
+        for model in loaded_pair.models
+        for device in model.engine.devices
     ]
     adapters = [adapter.path for adapter in loaded_pair.plan.options.adapters]
     return fingerprint(
@@ -199,8 +197,8 @@ def key_of(loaded_pair: LoadedPair) -> str:
 
 def versions_of(loaded_pair: LoadedPair) -> tuple[str, ...]:
     """List the software that decides how fast a pair is."""
-    names = dict.fromkeys(model.engine.name for model in loaded_pair.models)
-    return tuple(dict.fromkeys(line for name in names for line in engines.versions(name)))
+    engines = dict.fromkeys(model.files.engine for model in loaded_pair.models)
+    return tuple(dict.fromkeys(line for engine in engines for line in engine.versions()))
 
 
 def folder() -> Path:

@@ -16,7 +16,6 @@ from localspec.interfaces.backend import BATCH_MARGIN, Options
 from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits, plan_pair
-from localspec.running.models.engines import spec
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.models.trial_child import uses_gpu
 from localspec.running.runtime.pair_files import ExaminedPair
@@ -48,7 +47,7 @@ def resolve_pair(
 ) -> ResolvedPair:
     """Plan for a pair by the first way that runs; `ModelFileError` names the first fault."""
     target, draft = examined
-    if options.members > 1 and not spec(target.files.engine).member:
+    if options.members > 1 and not target.files.engine.spec.group:
         raise UsageError(f"{target.files.engine} runs a model in one process only, not in a group")
     faults: list[str] = []
     for way in ways(options, limits):

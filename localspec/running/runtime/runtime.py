@@ -198,7 +198,7 @@ class Runtime:
 
     def __repr__(self) -> str:
         target, proposers = self.known.target, self.known.proposers
-        model = f"{target.files.path.name} ({target.engine.name})" if target else "a model"
+        model = f"{target.files.path.name} ({target.files.engine})" if target else "a model"
         slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
         drafts = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"
         return f"<Runtime of {model}: {self.context:,} tokens, {slots}, {drafts}>"

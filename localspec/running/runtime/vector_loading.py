@@ -7,7 +7,7 @@ from pathlib import Path
 
 from localspec.base.errors import UsageError
 from localspec.interfaces.backend import TEXT_CONTEXT, Footprint, Options
-from localspec.running.models import engines, trial
+from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import prefixes
 from localspec.running.runtime.loaded_facts import LoadedFacts
@@ -31,7 +31,7 @@ def load_vector_files(
     name: str, files: ModelFiles, loading: Loading, tell: TellPhase = unheard
 ) -> VectorRuntime:
     """Load a model of whole texts by its files."""
-    engine = engines.vector_engine(files.engine)
+    engine = files.engine.vector_engine()
     with trial.examine(files, begins=lambda step, path: tell(Phase(step, path.name))) as examined:
         footprint = examined.footprint()
         require_vectors(footprint)

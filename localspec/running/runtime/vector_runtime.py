@@ -13,7 +13,8 @@ from localspec.base.interruption import check_patience
 from localspec.base.tokens import Tokens, Vectors, tokens_of
 from localspec.core.vectors.rows import normalise, scores, shorten
 from localspec.core.vectors.worker import Done, Reading, VectorWorker
-from localspec.interfaces.vector_model import DOES, Kind, VectorModel, kind_of
+from localspec.interfaces.footprint import DOES, Kind, kind_of
+from localspec.interfaces.vector_model import VectorModel
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
 

@@ -22,7 +22,8 @@ from localspec.core.engine.job import Event
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.first_of import FirstOf
-from localspec.interfaces.backend import Choose, Model, Row
+from localspec.interfaces.abilities import Choose
+from localspec.interfaces.backend import Model, Row
 from localspec.interfaces.costs import Costs
 from localspec.running.runtime.calibration import calibrate
 

@@ -8,7 +8,7 @@ from benchmarks import gpu
 from benchmarks.beside.dictated_copy import OPEN, PLAIN, READING
 from benchmarks.gpu import ForwardRequest
 from benchmarks.serving.process import apart
-from localspec.interfaces.backend_spec import WORKERS
+from localspec.interfaces.other_machines import WORKERS
 from tests import engines
 from tests.rpc_devices import GB, RpcDevice, workers
 

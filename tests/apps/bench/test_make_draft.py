@@ -48,12 +48,12 @@ def test_a_folder_without_layers_that_add_nothing_says_the_same(idle, tmp_path):
 
     index = {"weight_map": {"model.layers.1.mlp.up_proj.weight": "model.safetensors"}}
     (idle / "model.safetensors.index.json").write_text(json.dumps(index))
-    MLX.thin(idle, [0, 2], tmp_path / "thin")
+    MLX.heads.thin(idle, [0, 2], tmp_path / "thin")
     assert mlx.inspect(tmp_path / "thin").layers == 2
     config = json.loads((tmp_path / "thin" / "config.json").read_text())
     assert config["layer_types"] == ["a"] * 2
     assert np.array_equal(logits(tmp_path / "thin"), logits(idle))
-    MLX.thin(idle, [1, 0], tmp_path / "other")
+    MLX.heads.thin(idle, [1, 0], tmp_path / "other")
     assert not np.allclose(logits(tmp_path / "other"), logits(idle), atol=0.1)
 
 

@@ -62,7 +62,7 @@ def test_a_row_has_no_path_user_or_host_and_no_name_of_a_file(shared):
 def test_a_device_of_another_machine_is_counted_and_not_named():
     gpu = Device("Some GPU", "gpu", 1, 1)
     far = Device("RPC0[10.0.0.7:50052]", "gpu", 1, 1, worker="10.0.0.7:50052")
-    engine = EngineHere("llamacpp", Build("1", ()), [Device("CPU", "cpu", 1, 1), gpu, far])
+    engine = EngineHere(engines.GGUF_ENGINE, Build("1", ()), [Device("CPU", "cpu", 1, 1), gpu, far])
     shown = share.hardware(engine)
     assert (shown["devices"], shown["workers"]) == (["Some GPU"], 1)
 

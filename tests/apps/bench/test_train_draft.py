@@ -59,7 +59,7 @@ def training(tmp_path, monkeypatch):
 
 @pytest.fixture
 def files(model):
-    return ModelFiles("llamacpp", model)
+    return ModelFiles(engines.GGUF_ENGINE, model)
 
 
 def judged(auto, lookup=1.1, noise=0.0):

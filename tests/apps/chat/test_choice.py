@@ -59,7 +59,7 @@ def quick_machine(name="llama-3.2-1b"):
     [entry] = [entry for entry in entries().values() if entry.name == name]
     place = MachineFigures(ROOMY)
     most = next(iter(entry.offers["gguf"].weights.values())).bytes
-    place.paces["llamacpp"] = Pace(1.1 * TALKING_SPEED * most)
+    place.pace = lambda _: Pace(1.1 * TALKING_SPEED * most)
     return place
 
 
@@ -136,7 +136,7 @@ def test_only_what_is_quick_enough_to_talk_to_is_offered():
     assert best
     assert best.name == "llama-3.2-1b"
     slow = quick_machine()
-    slow.paces["llamacpp"] = Pace(1e6)
+    slow.pace = lambda _: Pace(1e6)
     assert choice.best_to_pull(ROOMY, slow) is None
     small = Loading(limits=Limits("cpu", 1, supposed=True))
     assert choice.best_to_pull(small, quick_machine()) is None
@@ -146,7 +146,7 @@ def test_a_model_that_reasons_first_is_offered_where_its_reasoning_is_quick():
     place, entry = quick_machine("qwen3-1.7b"), entries()["qwen3-1.7b"]
     assert choice.offer(entry, ROOMY, place) is None
     assert choice.offer(replace(entry, reasons=False), ROOMY, place)
-    place.paces["llamacpp"] = Pace(1e12)
+    place.pace = lambda _: Pace(1e12)
     assert choice.offer(entry, ROOMY, place)
 
 
@@ -191,8 +191,8 @@ def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
 
 def test_mlx_is_said_to_be_slow_where_it_has_no_gpu():
     pytest.importorskip("mlx.core")
-    assert pace("mlx", Limits("cpu")).slow
-    assert not pace("llamacpp", Limits("cpu")).slow
+    assert pace(engines.MLX_ENGINE, Limits("cpu")).slow
+    assert not pace(engines.GGUF_ENGINE, Limits("cpu")).slow
 
 
 def picks(number, monkeypatch, *candidates):

@@ -15,6 +15,7 @@ from localspec.base.errors import BackendError
 from localspec.base.system import free_memory
 from localspec.interfaces.backend import Build
 from localspec.interfaces.backend_spec import Builder, Finding
+from localspec.running.models.engines import Engine
 
 GB = 1 << 30
 Usage = namedtuple("Usage", "total used free")
@@ -46,14 +47,14 @@ def test_little_memory_and_little_disk_come_with_a_step(tmp_path, monkeypatch):
 
 
 def test_an_engine_that_cannot_be_used_says_what_to_install(monkeypatch):
-    def broken(name):
-        raise BackendError(f"{name} needs parts: pip install parts")
+    def broken(engine):
+        raise BackendError(f"{engine} needs parts: pip install parts")
 
-    monkeypatch.setattr(doctor.engines, "engine_here", broken)
+    monkeypatch.setattr(Engine, "installed", broken)
     [found] = doctor.engine("llamacpp")
     assert found.step == "llamacpp needs parts: pip install parts"
-    specs = {"mlx": replace(doctor.engines.spec("mlx"), preference=-1)}
-    monkeypatch.setattr(doctor.engines, "specs", lambda: specs)
+    needless = Engine("mlx", replace(doctor.engines.engine("mlx").spec, preference=-1))
+    monkeypatch.setattr(doctor.engines, "all_engines", lambda: [needless])
     assert list(doctor.engine("mlx")) == [Finding("mlx", "not installed, and not needed here")]
 
 
@@ -65,7 +66,7 @@ def test_a_python_that_runs_translated_is_told(monkeypatch):
 
 
 def test_the_build_is_that_of_the_engine():
-    build = doctor.engines.engine_here("llamacpp").build
+    build = doctor.engines.engine("llamacpp").installed().build
     assert isinstance(build, Build)
     assert "CPU" in build.features
     assert build.version[0].isdigit()
@@ -78,8 +79,9 @@ def with_builder(monkeypatch, kinds=("auto", "cuda")):
         asked.append((kind, from_source))
         return "is built"
 
-    engine = replace(doctor.engines.spec("mlx"), builder=Builder(kinds, build))
-    monkeypatch.setattr(doctor.engines, "specs", lambda: {"mlx": engine})
+    builder = Builder(kinds, build, lambda _: ())
+    engine = Engine("mlx", replace(doctor.engines.engine("mlx").spec, builder=builder))
+    monkeypatch.setattr(doctor.engines, "all_engines", lambda: [engine])
     return asked
 
 

@@ -15,7 +15,6 @@ from localspec.apps.cli import run
 from localspec.base.errors import HubUnreachable
 from localspec.console.options.model_names import name_or_path
 from localspec.running.models import catalogue, catalogue_file, store
-from localspec.running.models import engines as engines_by_name
 from localspec.running.models.locate import locate
 from localspec.running.models.store import File, PulledPair, StoredModel
 from localspec.running.pulling import hub, listed_model
@@ -62,8 +61,8 @@ def _a_shelf(monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "_builtin", dict)
     monkeypatch.setattr(store, "folder", lambda: tmp_path / "pulled")
     monkeypatch.setattr(listed_model, "machine", lambda engine: MACHINES["16 GB laptop"])
-    both = {name: engines_by_name.specs()[name] for name in ("llamacpp", "mlx")}
-    monkeypatch.setattr(listed_model, "specs", lambda: both)
+    both = (engines.GGUF_ENGINE, engines.MLX_ENGINE)
+    monkeypatch.setattr(listed_model, "all_engines", lambda: both)
 
 
 def kept(name: str, *, draft: Path | None = None) -> PulledPair:
@@ -221,10 +220,10 @@ def test_what_looks_like_a_repository_is_answered_with_its_source(wish, source, 
 
 
 def test_without_the_hub_a_dry_run_tells_the_sizes_of_the_catalogue(capsys, monkeypatch):
-    def listing(_):
+    def list_files(_):
         raise HubUnreachable(hub.unreachable())
 
-    monkeypatch.setattr(hub, "listing", listing)
+    monkeypatch.setattr(hub, "list_files", list_files)
     assert run(["pull", "large:q4_k_m", "--backend", "llamacpp", "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert out == (
@@ -334,9 +333,17 @@ def test_what_was_pulled_for_an_engine_that_has_gone_can_still_be_removed(capsys
     assert run(["list"]) == 0
     row = "mine   q4_0     1 MiB    onnx      none                      engine missing\n"
     assert row in capsys.readouterr().out
-    assert locate("mine").engine == "llamacpp"
+    assert locate("mine").engine.name == "llamacpp"
     assert run(["rm", "mine:q4_0"]) == 0
     assert [each.engine for each in store.everything()] == ["llamacpp"]
+
+
+def test_of_what_was_pulled_for_two_engines_that_of_the_preferred_one_is_used(monkeypatch):
+    preferred = (engines.MLX_ENGINE, engines.GGUF_ENGINE)
+    for engine in preferred:
+        store.keep(replace(kept("small"), engine=engine.name))
+    monkeypatch.setattr("localspec.running.models.engines.all_engines", lambda: preferred)
+    assert locate("small").engine == engines.MLX_ENGINE
 
 
 def test_a_format_that_no_engine_here_takes_is_listed_but_not_run(capsys):

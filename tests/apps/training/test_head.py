@@ -22,7 +22,7 @@ from localspec.core.proposers.silent import Silent
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Options, Roll, Row
-from localspec.running.models import engines
+from localspec.running.models.engines import engine
 from localspec.running.models.locate import ModelFiles
 from tests import tiny
 from tests.backends.trained import make
@@ -53,8 +53,8 @@ def recorded(request, tmp_path_factory):
         from tests.gguf_to_mlx import convert
 
         path = convert(path, folder / "trunk")
-    files = ModelFiles(request.param, path)
-    with engines.backend(request.param).rehearse(path) as rehearsal:
+    files = ModelFiles(engine(request.param), path)
+    with files.engine.backend().rehearse(path) as rehearsal:
         encode = rehearsal.tokenizer.encode
         texts = [
             Text(encode(story), begin=8, held_out=at % 8 == 0)
@@ -86,13 +86,13 @@ def head(recorded, tmp_path_factory):
 
     files, folder = copied(recorded, tmp_path_factory.mktemp("head") / "training")
     reports = trained(files, folder, 70)
-    out = folder / ("head.gguf" if files.engine == "llamacpp" else "head")
-    export(files, folder, engines.spec(files.engine).format, out)
+    out = folder / ("head.gguf" if files.engine.name == "llamacpp" else "head")
+    export(files, folder, files.engine.spec.format, out)
     return folder, reports, out
 
 
 def loaded(files, head):
-    return engines.backend(files.engine).load(files.path, replace(OPTIONS, head=head))
+    return files.engine.backend().load(files.path, replace(OPTIONS, head=head))
 
 
 def test_the_loss_falls_and_what_is_held_out_is_accepted_more(head):
@@ -229,9 +229,10 @@ def test_a_target_that_gives_no_inner_states_is_refused_in_words(tmp_path):
     from localspec.apps.training.support import require_trainable
 
     for name in ("llama", "gemma3", "mamba2"):
-        require_trainable(ModelFiles("llamacpp", tiny.write(tmp_path / f"{name}.gguf", name)))
+        path = tiny.write(tmp_path / f"{name}.gguf", name)
+        require_trainable(ModelFiles(engine("llamacpp"), path))
     if "mlx" in ENGINES:
         from tests import tiny_mlx
 
         with pytest.raises(ModelFileError, match="no head can be trained for made"):
-            require_trainable(ModelFiles("mlx", tiny_mlx.write(tmp_path / "made", "lfm2")))
+            require_trainable(ModelFiles(engine("mlx"), tiny_mlx.write(tmp_path / "made", "lfm2")))

@@ -13,7 +13,6 @@ from localspec.apps.cli import run
 from localspec.base.errors import UsageError
 from localspec.base.system import folders, kept_json
 from localspec.running.models import store, trial_record
-from localspec.running.models.engines import backend, engine_here
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime import kept_calibrations
 from tests import engines
@@ -90,8 +89,9 @@ def test_a_load_that_can_keep_nothing_says_so_in_one_line(tmp_path, monkeypatch,
 
 
 def test_a_damaged_record_of_trials_is_made_anew(damaged):
-    model, engine = ModelFiles("llamacpp", engines.tiny("llama")), engine_here("llamacpp")
-    footprint = backend("llamacpp").inspect(model.path)
+    model = ModelFiles(engines.GGUF_ENGINE, engines.tiny("llama"))
+    engine = model.engine.installed()
+    footprint = model.engine.backend().inspect(model.path)
     trial_record.Record(model, engine).keep_footprint(footprint)
     [place] = trial_record.folder().glob("*.json")
     damaged(place)

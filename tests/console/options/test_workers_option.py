@@ -8,7 +8,7 @@ from localspec.apps.cli import run
 from localspec.apps.commands.doctor import DoctorOptions
 from localspec.base.system.addresses import is_loopback
 from localspec.console.options.loading import LoadingOptions, make_loading
-from localspec.interfaces.backend_spec import WORKERS, Link
+from localspec.interfaces.other_machines import WORKERS, Link
 from localspec_llamacpp import remote
 from tests import engines
 from tests.rpc_devices import closed_port

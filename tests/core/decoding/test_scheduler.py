@@ -7,7 +7,8 @@ from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.scheduler import AGEING_TOKENS, Scheduler, piece
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.media import RunName, Stretch
+from localspec.interfaces.media import RunName
+from localspec.interfaces.media_positions import Stretch
 from localspec.interfaces.testing import ScriptedRun, ScriptedSight
 
 PIECE = 96

@@ -16,7 +16,8 @@ from localspec.core.prefix_cache.ram import Ram
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers.silent import Silent
-from localspec.interfaces.adapter import Adapter, Scales, usual_scales
+from localspec.interfaces.abilities import usual_scales
+from localspec.interfaces.adapter import Adapter, Scales
 from localspec.interfaces.testing import VOCABULARY, ScriptedModel, hashed_logits
 from tests.runs import LETTERS, PROPOSERS, Want, converse, replies, said
 

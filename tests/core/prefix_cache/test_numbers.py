@@ -6,7 +6,8 @@ import pytest
 
 from localspec.base.errors import LocalSpecError
 from localspec.core.proposers import automaton
-from localspec.interfaces.media import LOWEST, Medium, Numbers, RunName
+from localspec.interfaces.media import Medium, RunName
+from localspec.interfaces.media_positions import LOWEST, Numbers
 
 
 def test_a_run_keeps_its_numbers_and_no_other_goes_on_in_them():

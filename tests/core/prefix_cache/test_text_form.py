@@ -13,7 +13,8 @@ from localspec.core.prefix_cache.text_form import pack, unpack
 from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers.silent import Silent
 from localspec.interfaces.backend import Saved
-from localspec.interfaces.media import Medium, Numbers, RunName, names_in
+from localspec.interfaces.media import Medium, RunName
+from localspec.interfaces.media_positions import Numbers, names_in
 from tests.runs import Want, converse
 from tests.seeing import CAT, DOG, Watched, pictured, seeing
 

@@ -397,7 +397,7 @@ def loaded():
 def at(found, path, **options):
     """The same pair, loaded from elsewhere or in another way."""
     plan = replace(found.plan, options=replace(found.plan.options, **options))
-    target = replace(found.resolved.target, files=ModelFiles("llamacpp", path))
+    target = replace(found.resolved.target, files=ModelFiles(engines.GGUF_ENGINE, path))
     return identity(replace(found, resolved=replace(found.resolved, target=target, plan=plan)))
 
 

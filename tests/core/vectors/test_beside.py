@@ -11,7 +11,6 @@ import pytest
 
 from localspec.base.errors import DoesNotFit, UsageError
 from localspec.running.memory.planner import Limits
-from localspec.running.models.engines import backend
 from localspec.running.runtime.loading import Loading, load
 from tests import engines
 
@@ -66,7 +65,7 @@ def test_texts_are_read_while_another_one_is_written():
 
 def test_the_plan_counts_the_second_context_and_refuses_what_does_not_fit():
     path = engines.tiny("llama")
-    with backend("llamacpp").rehearse(path) as rehearsal:
+    with engines.llamacpp.rehearse(path) as rehearsal:
         alone, beside = (
             rehearsal.needs(replace(engines.OPTIONS, pooling=pooling)) for pooling in ("", "mean")
         )

@@ -137,9 +137,9 @@ def test_a_trial_reads_texts_and_finds_broken_weights(bert, tmp_path):
     nothing = {"token_embd_norm.bias": np.full(64, np.nan, np.float32)}
     broken = copied(bert, tmp_path / "broken.gguf", {}, nothing)
     options, steps = replace(engines.OPTIONS, slots=1), []
-    Trial("llamacpp", bert).run(options, lambda: steps.append(1))
+    Trial(engines.GGUF_ENGINE, bert).run(options, lambda: steps.append(1))
     assert len(steps) >= 3
     with pytest.raises(ModelFileError, match="its weights are broken"):
-        Trial("llamacpp", broken).run(options, steps.clear)
-    with examine(ModelFiles("llamacpp", bert)) as examined:
+        Trial(engines.GGUF_ENGINE, broken).run(options, steps.clear)
+    with examine(ModelFiles(engines.GGUF_ENGINE, bert)) as examined:
         assert examined.footprint().pooling == "mean"

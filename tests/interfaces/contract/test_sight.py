@@ -8,7 +8,8 @@ import pytest
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Row
-from localspec.interfaces.media import Medium, positions
+from localspec.interfaces.media import Medium
+from localspec.interfaces.media_positions import positions
 from tests import engines
 from tests.arrangements import Running
 from tests.seeing import seeing

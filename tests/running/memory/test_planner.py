@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ from localspec.core.engine.settings import Settings
 from localspec.interfaces.backend import Device, Options
 from localspec.running.memory import planner
 from localspec.running.memory.planner import Limits, plan_pair
-from localspec.running.models import engines as engines_by_name
+from localspec.running.models.engines import Engine
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.trial import examine
 from localspec.running.runtime import loaded_pair
@@ -49,7 +50,9 @@ def needed(*, draft: bool) -> int:
 def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, insists=False):
     """The plan for files, by the engine that they are for."""
     found = (
-        ModelFiles("mlx" if path.is_dir() else "llamacpp", path) for path in (target, draft) if path
+        ModelFiles(engines.MLX_ENGINE if path.is_dir() else engines.GGUF_ENGINE, path)
+        for path in (target, draft)
+        if path
     )
     with PairFiles(*found).examine() as looked:
         return plan_pair(*looked, options, limits or Limits(), insists=insists)
@@ -212,10 +215,10 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
     host_only = Limits(device="cpu")
     assert fitted(target, limits=host_only).options.gpu_layers is None
-    found = engines_by_name.engine_here("llamacpp")
+    found = engines.GGUF_ENGINE.installed()
     for kind in ("gpu", "integrated gpu"):
         card = replace(found, devices=[*found.devices, Device("card", kind, 8 << 30, 8 << 30)])
-        monkeypatch.setattr(engines_by_name, "engine_here", lambda _, card=card: card)
+        monkeypatch.setattr(Engine, "installed", lambda _, card=card: card)
         assert fitted(target, limits=host_only).options.gpu_layers == 0
         with pytest.raises(UsageError, match="omit one"):
             fitted(target, options=replace(WIDE, gpu_layers=3), limits=host_only)
@@ -223,24 +226,25 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
 
 def test_it_is_said_where_a_build_for_gpus_sees_none():
     path, _ = files()
-    found = engines_by_name.engine_here("llamacpp")
+    found = engines.GGUF_ENGINE.installed()
     blind = replace(found, build=replace(found.build, unseen=("CUDA",), why_unseen="no driver"))
     for engine, told in ((found, []), (blind, ["on the CPU"])):
-        with examine(ModelFiles("llamacpp", path), engine=engine) as looked:
+        with examine(ModelFiles(engines.GGUF_ENGINE, path), engine=engine) as looked:
             plan = plan_pair(looked, None, WIDE, Limits(), insists=True)
         assert [each.what for each in plan.concessions] == told
         assert all(each.why.endswith("none is seen: no driver") for each in plan.concessions)
 
 
 def test_limits_that_make_no_sense_are_refused():
+    current = partial(planner.current_machine, engines.GGUF_ENGINE)
     with pytest.raises(UsageError, match="must be auto, cpu or a GPU's number"):
         Limits(device="tpu")
     with pytest.raises(UsageError, match="budget is 0; it must be from 1"):
         Limits(budget=0)
     with pytest.raises(UsageError, match="there is no GPU 0: no engine sees one here"):
-        planner.current_machine("llamacpp", Limits(device="0"))
-    assert planner.current_machine("llamacpp", Limits(budget=MB)).host.available == MB
-    supposed = planner.current_machine("llamacpp", Limits(budget=1 << 50, supposed=True)).host
+        current(Limits(device="0"))
+    assert current(Limits(budget=MB)).host.available == MB
+    supposed = current(Limits(budget=1 << 50, supposed=True)).host
     assert supposed.available == 1 << 50 > psutil.virtual_memory().total
 
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.base.errors import DoesNotFit, NotPulled, PullError, UnknownModel, UsageError
-from localspec.running.models import catalogue, catalogue_file
+from localspec.running.models import catalogue, catalogue_file, engines
 from localspec.running.models.catalogue import builtin, choose, entries
 from localspec.running.models.catalogue_file import read
-from localspec.running.models.engines import specs
+from localspec.running.models.engines import all_engines
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import (
@@ -29,12 +29,13 @@ from localspec.running.pulling import resolve
 from localspec.running.pulling.estimate import fitting, rough_plan
 from localspec.running.pulling.listing import Remote
 from localspec.running.pulling.resolve import PullPart
+from tests.engines import GGUF_ENGINE, MLX_ENGINE
 from tests.machines import GB, MACHINES, cpu
 
 OFFER = Offer({"q8_0": Weights(Hub("a/b"), 10**9)})
 BOTH = Entry("both", "about", "licence", {"gguf": OFFER, "mlx": OFFER})
 GGUF = Entry("gguf", "about", "licence", {"gguf": OFFER})
-APPLE, OTHERS = ("mlx", "llamacpp"), ("llamacpp", "mlx")
+APPLE, OTHERS = (MLX_ENGINE, GGUF_ENGINE), (GGUF_ENGINE, MLX_ENGINE)
 
 GOOD = """\
 [one]
@@ -207,7 +208,7 @@ def test_a_model_may_name_its_samplers_in_their_order(monkeypatch, write):
 def test_every_pair_is_planned_on_every_machine(machine):
     place, fit = MACHINES[machine], 0
     for entry in entries().values():
-        for engine in (each for each in specs() if specs()[each].format in entry.offers):
+        for engine in (each for each in all_engines() if each.spec.format in entry.offers):
             try:
                 weights = fitting(entry, engine, "", place)
             except DoesNotFit:
@@ -243,14 +244,14 @@ def test_nothing_unchecked_claims_a_sum_or_a_revision():
 
 def test_the_first_weights_that_fit_are_chosen():
     entry = entries()["llama-3.3-70b"]
-    assert fitting(entry, "llamacpp", "", MACHINES["64 GB box"]) == "q4_k_m"
-    assert fitting(entry, "llamacpp", "q3_k_m", MACHINES["8 GB laptop"]) == "q3_k_m"
+    assert fitting(entry, GGUF_ENGINE, "", MACHINES["64 GB box"]) == "q4_k_m"
+    assert fitting(entry, GGUF_ENGINE, "q3_k_m", MACHINES["8 GB laptop"]) == "q3_k_m"
     between = cpu(64 * GB).instead(38 * GB)
-    assert fitting(entry, "llamacpp", "", between) == "q3_k_m"
+    assert fitting(entry, GGUF_ENGINE, "", between) == "q3_k_m"
     with pytest.raises(DoesNotFit, match="name the weights to pull it all the same"):
-        fitting(entry, "llamacpp", "", MACHINES["8 GB laptop"])
+        fitting(entry, GGUF_ENGINE, "", MACHINES["8 GB laptop"])
     with pytest.raises(UsageError, match="has no q9; it has: q4_k_m, q3_k_m"):
-        fitting(entry, "llamacpp", "q9", MACHINES["8 GB laptop"])
+        fitting(entry, GGUF_ENGINE, "q9", MACHINES["8 GB laptop"])
 
 
 def test_sources_are_told_apart():
@@ -279,13 +280,14 @@ def test_whatever_is_written_is_a_source_or_refused(begun, text):
 def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
     file = tmp_path / "model.gguf"
     file.touch()
-    assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles("llamacpp", file)
-    assert locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)  # which will say why not
+    assert locate(str(file)) == locate(str(file), "llamacpp") == ModelFiles(GGUF_ENGINE, file)
+    folder = ModelFiles(MLX_ENGINE, tmp_path)
+    assert locate(str(tmp_path), "mlx") == folder  # which will say why not
     with pytest.raises(UsageError, match=r"a model is one file in it: model\.gguf"):
         locate(str(tmp_path), "llamacpp")
     file.rename(tmp_path / "model.safetensors")
     (tmp_path / "config.json").touch()
-    assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == ModelFiles("mlx", tmp_path)
+    assert locate(str(tmp_path)) == locate(str(tmp_path), "mlx") == folder
     with pytest.raises(UsageError, match="GGUF file"):
         locate(str(tmp_path), "llamacpp")
     file.touch()
@@ -293,18 +295,18 @@ def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
         locate(str(file), "mlx")
 
 
-def test_a_name_runs_on_mlx_where_it_was_made_for_and_the_model_is_there_for_it():
-    assert choose(BOTH, "auto", APPLE) == "mlx"
-    assert choose(BOTH, "auto", OTHERS) == "llamacpp"
-    assert choose(GGUF, "auto", APPLE) == "llamacpp"
-    assert set(specs()) == set(APPLE)
+def test_a_name_runs_on_mlx_where_it_was_made_for_and_the_model_is_there_for_it(monkeypatch):
+    assert {*all_engines()} == {*APPLE}
+    monkeypatch.setattr(engines, "all_engines", lambda: APPLE)
+    assert (choose(BOTH, "auto"), choose(GGUF, "auto")) == APPLE
+    monkeypatch.setattr(engines, "all_engines", lambda: OTHERS)
+    assert choose(BOTH, "auto") == GGUF_ENGINE
 
 
 def test_a_wish_for_an_engine_is_granted_or_refused():
-    assert choose(BOTH, "mlx", OTHERS) == "mlx"
-    assert choose(BOTH, "llamacpp", APPLE) == "llamacpp"
+    assert (choose(BOTH, "mlx"), choose(BOTH, "llamacpp")) == APPLE
     with pytest.raises(UsageError, match="gguf is not listed as an MLX folder"):
-        choose(GGUF, "mlx", OTHERS)
+        choose(GGUF, "mlx")
 
 
 def test_an_unknown_name_suggests_one_that_is_near():
@@ -353,8 +355,8 @@ def test_what_was_checked_is_written_where_it_belongs():
 
 def test_a_draft_model_is_planned_for_unless_one_goes_without():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
-    whole = rough_plan(entry, "llamacpp", "q4_k_m", place)
-    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(entry, GGUF_ENGINE, "q4_k_m", place)
+    alone = rough_plan(entry, GGUF_ENGINE, "q4_k_m", place, alone=True)
     assert [item.what for item in whole.items] == ["weights", "context", "draft model", "buffers"]
     assert [item.what for item in alone.items] == ["weights", "context", "buffers"]
 
@@ -363,8 +365,8 @@ def test_a_head_of_a_known_size_is_planned_for_unless_one_goes_without():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
     headed = replace(entry.offers["gguf"], drafter="eagle3", draft="hf:a/b", draft_bytes=10**9)
     entry = replace(entry, offers={"gguf": headed})
-    whole = rough_plan(entry, "llamacpp", "q4_k_m", place)
-    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(entry, GGUF_ENGINE, "q4_k_m", place)
+    alone = rough_plan(entry, GGUF_ENGINE, "q4_k_m", place, alone=True)
     taken = {item.what: item.bytes for item in whole.items}
     assert taken["drafting head"] == 10**9
     assert "drafting head" not in {item.what for item in alone.items}
@@ -373,8 +375,8 @@ def test_a_head_of_a_known_size_is_planned_for_unless_one_goes_without():
 def test_a_block_that_drafts_inside_has_keys_and_values_too():
     entry, place = entries()["qwen3-8b"], MACHINES["64 GB box"]
     inside = replace(entry.offers["gguf"], drafter="mtp-inside", draft="")
-    whole = rough_plan(replace(entry, offers={"gguf": inside}), "llamacpp", "q4_k_m", place)
-    alone = rough_plan(entry, "llamacpp", "q4_k_m", place, alone=True)
+    whole = rough_plan(replace(entry, offers={"gguf": inside}), GGUF_ENGINE, "q4_k_m", place)
+    alone = rough_plan(entry, GGUF_ENGINE, "q4_k_m", place, alone=True)
     kept = [
         next(item.bytes for item in plan.items if item.what == "context") for plan in (whole, alone)
     ]
@@ -385,6 +387,6 @@ def test_what_differs_from_what_was_checked_is_refused(monkeypatch):
     file = Remote("one.gguf", 10, "ab" * 32, True)
     monkeypatch.setattr(resolve, "part", lambda *_: PullPart(Hub("people/one"), None, (file,)))
     checked = Weights(Hub("people/one"), 10, sums=("ab" * 32,))
-    assert resolve.listed_part(checked, "llamacpp", "q8_0").files == (file,)
+    assert resolve.listed_part(checked, GGUF_ENGINE, "q8_0").files == (file,)
     with pytest.raises(PullError, match="is not what was checked for the catalogue"):
-        resolve.listed_part(replace(checked, sums=("cd" * 32,)), "llamacpp", "q8_0")
+        resolve.listed_part(replace(checked, sums=("cd" * 32,)), GGUF_ENGINE, "q8_0")

@@ -15,12 +15,9 @@ import pytest
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.running.models import engines
-from localspec.running.models.engines import backend, check, load_specs, spec, taker
-from localspec.running.models.sources import Hub
-from localspec.running.pulling import resolve
-from localspec.running.pulling.listing import Listing, Remote
+from localspec.running.models.engines import Engine, check, engine, load_specs, taker
 
-GGUF, MLX = spec("llamacpp"), spec("mlx")
+GGUF, MLX = engine("llamacpp").spec, engine("mlx").spec
 
 
 def entry(name, value):
@@ -38,48 +35,50 @@ def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
     )
 
 
-@pytest.mark.parametrize("engine", [GGUF, MLX], ids=lambda engine: engine.format)
-def test_the_functions_that_an_engine_defers_are_there(engine):
-    values = [getattr(engine, field.name) for field in fields(engine)]
-    values += [*(engine.projectors or ()), *(engine.builder or ())]
+@pytest.mark.parametrize("spec", [GGUF, MLX], ids=lambda spec: spec.format)
+def test_the_functions_that_an_engine_defers_are_there(spec):
+    values = [getattr(spec, field.name) for field in fields(spec)]
+    values += [part for value in values if isinstance(value, tuple) for part in value]
     deferred = [value.args for value in values if isinstance(value, partial)]
     assert len(deferred) >= 3
     for module, name in deferred:
         assert callable(getattr(import_module(module), name)), name
 
 
-def test_the_preferred_engine_comes_first_and_then_they_go_by_name():
+def test_the_preferred_engine_comes_first_and_then_they_go_by_name(monkeypatch):
     found = {
         name: replace(GGUF, preference=at) for name, at in zip("dacb", (0, -1, 1, 0), strict=True)
     }
-    assert list(engines.in_order({**found, "bad": "it is broken"})) == ["c", "b", "d", "a"]
+    monkeypatch.setattr(engines, "_offered", lambda: {**found, "bad": "it is broken"})
+    assert [*map(str, engines.all_engines())] == ["c", "b", "d", "a"]
 
 
 def test_engines_are_asked_without_importing_their_libraries():
     code = (
-        "import sys; from localspec.running.models.engines import specs; assert len(specs()) >= 2;"
+        "import sys; from localspec.running.models.engines import all_engines;"
+        "assert len(all_engines()) >= 2;"
         "assert not {'llama_cpp', 'mlx', 'mlx_lm', 'tokenizers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_wrong_with_an_engine_is_told_where_it_is_named(monkeypatch):
-    monkeypatch.setattr(engines, "_offered", lambda: {"bad": "it is broken"})
+    offered = {"llamacpp": GGUF, "mlx": MLX, "bad": "it is broken"}
+    monkeypatch.setattr(engines, "_offered", lambda: offered)
     assert engines.names() == ["llamacpp", "mlx", "bad"]
-    assert check("bad") == "bad"
+    check("bad")
     with pytest.raises(BackendError, match="the engine bad cannot be used: it is broken"):
-        backend("bad")
+        engine("bad")
     with pytest.raises(BackendError, match="no engine none here; there are: llamacpp"):
-        spec("none")
+        engine("none")
     with pytest.raises(UsageError, match="known: auto, llamacpp, mlx, bad"):
         check("none")
 
 
-def test_a_library_that_is_missing_comes_with_the_command_to_install_it(monkeypatch):
-    lacking = replace(GGUF, module="no_such_module")
-    monkeypatch.setattr(engines, "specs", lambda: {"lacking": lacking})
+def test_a_library_that_is_missing_comes_with_the_command_to_install_it():
+    lacking = Engine("lacking", replace(GGUF, module="no_such_module"))
     with pytest.raises(BackendError, match="lacking needs no_such_module: pip install llama-cpp-"):
-        backend("lacking")
+        lacking.backend()
 
 
 def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes_it(
@@ -90,15 +89,16 @@ def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes
 
     rival = replace(GGUF, module="rival", preference=1)
     found = {"broken": replace(GGUF, claims=broken), "rival": rival, "llamacpp": GGUF, "mlx": MLX}
-    monkeypatch.setattr(engines, "specs", lambda: found)
+    monkeypatch.setattr(engines, "all_engines", lambda: [Engine(*each) for each in found.items()])
     model = tmp_path / "model.gguf"
     model.touch()
-    assert (taker(model), taker(model, "llamacpp")) == ("rival", "llamacpp")
+    assert (taker(model).name, taker(model, "llamacpp").name) == ("rival", "llamacpp")
     with pytest.raises(UsageError, match="is for rival; mlx takes an MLX folder"):
         taker(model, "mlx")
     strange = tmp_path / "strange.txt"
     strange.touch()
-    assert (taker(strange), taker(tmp_path, "mlx")) == ("broken", "mlx")  # which will say why not
+    assert taker(strange).name == "broken"
+    assert taker(tmp_path, "mlx").name == "mlx"  # which will say why not
 
 
 def test_the_model_files_of_a_folder_are_listed_with_what_to_type(tmp_path):
@@ -112,7 +112,7 @@ def test_the_model_files_of_a_folder_are_listed_with_what_to_type(tmp_path):
     with pytest.raises(UsageError, match="a model is one file in it"):
         taker(tmp_path)
     (tmp_path / "model.safetensors").touch()
-    assert taker(tmp_path) == "mlx"
+    assert taker(tmp_path).name == "mlx"
 
 
 def test_of_many_model_files_a_folder_lists_the_first(tmp_path):
@@ -127,7 +127,7 @@ def test_a_folder_without_a_model_is_refused_whatever_engines_are_here(tmp_path)
     with pytest.raises(UsageError, match="without a model in it: give a GGUF file or an MLX f"):
         taker(tmp_path)
     (tmp_path / "config.json").touch()
-    assert taker(tmp_path) == "mlx"  # which will say what it lacks
+    assert taker(tmp_path).name == "mlx"  # which will say what it lacks
 
 
 def test_a_gguf_is_known_by_its_name_or_by_what_it_begins_with(tmp_path):
@@ -145,14 +145,3 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert not GGUF.claims(pipe)
-
-
-def test_a_repository_is_for_the_engine_that_could_take_what_is_wanted(monkeypatch):
-    names = ("config.json", "model.safetensors", "one-q4_0.gguf")
-    mixed = Listing("people/one", "c0ffee", tuple(Remote(name, 1, "", True) for name in names))
-    monkeypatch.setattr(resolve, "specs", lambda: {"mlx": MLX, "llamacpp": GGUF})
-    assert resolve.hub_taker(Hub("people/one", "one-q4_0.gguf"), mixed) == "llamacpp"
-    assert resolve.hub_taker(Hub("people/one"), mixed) == "mlx"
-    monkeypatch.setattr(resolve, "specs", lambda: {"llamacpp": GGUF, "mlx": MLX})
-    assert resolve.hub_taker(Hub("people/one"), mixed) == "llamacpp"
-    assert resolve.hub_taker(Hub("people/one", "none"), Listing("a/b", "", ())) == "llamacpp"

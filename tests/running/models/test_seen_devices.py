@@ -8,12 +8,14 @@ import pytest
 
 from localspec.interfaces.backend import Device
 from localspec.running.models import seen_devices as module
+from localspec.running.models.engines import Engine, engine
 from localspec.running.models.seen_devices import KEPT_SECONDS, forget_devices, seen_devices
 
+GGUF_ENGINE = engine("llamacpp")
 CARD = Device("a card", "gpu", 8 << 30, 1 << 30)
 
 
-class Engine:
+class Asked:
     def __init__(self):
         self.asked = 0
 
@@ -23,39 +25,39 @@ class Engine:
 
 
 @pytest.fixture
-def engine(monkeypatch, tmp_path):
-    found = Engine()
+def asked(monkeypatch, tmp_path):
+    found = Asked()
     monkeypatch.setattr(module, "folder", lambda: tmp_path)
-    monkeypatch.setattr(module, "backend", lambda name: found)
+    monkeypatch.setattr(Engine, "backend", lambda _: found)
     return found
 
 
-def test_an_engine_is_asked_once_and_its_devices_are_taken_for_free(engine):
+def test_an_engine_is_asked_once_and_its_devices_are_taken_for_free(asked):
     for _ in range(3):
-        [device] = seen_devices("llamacpp")
+        [device] = seen_devices(GGUF_ENGINE)
         assert (device.name, device.free_bytes) == ("a card", 8 << 30)
-    assert engine.asked == 1
+    assert asked.asked == 1
 
 
 def test_it_is_asked_again_after_a_day_for_other_workers_or_when_it_is_forgotten(
-    engine, monkeypatch, tmp_path
+    asked, monkeypatch, tmp_path
 ):
-    seen_devices("llamacpp")
+    seen_devices(GGUF_ENGINE)
     [place] = tmp_path.glob("*.json")
     os.utime(place, (0, place.stat().st_mtime - KEPT_SECONDS - 60))
-    seen_devices("llamacpp")
-    assert engine.asked == 2
+    seen_devices(GGUF_ENGINE)
+    assert asked.asked == 2
     monkeypatch.setenv("LOCALSPEC_WORKERS", "10.0.0.2:50052")
-    seen_devices("llamacpp")
-    assert engine.asked == 3
+    seen_devices(GGUF_ENGINE)
+    assert asked.asked == 3
     forget_devices()
-    seen_devices("llamacpp")
-    assert engine.asked == 4
+    seen_devices(GGUF_ENGINE)
+    assert asked.asked == 4
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"circumstances": []}'])
-def test_a_record_that_is_broken_is_written_anew(engine, tmp_path, text):
+def test_a_record_that_is_broken_is_written_anew(asked, tmp_path, text):
     (tmp_path / "llamacpp.json").write_text(text)
-    assert len(seen_devices("llamacpp")) == 1
-    seen_devices("llamacpp")
-    assert engine.asked == 1
+    assert len(seen_devices(GGUF_ENGINE)) == 1
+    seen_devices(GGUF_ENGINE)
+    assert asked.asked == 1

@@ -29,7 +29,7 @@ def _nothing_is_known(monkeypatch, tmp_path):
 
 
 def place(seed: int = 0) -> ModelFiles:
-    return ModelFiles("llamacpp", engines.tiny("llama", seed=seed))
+    return ModelFiles(engines.GGUF_ENGINE, engines.tiny("llama", seed=seed))
 
 
 def passes(found: ModelFiles, code: str = "", options: Options = OPTIONS, room: int = ROOM) -> None:
@@ -129,12 +129,12 @@ def test_what_its_engine_refuses_is_told(tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(400))
     with pytest.raises(ModelFileError, match=r"broken\.gguf is big endian"):
-        passes(ModelFiles("llamacpp", broken))
+        passes(ModelFiles(engines.GGUF_ENGINE, broken))
 
 
 def test_a_projector_is_tried_with_its_model(tmp_path):
     model, projector = tiny_vision.write_sighted(tmp_path, "llama")
-    passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=projector))
+    passes(ModelFiles(engines.GGUF_ENGINE, model), options=replace(OPTIONS, projector=projector))
 
 
 def test_a_projector_that_ends_its_engine_is_named(tmp_path):
@@ -143,7 +143,7 @@ def test_a_projector_that_ends_its_engine_is_named(tmp_path):
     broken = gguf_copies.copied(projector, tmp_path / "mmproj-broken.gguf", tensors=crooked)
     fault = r"llama\.gguf with mmproj-broken\.gguf cannot be used: it ends its engine \(SIGABRT\)"
     with pytest.raises(ModelFileError, match=fault):
-        passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=broken))
+        passes(ModelFiles(engines.GGUF_ENGINE, model), options=replace(OPTIONS, projector=broken))
 
 
 def test_a_projector_that_computes_no_numbers_is_refused(tmp_path):
@@ -151,7 +151,7 @@ def test_a_projector_that_computes_no_numbers_is_refused(tmp_path):
     none = {"mm.model.mlp.3.bias": np.full(WIDTH, np.nan, np.float32)}
     broken = gguf_copies.copied(projector, tmp_path / "mmproj-broken.gguf", tensors=none)
     with pytest.raises(ModelFileError, match="numbers that are none"):
-        passes(ModelFiles("llamacpp", model), options=replace(OPTIONS, projector=broken))
+        passes(ModelFiles(engines.GGUF_ENGINE, model), options=replace(OPTIONS, projector=broken))
 
 
 def test_where_there_is_no_room_nothing_is_decided():
@@ -179,5 +179,6 @@ def test_an_engine_is_quoted_by_its_assertion_else_by_its_last_line():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
 def test_a_folder_is_tried_too():
-    passes(ModelFiles("mlx", engines.tiny_folder("llama")), options=Options(context=512))
+    files = ModelFiles(engines.MLX_ENGINE, engines.tiny_folder("llama"))
+    passes(files, options=Options(context=512))
     assert len(list(trial_record.folder().glob("*.json"))) == 1

@@ -6,10 +6,10 @@ import pytest
 
 from localspec.base.errors import PullError
 from localspec.interfaces.backend_spec import RemoteModel
-from localspec.running.models.engines import spec
-from localspec.running.pulling.listing import Listing, Remote, choose_model, drafter, projector
+from localspec.running.models.engines import engine
+from localspec.running.pulling.listing import Listing, Remote
 
-GGUF, MLX = spec("llamacpp"), spec("mlx")
+GGUF, MLX = engine("llamacpp"), engine("mlx")
 
 
 def repository(*names: str) -> Listing:
@@ -17,7 +17,7 @@ def repository(*names: str) -> Listing:
 
 
 def gguf(found: Listing, wanted: str, weights: str = "") -> list[str]:
-    model = choose_model(found, GGUF, wanted, weights)
+    model = found.choose(GGUF, wanted, weights)
     return [file.name for file in found.remotes(model)]
 
 
@@ -108,10 +108,10 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
         "onnx/model.json",
         "README.md",
     )
-    assert found.remotes(choose_model(found, MLX, "")) == found.files[:7]
+    assert found.remotes(found.choose(MLX, "")) == found.files[:7]
     for lacking in (("config.json",), ("model.safetensors",)):
         with pytest.raises(PullError, match="there are: nothing like an MLX folder"):
-            choose_model(repository(*lacking), MLX, "")
+            repository(*lacking).choose(MLX, "")
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
     ],
 )
 def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
-    found = drafter(repository("a.gguf", name), GGUF)
+    found = repository("a.gguf", name).drafter(GGUF)
     assert (found.role if found else "") == kind
-    assert drafter(repository("a.gguf", name), MLX) is None
+    assert repository("a.gguf", name).drafter(MLX) is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,14 @@ def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
     ],
 )
 def test_a_projector_beside_a_model_is_known_by_its_name(names, chosen):
-    found = projector(repository("a.gguf", *names), GGUF)
+    found = repository("a.gguf", *names).projector(GGUF)
     assert (found.name if found else None) == chosen
     assert gguf(repository("a.gguf", *names), "") == ["a.gguf"]
-    assert projector(repository("a.gguf", *names), MLX) is None
+    assert repository("a.gguf", *names).projector(MLX) is None
+
+
+def test_a_repository_is_for_the_engine_that_could_take_what_is_wanted():
+    mixed = repository("config.json", "model.safetensors", "one-q4_0.gguf")
+    assert mixed.taker([MLX, GGUF], "one-q4_0.gguf") == GGUF
+    assert (mixed.taker([MLX, GGUF], ""), mixed.taker([GGUF, MLX], "")) == (MLX, GGUF)
+    assert repository().taker([GGUF, MLX], "none") == GGUF

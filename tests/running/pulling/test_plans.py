@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from localspec.base.errors import PullError
+from localspec.running.models.engines import engine
 from localspec.running.models.sources import Address, Hub
 from localspec.running.pulling.address import download_folder
 from localspec.running.pulling.listing import Listing, Remote
@@ -19,7 +20,7 @@ EB = 1 << 60
 
 
 def plan(*parts):
-    return PullPlan("loose", "as-given", "llamacpp", *parts)
+    return PullPlan("loose", "as-given", engine("llamacpp"), *parts)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
-from localspec.interfaces.media import NUMBERS, names_in
+from localspec.interfaces.media_positions import NUMBERS, names_in
 from localspec.interfaces.testing import ScriptedModel, ScriptedSight
 from localspec.running.runtime import message_media
 from localspec.running.runtime.media_text import MARK, MediaText, mark_media, split_at_marks

@@ -92,7 +92,7 @@ class DyingOfPictures:
 
 def test_a_projector_that_ends_its_engine_is_left_away_unless_it_was_given(tmp_path):
     model, projector = write_sighted(tmp_path, "llama", seed=5)
-    files = ModelFiles("llamacpp", model).with_projector()
+    files = ModelFiles(engines.GGUF_ENGINE, model).with_projector()
     limits = Limits(device="cpu")
     with trial.examine(files, DyingOfPictures) as target:
         pair = ExaminedPair(target, None)

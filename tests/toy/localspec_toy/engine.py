@@ -12,7 +12,7 @@ import numpy as np
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.system import free_memory
 from localspec.base.tokens import Logits
-from localspec.interfaces.backend import Build, Device, Footprint, Needs, Options
+from localspec.interfaces.backend import Build, Device, Footprint, Needs, Options, Progress, silent
 from localspec.interfaces.testing import Alphabet, ScriptedModel
 from localspec_toy.calls import noted, stay
 
@@ -87,7 +87,7 @@ def alphabet() -> Alphabet:
     return found
 
 
-def load(path: Path, options: Options) -> ScriptedModel:
+def load(path: Path, options: Options, tell: Progress = silent) -> ScriptedModel:
     noted("load")
     stay("load")
     check(options)

@@ -24,7 +24,7 @@ from localspec.apps.server.requests.chat_request import ChatRequest
 from localspec.apps.server.requests.completion_prompts import count
 from localspec.apps.server.requests.reading import body_route
 from localspec.apps.server.served import media_of
-from localspec.interfaces.vector_model import Kind
+from localspec.interfaces.footprint import Kind
 
 OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reranking": "scores"}
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read

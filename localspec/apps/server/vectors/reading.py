@@ -17,7 +17,7 @@ from localspec.apps.server.replies.streaming import while_listening
 from localspec.apps.server.requests.reading import is_short
 from localspec.apps.server.served import Served
 from localspec.base.tokens import Tokens, Vectors
-from localspec.interfaces.vector_model import Kind
+from localspec.interfaces.footprint import Kind
 from localspec.running.runtime.vector_runtime import VectorRuntime
 
 MAX_TEXTS = 2_048  # of a request, as with OpenAI
