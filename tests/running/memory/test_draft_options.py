@@ -12,7 +12,7 @@ from localspec.interfaces.backend import Device, DraftOptions, Options
 from localspec.running.memory.machine import Machine
 from localspec.running.memory.plan import plan
 from localspec.running.memory.planner import Limits, drafting_options, plan_pair
-from localspec.running.models import engines as engines_by_name
+from localspec.running.models.engines import Engine
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime.loaded_pair import resolve_and_load
 from localspec.running.runtime.pair_files import PairFiles
@@ -32,15 +32,15 @@ def _quiet(monkeypatch, tmp_path):
 @pytest.fixture
 def cards(monkeypatch):
     """Let llama.cpp see two cards that are not there."""
-    found = engines_by_name.engine_here("llamacpp")
+    found = engines.GGUF_ENGINE.installed()
     both = [Device(f"card {at}", "gpu", 8 << 30, 8 << 30) for at in range(2)]
     seeing = replace(found, devices=[*found.devices, *both])
-    monkeypatch.setattr(engines_by_name, "engine_here", lambda _: seeing)
+    monkeypatch.setattr(Engine, "installed", lambda _: seeing)
 
 
 def planned(draft=None, limits=None, **options):
     target, other = engines.tiny("llama"), engines.tiny("llama", head=Head(drift=0.2))
-    files = PairFiles(ModelFiles("llamacpp", target), ModelFiles("llamacpp", other))
+    files = PairFiles(ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other))
     options = replace(WIDE, draft=draft or DraftOptions(), **options)
     with files.examine() as examined:
         return plan_pair(*examined, options, limits or Limits(), insists=True)
@@ -49,7 +49,7 @@ def planned(draft=None, limits=None, **options):
 def test_slots_that_share_a_cache_have_a_window_each():
     """Its model could hold a text of twice as many tokens, and has no room for two of them."""
     target, other = engines.tiny("llama"), engines.tiny("llama", head=Head(drift=0.2))
-    files = PairFiles(ModelFiles("llamacpp", target), ModelFiles("llamacpp", other))
+    files = PairFiles(ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other))
     options = replace(WIDE, shared=True, draft=DraftOptions(256))
     with resolve_and_load(files, options, Limits()) as loaded:
         assert loaded.pair.draft_context == 256
@@ -106,8 +106,8 @@ def test_the_draft_model_goes_where_it_is_to_go(cards):
     [(DraftOptions(), 9), (DraftOptions(gpu_layers=3), 3), (DraftOptions(device="0"), None)],
 )
 def test_layers_of_the_draft_model_on_gpus_are_chosen_apart(own, layers):
-    engine = SimpleNamespace(name="llamacpp", devices=[])
-    examined = SimpleNamespace(engine=engine, footprint=lambda: SimpleNamespace(context=4096))
+    files = SimpleNamespace(engine=engines.GGUF_ENGINE)
+    examined = SimpleNamespace(files=files, footprint=lambda: SimpleNamespace(context=4096))
     options = Options(gpu_layers=9, draft=own)
     drafting = drafting_options(options, examined, examined, pc(64 * GB, 24 * GB), Limits())
     assert drafting.gpu_layers == layers
