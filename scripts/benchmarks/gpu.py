@@ -135,7 +135,7 @@ def taken_memory(path: Path, draft: Path | None, options: Options) -> TakenMemor
         settings = Settings(max_tokens=32, ignore_end=True)
         streams = [runtime.stream(prompt, settings) for _ in range(options.slots)]
         assert all(stream.result.tokens for stream in streams)
-        plan = runtime.known.plan
+        plan = runtime.facts.plan
         assert plan is not None
         names = {pool.name for pool in plan.machine.gpus}
         planned = sum(item.bytes for item in plan.items if item.pool in names)

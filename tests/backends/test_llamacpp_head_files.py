@@ -103,8 +103,8 @@ def test_a_model_goes_without_a_head_that_does_not_fit(caplog, tmp_path):
     wrong = copied(head, tmp_path / "wrong.gguf", MISFITS["another width"][0])
     loading = Loading(options=replace(engines.OPTIONS, context=256), depth=2)
     with load(path, wrong, loading) as runtime:
-        assert runtime.known.plan.options.head is None
-        assert "eagle3" not in runtime.known.proposers
+        assert runtime.facts.plan.options.head is None
+        assert "eagle3" not in runtime.facts.proposers
         assert len(runtime.generate("the", Settings(max_tokens=3, ignore_end=True)).tokens) == 3
     assert "the drafting head is left out: wrong.gguf was made for another model" in caplog.text
     with pytest.raises(ModelFileError, match="was made for another model"):
@@ -129,13 +129,13 @@ def test_a_head_is_left_away_before_the_context_is_cut_short():
     path, head = engines.with_head("llama-eagle3")
     loading = Loading(options=replace(engines.OPTIONS, slots=1, context=256), depth=2)
     with load(path, head, loading) as runtime:
-        taken = sum(item.bytes for item in runtime.known.plan.items)
-        assert "drafting head" in {item.what for item in runtime.known.plan.items}
+        taken = sum(item.bytes for item in runtime.facts.plan.items)
+        assert "drafting head" in {item.what for item in runtime.facts.plan.items}
     tight = replace(loading, limits=Limits(budget=taken - (1 << 16)))
     with load(path, head, tight) as runtime:
-        [conceded] = runtime.known.plan.concessions
+        [conceded] = runtime.facts.plan.concessions
         assert conceded.what.startswith("no drafting head")
-        assert "eagle3" not in runtime.known.proposers
+        assert "eagle3" not in runtime.facts.proposers
 
 
 def test_an_assistant_takes_memory_for_a_token_of_each_slot_whatever_a_batch_is():

@@ -23,7 +23,7 @@ try:
     loading = localspec.Loading(options, limits=Limits(sys.argv[3]))
     with localspec.load(sys.argv[1], None, loading) as model:
         result = model.generate("the code " * 40, localspec.Settings(max_tokens=8, ignore_end=True))
-        plan = model.known.plan
+        plan = model.facts.plan
         print(json.dumps({
             "said": result.tokens,
             "options": [plan.options.flash_attention, plan.options.batch, plan.options.gpu_layers],

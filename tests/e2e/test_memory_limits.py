@@ -35,7 +35,7 @@ try:
         print(json.dumps({
             "tokens": result.tokens,
             "notices": result.notices,
-            "conceded": [each.what for each in runtime.known.plan.concessions],
+            "conceded": [each.what for each in runtime.facts.plan.concessions],
             "by": dict(result.speculation.tokens_by_source),
         }), flush=True)
 except localspec.LocalSpecError as error:

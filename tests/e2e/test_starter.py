@@ -91,7 +91,7 @@ def test_long_contexts_are_as_exact_as_short_ones(q8):
 def test_a_draft_model_of_its_own_kind_saves_rounds_and_changes_nothing(q8, q4, plain):
     loading = Loading(SMALL, proposer="ngram,draft-model", depth=4)
     with localspec.load(q8, draft=q4, loading=loading) as runtime:
-        assert runtime.known.pairing.difference is None
+        assert runtime.facts.pairing.difference is None
         for prompt, expected in list(zip(PROMPTS, plain, strict=True))[:6]:
             result = ask(runtime, prompt, max_tokens=LENGTH)
             assert result.tokens == expected.tokens

@@ -78,9 +78,9 @@ def generate(context: click.Context, model: str, prompt: str) -> None:
         request = [{"role": "user", "content": text, "images": list(shown.image)}]
     with locate_and_load(model, options.draft, loading, shown=bool(shown.image)) as runtime:
         chosen = set_sampling_fields(set_names(context))
-        own_settings = with_usual(runtime.known.usual.sampling, reply_settings, chosen)
+        own_settings = with_usual(runtime.facts.usual.sampling, reply_settings, chosen)
         if sys.stderr.isatty() and "temperature" not in chosen:
-            click.secho(f"sampling: {runtime.known.usual}", err=True, dim=True)
+            click.secho(f"sampling: {runtime.facts.usual}", err=True, dim=True)
         stream = runtime.stream(request, own_settings, raw=shown.raw)
         if shown.json:
             record = asdict(stream.result)

@@ -316,9 +316,9 @@ def offer_model(name: str, files: PairFiles, footprint: Footprint, loading: Load
     def load(tell: TellPhase) -> Runtime:
         # Beside lines of a log, none may change.
         runtime = load_and_report(name, files, loading, line_changes=False, tell=tell)
-        plan = runtime.known.plan
+        plan = runtime.facts.plan
         notes = [held_for_slots(plan)] if plan else []
-        click.echo(f"localspec: sampling: {runtime.known.usual}", err=True)
+        click.echo(f"localspec: sampling: {runtime.facts.usual}", err=True)
         if runtime.context < FOR_AGENTS:
             notes.append(short_for_agents(runtime.context, footprint.context))
         for note in filter(None, notes):

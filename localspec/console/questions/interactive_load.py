@@ -53,7 +53,7 @@ def load_and_report(
     """Load a pair that is here; report its progress, and what was conceded."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_warnings():
         runtime = load_pair(files, loading, to_both(line, tell))
-    report_concessions(runtime.known, loading.options.context)
+    report_concessions(runtime.facts, loading.options.context)
     recent.remember(name_or_path)
     return runtime
 
@@ -69,7 +69,7 @@ def load_vectors_and_report(
     """Load a model of whole texts that is here, as `load_and_report` does."""
     with LoadingLine(name_or_path, changes=line_changes) as line, report_warnings():
         runtime = load_vector_files(name_or_path, files, loading, to_both(line, tell))
-    report_concessions(runtime.known)  # the context may be meant for the model beside it
+    report_concessions(runtime.facts)  # the context may be meant for the model beside it
     return runtime
 
 

@@ -59,8 +59,8 @@ class LocalModels:
         files = self.checked.pop(name, None) or locate(name, engine)
         pair = PairFiles.for_target(files, self.draft, engine, alone=alone)
         runtime = load_and_report(name, pair, self.loading)
-        self.usual_samplings[name] = runtime.known.usual
-        return LocalSpeaker(name, runtime, list(describe(name, runtime.known, runtime.context)))
+        self.usual_samplings[name] = runtime.facts.usual
+        return LocalSpeaker(name, runtime, list(describe(name, runtime.facts, runtime.context)))
 
     def usual(self, name: str) -> Settings:
         sampling = self.usual_samplings.get(name, NOBODY).sampling

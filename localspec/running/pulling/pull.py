@@ -109,9 +109,9 @@ def fetch_model(part: PullPart, engine: Engine, count: hub.Count) -> store.Store
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = address.fetch(part.source, part.address_bytes, count)
-        return replace(_here(LocalFiles(path)), source=str(part.source))
+        return replace(_stored(LocalFiles(path)), source=str(part.source))
     if part.listing is None:
-        return _here(part.source)
+        return _stored(part.source)
     paths = fetch_all(part.listing, part.files, count)
     files = tuple(
         store.File(path, file.size, file.sum, file.large)
@@ -139,7 +139,7 @@ def fetch_all(listing: Listing, files: Sequence[Remote], count: hub.Count) -> li
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _here(origin: Source) -> store.StoredModel:
+def _stored(origin: Source) -> store.StoredModel:
     if isinstance(origin, Package):
         path = origin.find()
         if path is None:

@@ -152,7 +152,7 @@ def update(
 
     Once it was measured, it is measured again only while the machine is not busy.
     """
-    stored = kept_json.load(path, parse)
+    stored = kept_json.load(path, parse_history)
     history = (stored or fresh).with_versions(fresh.now.versions)
     if history.unsettled and not (history.now.tries and is_busy()):
         history = replace(history, now=replace(history.now, tries=history.now.tries + 1))
@@ -207,7 +207,7 @@ def folder() -> Path:
 
 def newest(count: int | None = None) -> list[History]:
     """Read the histories of pairs, or so many of them, the newest first."""
-    return kept_json.newest(folder(), parse, count)
+    return kept_json.newest(folder(), parse_history, count)
 
 
 def fallen() -> list[str]:
@@ -215,7 +215,7 @@ def fallen() -> list[str]:
     return [sentence for history in newest() if (sentence := history.sentence())]
 
 
-def parse(record: Mapping[str, Any]) -> History:
+def parse_history(record: Mapping[str, Any]) -> History:
     before = record["before"] and Era.of_record(record["before"])
     now, on_host = Era.of_record(record["now"]), record["on_host"] is True
     return History(str(record["of"]), on_host, now, before)

@@ -66,7 +66,7 @@ class Runtime:
         self.context = engine.target.context
         self.text = ModelText(self.tokenizer, self.sight, self.context)
         self.slots = engine.target.slots
-        self.known = facts
+        self.facts = facts
         self.vectors = vectors
         self._tiers = engine.tiers
         self._worker = Worker(engine)
@@ -80,7 +80,7 @@ class Runtime:
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the models; empty where they are not known."""
-        return self.known.devices()
+        return self.facts.devices()
 
     def slot_action(self, work: Callable[[Slots], T]) -> T:
         """Save, restore or erase a slot between two rounds, and wait for that."""
@@ -131,7 +131,7 @@ class Runtime:
         self, settings: Settings | None, options: ReplyOptions
     ) -> tuple[Settings, Callable[[Reads], Reads]]:
         """Combine settings and options; a reply whose length nobody chose gets a limit."""
-        combined = settings_with(settings, options, self.known.usual.sampling)
+        combined = settings_with(settings, options, self.facts.usual.sampling)
         if settings is None and "max_tokens" not in options:
             return replace(combined, max_tokens=MAX_TOKENS), tell_of_limit
         return combined, lambda reads: reads
@@ -174,11 +174,11 @@ class Runtime:
 
     def submit(self, tokens: Sequence[int], settings: Settings, listener: Listener) -> Job:
         """Continue tokens, and pass each round's events to a listener on the models' thread."""
-        proposers, chosen = self.known.proposers, set(settings.proposers or ())
+        proposers, chosen = self.facts.proposers, set(settings.proposers or ())
         if proposers is not None and (unknown := chosen - set(proposers)):
             names = ", ".join(proposers) or "none"
             raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
-        if corpus := self.known.corpus:
+        if corpus := self.facts.corpus:
             corpus.look_for_changes()
             listener = learning(corpus, tokens[-LEAD:], listener)
         return self._worker.submit(tokens_of(tokens), settings, listener)
@@ -197,7 +197,7 @@ class Runtime:
         self._close()
 
     def __repr__(self) -> str:
-        target, proposers = self.known.target, self.known.proposers
+        target, proposers = self.facts.target, self.facts.proposers
         model = f"{target.files.path.name} ({target.files.engine})" if target else "a model"
         slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
         drafts = f"drafts by {', '.join(proposers)}" if proposers else "no drafts"

@@ -45,7 +45,7 @@ class VectorRuntime:
         self.tokenizer = model.tokenizer
         self.pooling, self.kind = model.pooling, kind_of(model.pooling)
         self.dimensions, self.context, self.slots = model.dimensions, model.context, model.texts
-        self.known, self.prefixes = facts, prefixes
+        self.facts, self.prefixes = facts, prefixes
         self._model = model
         self._worker = VectorWorker(model)
         self._close = weakref.finalize(self, self._worker.close)
@@ -139,7 +139,7 @@ class VectorRuntime:
         return tokens
 
     def _too_long(self, length: str, name: str) -> PromptTooLong:
-        trained = self.known.target.footprint.context if self.known.target else 0
+        trained = self.facts.target.footprint.context if self.facts.target else 0
         hint = ", or load the model with a larger --context" if trained > self.context else ""
         return PromptTooLong(
             f"{name} has {length}; this model was loaded for {self.context:,} tokens: shorten it, "
@@ -159,7 +159,7 @@ class VectorRuntime:
 
     def devices(self) -> list[Pool]:
         """Measure the memories in use by the model; empty where they are not known."""
-        return self.known.devices()
+        return self.facts.devices()
 
     def close(self) -> None:
         """End every request and free the model; safe to call twice."""

@@ -54,7 +54,7 @@ def plain(path: str) -> dict[str, object]:
     with localspec.load(path, loading=loading(path, "none")) as model:
         answers = [answer(model, prompt, generate(model, path, prompt)) for prompt in PROMPTS]
         grown = psutil.Process().memory_info().rss - before
-        plan = model.known.plan
+        plan = model.facts.plan
     planned = sum(item.bytes for item in plan.items) if plan else 0
     return {"plain": answers, "grown": grown, "planned": planned}
 

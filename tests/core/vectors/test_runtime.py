@@ -108,7 +108,7 @@ def test_a_file_is_loaded_by_its_path(bert):
     with load_vectors(bert, LOADING) as runtime:
         [vector] = runtime.embed(["the sea"])
         assert (runtime.kind, runtime.pooling, runtime.context) == ("embedding", "mean", 512)
-        assert runtime.known.plan.options.context == 512
+        assert runtime.facts.plan.options.context == 512
         expected = arithmetic.pooled(runtime.tokens("the sea"), "mean")
     assert np.abs(vector - expected / np.linalg.norm(expected)).max() < 1e-3
 

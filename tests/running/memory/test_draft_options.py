@@ -40,7 +40,9 @@ def cards(monkeypatch):
 
 def planned(draft=None, limits=None, **options):
     target, other = engines.tiny("llama"), engines.tiny("llama", head=Head(drift=0.2))
-    files = PairFiles(ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other))
+    files = PairFiles(
+        ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other)
+    )
     options = replace(WIDE, draft=draft or DraftOptions(), **options)
     with files.examine() as examined:
         return plan_pair(*examined, options, limits or Limits(), insists=True)
@@ -49,7 +51,9 @@ def planned(draft=None, limits=None, **options):
 def test_slots_that_share_a_cache_have_a_window_each():
     """Its model could hold a text of twice as many tokens, and has no room for two of them."""
     target, other = engines.tiny("llama"), engines.tiny("llama", head=Head(drift=0.2))
-    files = PairFiles(ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other))
+    files = PairFiles(
+        ModelFiles(engines.GGUF_ENGINE, target), ModelFiles(engines.GGUF_ENGINE, other)
+    )
     options = replace(WIDE, shared=True, draft=DraftOptions(256))
     with resolve_and_load(files, options, Limits()) as loaded:
         assert loaded.pair.draft_context == 256

@@ -70,8 +70,8 @@ def test_with_room_the_draft_model_is_used_and_without_it_is_not():
     for room in (needed(draft=True) + MB, needed(draft=False) + MB):
         with load(target, draft, budget(room)) as runtime:
             texts.append(runtime.generate("the code", LONG).tokens)
-            conceded = [concession.what for concession in runtime.known.plan.concessions]
-            assert (runtime.known.plan.drafting is None) == bool(conceded)
+            conceded = [concession.what for concession in runtime.facts.plan.concessions]
+            assert (runtime.facts.plan.drafting is None) == bool(conceded)
     assert texts[0] == texts[1]
     assert conceded == ["no draft model: prompt lookup drafts instead"]
 
@@ -125,7 +125,7 @@ def test_a_draft_model_whose_memory_is_not_given_is_done_without(monkeypatch):
     monkeypatch.setattr(loaded_pair, "load_weights", scarce)
     with load(target, draft, Loading(WIDE)) as runtime:
         assert runtime.generate("the code", LONG).tokens
-        [concession] = runtime.known.plan.concessions
+        [concession] = runtime.facts.plan.concessions
         assert "failed to allocate" in concession.why
     with pytest.raises(OutOfMemory):
         load(target, draft, Loading(WIDE, "draft-model", 4))

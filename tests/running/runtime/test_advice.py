@@ -21,7 +21,7 @@ def loading(**options):
 
 def advice(draft=None, **options):
     with load(engines.tiny("llama"), draft, loading(**options)) as runtime:
-        return list(runtime.known.advice)
+        return list(runtime.facts.advice)
 
 
 def tensors(*kinds, output=True):
@@ -38,13 +38,13 @@ def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys
     assert found.startswith("--bit-exact: texts may still differ at near-ties, since 22 tensors in")
     assert advice() == []
     with load(engines.tiny("llama"), loading=loading(**without)) as runtime:
-        report_concessions(runtime.known)
+        report_concessions(runtime.facts)
     assert capsys.readouterr().err == f"localspec: {found}\n"
 
 
 def test_bit_exact_has_nothing_to_say_where_products_round_all_weights_alike():
     with load(engines.tiny("llama"), loading=loading(bit_exact=True)) as runtime:
-        target, plan = runtime.known.target, runtime.known.plan
+        target, plan = runtime.facts.target, runtime.facts.plan
     even, odd = (replace(target.footprint, even=each) for each in (True, False))
     assert uneven_weights(even, plan.options) == ""
     for change in ({"products": "llama.cpp"}, {"mmap": True}):

@@ -168,6 +168,6 @@ def test_a_model_is_loaded_from_its_file():
         loading = localspec.Loading(engines.OPTIONS)
         async with await localspec.load_async(engines.tiny("llama"), loading=loading) as one:
             assert (await one.chat("hi", max_tokens=3)).usage.completion_tokens == 3
-            assert one.runtime.known.target
+            assert one.runtime.facts.target
 
     run(work)

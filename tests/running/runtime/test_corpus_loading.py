@@ -48,8 +48,8 @@ def test_a_reply_is_drafted_from_files_and_stays_the_same(model, plain, tmp_path
     (tmp_path / "notes.txt").write_text(WORDS + plain.text)
     loading = replace(LOADING, proposer="corpus", corpus=(tmp_path / "notes.txt",))
     with load(model, loading=loading) as runtime:
-        until(lambda: runtime.known.corpus.segments)
-        assert runtime.known.proposers == ("corpus",)
+        until(lambda: runtime.facts.corpus.segments)
+        assert runtime.facts.proposers == ("corpus",)
         results = runtime.batch([WORDS] * 3, LONG, raw=True)
         sampled = runtime.generate(WORDS, LONG, temperature=1.0, seed=3)
     assert {result.text for result in results} == {plain.text}
@@ -64,14 +64,14 @@ def test_a_model_that_was_loaded_again_drafts_from_its_earlier_replies(model, pl
         assert by_corpus(runtime.generate(WORDS, LONG)) == 0
     assert len(replies.replies(replies.kept_folder())) == 1
     with load(model, loading=loading) as runtime:
-        assert runtime.known.proposers[-1] == "corpus"
-        until(lambda: runtime.known.corpus.segments)
+        assert runtime.facts.proposers[-1] == "corpus"
+        until(lambda: runtime.facts.corpus.segments)
         result = runtime.generate(WORDS, LONG)
         assert result.text == plain.text
         assert by_corpus(result) > 30
-        [facts] = runtime.known.corpus.facts()
+        [facts] = runtime.facts.corpus.facts()
         assert (facts.name, facts.texts) == ("kept replies", 1)
-        about = list(describe("llama", runtime.known, 512))[-1]
+        about = list(describe("llama", runtime.facts, 512))[-1]
         assert about.startswith(
             f"texts to draft from in kept replies: 1, with {facts.tokens:,} tokens"
         )
@@ -108,7 +108,7 @@ def test_what_one_api_key_was_told_drafts_for_no_other_in_a_later_server_either(
     learning = replace(LOADING, learn=True)
     for keys, drafts in (("one",), False), (("two",), False), ((), False), (("one",), True):
         with load(model, loading=keeping_replies_apart(learning, keys)) as runtime:
-            until(lambda: runtime.known.corpus.facts()[0].is_current)
+            until(lambda: runtime.facts.corpus.facts()[0].is_current)
             assert (by_corpus(runtime.generate(WORDS, LONG)) > 30) is drafts
     folders = {path.parent for _, _, path in replies.replies(replies.kept_folder())}
     assert len(folders) == 3

@@ -29,7 +29,7 @@ from localspec.running.runtime.pair_history import (
     History,
     key_of,
     note,
-    parse,
+    parse_history,
     update,
 )
 from localspec.running.runtime.pair_speed import MAX_SECONDS, POSITIONS, PairSpeed, measure
@@ -163,7 +163,7 @@ def test_going_back_to_the_version_before_ends_the_accusation(load):
     load(OLD, speed())
     load(NEW, *[speed(1.25)] * 2)
     assert load(OLD, speed()) == ""
-    assert kept_json.load(load.place, parse).now.versions == OLD
+    assert kept_json.load(load.place, parse_history).now.versions == OLD
     assert load.measured == 3
 
 
@@ -203,7 +203,7 @@ def test_the_doctor_of_a_new_machine_knows_of_no_pairs(a_cache):
 )
 def test_a_history_that_was_changed_by_hand_begins_anew(change, load):
     load(OLD, speed())
-    record = asdict(kept_json.load(load.place, parse))
+    record = asdict(kept_json.load(load.place, parse_history))
     change(record)
     load.place.write_text(json.dumps(record))
     assert load(NEW, *[speed(1.25)] * 3) == ""
@@ -306,7 +306,7 @@ def test_a_pair_is_measured_when_it_is_first_loaded_and_keyed_by_what_is_no_vers
     assert note(loaded, phases.append) == ""
     assert [phase.name for phase in phases] == ["measuring"]
     [file] = a_cache.glob("*.json")
-    versions = kept_json.load(file, parse).now.versions
+    versions = kept_json.load(file, parse_history).now.versions
     assert any(line.startswith("localspec ") for line in versions)
     assert any(line.startswith("llama-cpp-python ") for line in versions)
     newer = replace(loaded.plan, options=replace(loaded.plan.options, tentative=3, batch=99))
@@ -326,7 +326,7 @@ def test_a_fall_is_advice_at_load_unless_the_depth_is_fixed():
         options = Options(context=512, threads=1, gpu_layers=0)
         loading = Loading(options, **fields)
         with load_pair(files, loading, note=lambda pair, tell: "since now it fell") as runtime:
-            return list(runtime.known.advice)
+            return list(runtime.facts.advice)
 
     assert advice() == ["since now it fell"]
     assert advice(depth=2) == advice(proposer="none") == []
@@ -344,7 +344,7 @@ def test_small_models_and_short_contexts_are_not_measured(loaded, a_cache):
 
 def test_another_form_of_the_record_is_read_back_as_it_was(load):
     load(OLD, speed())
-    history = kept_json.load(load.place, parse)
+    history = kept_json.load(load.place, parse_history)
     assert history == History("some.gguf", True, Era(OLD, 1, speed()))
     assert replace(history, before=history.now).sentence() == ""
 

@@ -39,7 +39,7 @@ def given(projector: Path) -> Loading:
 
 
 def conceded(runtime) -> list[str]:
-    return [concession.what for concession in runtime.known.plan.concessions]
+    return [concession.what for concession in runtime.facts.plan.concessions]
 
 
 def test_the_projector_beside_a_model_is_loaded_with_it(seeing):
@@ -48,7 +48,7 @@ def test_the_projector_beside_a_model_is_loaded_with_it(seeing):
     with load(seeing, loading=PLAIN) as runtime:
         assert runtime.sight
         assert runtime.sight.kinds == {"image"}
-        [projector] = [item for item in runtime.known.plan.items if item.what == "projector"]
+        [projector] = [item for item in runtime.facts.plan.items if item.what == "projector"]
         assert projector.bytes > files.target.projector.stat().st_size * 0.8
 
 
@@ -117,7 +117,7 @@ def test_projectors_that_cannot_be_told_apart_are_named_and_not_loaded(seeing, t
         write_projector(tmp_path / f"mmproj-{kind}-sees.gguf", kind, seed=seed)
     with load(path, loading=PLAIN) as runtime:
         assert conceded(runtime) == [TEXT_ONLY]
-        [concession] = runtime.known.plan.concessions
+        [concession] = runtime.facts.plan.concessions
         assert concession.why.endswith("give one with --mmproj")
     with load(path, loading=given(tmp_path / "mmproj-llama-sees.gguf")) as runtime:
         assert runtime.sight

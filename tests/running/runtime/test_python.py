@@ -304,7 +304,7 @@ def test_a_runtime_says_what_it_is():
         assert repr(model).startswith(f"<Runtime of {engines.tiny('llama').name} (llamacpp): ")
         assert "drafts by " in repr(model)
     model = scripted()
-    model.known = LoadedFacts(proposers=("suffix", "ngram"))
+    model.facts = LoadedFacts(proposers=("suffix", "ngram"))
     assert "drafts by suffix, ngram>" in repr(model)
 
 

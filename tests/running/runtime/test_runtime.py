@@ -219,7 +219,7 @@ def test_a_pair_is_loaded_by_path_and_answers():
     loading = Loading(engines.OPTIONS, proposer="draft-model", depth=4)
     draft = engines.tiny("llama", head=engines.Head(drift=0.2))
     with load(engines.tiny("llama"), draft, loading) as pair:
-        assert pair.known.pairing.difference is None
+        assert pair.facts.pairing.difference is None
         result = pair.chat([{"role": "user", "content": "the code"}], Settings(max_tokens=30))
         assert result.speculation.tokens_by_source["draft-model"] > 0
     with load(engines.tiny("llama"), loading=Loading(engines.OPTIONS, "none")) as plain:
@@ -231,8 +231,8 @@ def test_a_draft_with_another_vocabulary_is_mapped_and_its_share_reported():
     draft = engines.tiny("llama", layout="shuffled")
     loading = Loading(engines.OPTIONS, proposer="draft-model", depth=4)
     with load(engines.tiny("llama"), draft, loading) as pair:
-        assert pair.known.pairing.difference
-        assert 0.9 < pair.known.pairing.share < 1
+        assert pair.facts.pairing.difference
+        assert 0.9 < pair.facts.pairing.share < 1
         assert pair.generate("the code is", SHORT).speculation.drafted > 0
 
 

@@ -109,7 +109,7 @@ def described(parameter: Parameter) -> Object:
 
 def machine(offer: ServedOffer, served: Served | None) -> Object:
     """Describe a model's memory and pair; slow, so not on the event loop."""
-    facts = served.resident.known if served else None
+    facts = served.resident.facts if served else None
     pairing = facts.pairing if facts else None
     return {
         "model": offer.name,

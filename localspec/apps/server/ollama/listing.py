@@ -29,7 +29,7 @@ def running(host: ModelHost) -> Object:
 
 
 def loaded(served: Served, idle_seconds: float | None) -> Object:
-    plan = served.resident.known.plan
+    plan = served.resident.facts.plan
     on_gpus = sum(plan.taken(pool) for pool in plan.machine.gpus) if plan else 0
     total = sum(item.bytes for item in plan.items) if plan else served.offer.bytes
     return description(served.offer) | {
