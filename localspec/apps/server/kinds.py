@@ -25,7 +25,7 @@ class Resident(Protocol):
     """A loaded model, whatever it does."""
 
     tokenizer: Tokenizer
-    known: LoadedFacts
+    facts: LoadedFacts
     context: int
     slots: int
 

@@ -50,7 +50,7 @@ class Runtime:
     context: tokens that one text can have, prompt and reply together
     text: how a conversation becomes tokens, and these are read
     slots: texts that are worked on at once
-    known: what loading found out: `known.plan` with its concessions, `known.pairing`
+    facts: what loading found out: `facts.plan` with its concessions, `facts.pairing`
     vectors: turns texts into vectors, if it was loaded with `Options(pooling=...)`
     """
 
@@ -97,7 +97,7 @@ class Runtime:
         A message may have `images`: paths, bytes or Pillow's; the model must have a `sight`.
 
         Options, as `temperature=0.7` or `json_schema={...}`, are those of `ReplyOptions`. Without
-        settings the sampling is the model's, `known.usual`; that of `Settings()` is greedy.
+        settings the sampling is the model's, `facts.usual`; that of `Settings()` is greedy.
         """
         return self.stream(as_messages(messages), settings, **options).result
 
