@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import click
 
-from localspec.apps.export import llama_server, mlx_lm, ollama, sglang, tensorrt_llm, vllm
-from localspec.apps.export.deployment import (
-    ANY,
-    USUAL_DEPTH,
-    Deployment,
-    PairNames,
-    Settings,
-    deployment,
-)
-from localspec.apps.export.script import Script
+from localspec.apps.export.deployment import USUAL_DEPTH, PairNames, Settings, deployment
+from localspec.apps.export.engines import ENGINES
+from localspec.apps.export.script import script
 from localspec.console.options.declare import COUNT, TEXT, option, options, read, required
 from localspec.console.options.model_names import MODEL
-
-
-class OtherEngine(NamedTuple):
-    """An engine by the format of its weights, and the writer of its script."""
-
-    format: str
-    script: Callable[[Deployment], Script]
-
-
-ENGINES = {
-    "vllm": OtherEngine(ANY, vllm.script),
-    "sglang": OtherEngine(ANY, sglang.script),
-    "tensorrt-llm": OtherEngine(ANY, tensorrt_llm.script),
-    "llama-server": OtherEngine("gguf", llama_server.script),
-    "mlx-lm": OtherEngine("mlx", mlx_lm.script),
-    "ollama": OtherEngine("gguf", ollama.script),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +50,7 @@ def export(context: click.Context, model: str) -> None:
     For more cards or users than LocalSpec is made for. It need not be installed there.
     """
     request = read(context, ExportOptions)
-    engine = ENGINES[request.to]
     names = PairNames(model, request.draft, request.original, request.draft_original)
     settings = Settings(request.depth, request.context, request.slots, request.kv_type)
-    click.echo(str(engine.script(deployment(names, engine.format, settings))))
+    described = deployment(names, ENGINES[request.to].format, settings)
+    click.echo(script(request.to, described))

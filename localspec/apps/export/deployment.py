@@ -36,11 +36,11 @@ class ExportedModel:
             return self.source.find()
         return self.source.path if isinstance(self.source, LocalFiles) else None
 
-    def file(self, advice: str) -> str:
-        """Name the file or folder; raise with the advice if it is not here."""
+    def file(self) -> str:
+        """Name the file or folder; raise if it is not here."""
         if path := self.path:
             return str(path)
-        raise UsageError(f"{self.name} is not here{advice}")
+        raise UsageError(f"{self.name} is not here, and that engine needs it: pull it first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ class Deployment:
     @property
     def drafts(self) -> bool:
         return self.depth > 0
+
+    @property
+    def quantised(self) -> bool:
+        """Whether keys and values take less than 16 bits."""
+        return self.settings.kv_type not in ("auto", "f16")
 
     def without_draft(self, depth: int | None = None) -> Deployment:
         """Replace the drafter by prompt lookup, with the same depth or another."""

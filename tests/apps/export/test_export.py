@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from localspec.apps.cli import run
-from localspec.apps.export.command import ENGINES
 from localspec.apps.export.deployment import ANY, PairNames, Settings, deployment
-from localspec.apps.export.script import Script
+from localspec.apps.export.engines import ENGINES
+from localspec.apps.export.script import script
 from localspec.base.errors import UsageError
 from localspec.running.models.catalogue import entries
 from tests import tiny
@@ -66,9 +66,15 @@ trtllm-serve Qwen/Qwen3-8B \\
   --config trtllm.yaml""",
     "llama-server": """\
 # does not carry over: the depth, which LocalSpec chooses anew each round: here it is fixed
-llama-server -hf Qwen/Qwen3-8B-GGUF:Q4_K_M -c 32768 -np 4 -ctk q8_0 -ctv q8_0 \\
+llama-server \\
+  -hf Qwen/Qwen3-8B-GGUF:Q4_K_M \\
+  -c 32768 \\
+  -np 4 \\
+  -ctk q8_0 \\
+  -ctv q8_0 \\
   --spec-type draft-simple \\
-  --spec-draft-n-max 5 -hfd Qwen/Qwen3-0.6B-GGUF:Q8_0 \\
+  --spec-draft-n-max 5 \\
+  -hfd Qwen/Qwen3-0.6B-GGUF:Q8_0 \\
   --temp 0.6 \\
   --top-k 20 \\
   --top-p 0.95""",
@@ -88,14 +94,17 @@ mlx_lm.server \\
 }
 
 
-def written(engine: str, model: str, settings: Settings, **more: str) -> Script:
-    wanted = PairNames(model, **more)
-    return ENGINES[engine].script(deployment(wanted, ENGINES[engine].format, settings))
+def written(engine: str, model: str, settings: Settings, **more: str) -> str:
+    return script(engine, deployment(PairNames(model, **more), ENGINES[engine].format, settings))
+
+
+def command(text: str) -> list[str]:
+    return shlex.split(text.replace("\\\n", ""), comments=True)
 
 
 @pytest.mark.parametrize("engine", GOLDEN)
 def test_the_script_for_a_pair_of_the_catalogue_is_known_by_heart(engine):
-    assert str(written(engine, "qwen3-8b", FULL)) == GOLDEN[engine]
+    assert written(engine, "qwen3-8b", FULL) == GOLDEN[engine]
 
 
 def test_every_name_of_the_catalogue_tells_whose_weights_it_has():
@@ -105,17 +114,17 @@ def test_every_name_of_the_catalogue_tells_whose_weights_it_has():
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
 def test_every_name_of_the_catalogue_is_exported(engine):
     for name, entry in entries().items():
-        assert entry.original in str(written(engine, name, FULL))
+        assert entry.original in written(engine, name, FULL)
 
 
 def test_a_head_inside_the_weights_needs_no_other_file():
-    text = str(written("vllm", "qwen3.6-27b", Settings()))
+    text = written("vllm", "qwen3.6-27b", Settings())
     assert '{"method": "mtp", "num_speculative_tokens": 3}' in text
-    assert "--speculative-algorithm NEXTN" in str(written("sglang", "qwen3.6-27b", Settings()))
+    assert "--speculative-algorithm NEXTN" in written("sglang", "qwen3.6-27b", Settings())
 
 
 def test_a_head_beside_the_weights_is_named():
-    text = str(written("vllm", "gemma-4-12b", Settings()))
+    text = written("vllm", "gemma-4-12b", Settings())
     assert '"method": "mtp"' in text
     assert '"model": "google/gemma-4-12B-it-assistant"' in text
 
@@ -124,22 +133,22 @@ def test_a_head_beside_the_weights_is_named():
 def test_a_drafter_that_an_engine_has_no_method_for_is_told(engine):
     """It once ended with a KeyError."""
     found = deployment(PairNames("qwen3-8b-dflash"), ANY, Settings())
-    text = str(ENGINES[engine].script(replace(found, drafter="medusa")))
+    text = script(engine, replace(found, drafter="medusa"))
     assert "does not carry over: drafts by medusa" in text
     assert "DFlash" not in text
     assert "ngram" in text.lower()
 
 
 def test_draft_models_with_vocabularies_of_another_size_are_told():
-    assert '"use_heterogeneous_vocab": true' in str(written("vllm", "qwen2.5-7b", Settings()))
-    text = str(written("sglang", "qwen2.5-7b", Settings()))
+    assert '"use_heterogeneous_vocab": true' in written("vllm", "qwen2.5-7b", Settings())
+    text = written("sglang", "qwen2.5-7b", Settings())
     assert "--speculative-algorithm NGRAM" in text
     assert "vocabulary is of another size" in text
 
 
 @pytest.mark.parametrize("engine", [*GOLDEN, "ollama"])
 def test_without_depth_nothing_drafts(engine):
-    text = str(written(engine, "qwen3-8b", Settings(0)))
+    text = written(engine, "qwen3-8b", Settings(0))
     assert "spec" not in text.replace("LocalSpec", "")
     assert "draft" not in text.lower()
     assert "depth" not in text
@@ -155,27 +164,32 @@ def test_a_file_whose_makers_are_not_known_asks_for_them(tmp_path):
     path = tiny.write(tmp_path / "tiny.gguf", "llama")
     with pytest.raises(UsageError, match="--original ORG/REPOSITORY"):
         written("vllm", str(path), Settings())
-    text = str(written("vllm", str(path), Settings(), original="org/model"))
+    text = written("vllm", str(path), Settings(), original="org/model")
     assert "vllm serve org/model" in text
     assert '"method": "ngram"' in text
 
 
 def test_a_path_with_spaces_and_quotes_stays_one_word(tmp_path):
     path = tiny.write(tmp_path / "it's a model.gguf", "llama")
-    script = str(written("llama-server", str(path), Settings(0)))
-    assert shlex.split(script) == ["llama-server", "-m", str(path)]
+    text = written("llama-server", str(path), Settings(0))
+    assert command(text) == ["llama-server", "-m", str(path)]
 
 
 def test_a_modelfile_names_the_files_that_are_here(tmp_path):
     target, draft = (tiny.write(tmp_path / f"{name}.gguf", "llama") for name in ("target", "draft"))
-    found = written("ollama", str(target), FULL, draft=str(draft))
-    assert found.content.splitlines() == [
+    text = written("ollama", str(target), FULL, draft=str(draft))
+    assert text.splitlines()[2:] == [
+        "cat > Modelfile <<'END'",
         f"FROM {target}",
         f"DRAFT {draft}",
         "PARAMETER draft_num_predict 5",
         "PARAMETER num_ctx 8192",
+        "END",
+        "ollama create tiny-llama \\",
+        "  -f Modelfile",
+        "ollama run tiny-llama",
     ]
-    assert "OLLAMA_KV_CACHE_TYPE=q8_0 OLLAMA_NUM_PARALLEL=4" in str(found)
+    assert "OLLAMA_KV_CACHE_TYPE=q8_0 OLLAMA_NUM_PARALLEL=4" in text
 
 
 def test_the_script_is_one_that_a_shell_takes(tmp_path, capsys):
@@ -193,19 +207,19 @@ def test_the_script_is_one_that_a_shell_takes(tmp_path, capsys):
 
 
 def test_options_of_mlx_lm_are_those_that_its_parser_knows(tmp_path):
-    command = written("mlx-lm", "qwen3-8b", FULL).commands[0]
+    words = command(written("mlx-lm", "qwen3-8b", FULL))
     known = subprocess.run(
         [sys.executable, "-m", "mlx_lm.server", "--help"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert [word for word in command if word.startswith("--") and word not in known] == []
+    assert [word for word in words if word.startswith("--") and word not in known] == []
 
 
 def test_speculation_is_written_as_json_that_can_be_read():
-    command = written("vllm", "qwen3-8b", FULL).commands[0]
-    assert json.loads(command[command.index("--speculative-config") + 1])["method"] == "draft_model"
+    words = command(written("vllm", "qwen3-8b", FULL))
+    assert json.loads(words[words.index("--speculative-config") + 1])["method"] == "draft_model"
 
 
 def test_an_unknown_name_and_an_unknown_engine_are_errors(capsys):
