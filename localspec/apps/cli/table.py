@@ -75,14 +75,9 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "Compare a model's files with their checksums",
         ),
     ),
-    "Editors and agents": (
+    "Agents": (
         ListedCommand(
             "launch", "apps.clients.command:launch", "Run a coding agent on a model of yours"
-        ),
-        ListedCommand(
-            "connect",
-            "apps.clients.command:connect",
-            "Print the settings by which an editor uses the server",
         ),
     ),
     "Speculation": (

@@ -1,1 +1,1 @@
-"""Programs that ask the server: coding agents that are launched, editors that are configured."""
+"""Coding agents that are launched, to ask the server."""

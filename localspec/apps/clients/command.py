@@ -1,4 +1,4 @@
-"""The commands `localspec launch` and `localspec connect`."""
+"""The command `localspec launch`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from localspec.console.options.loading import LOADING, LoadingOptions, read_load
 from localspec.console.options.sections import SectionedCommand
 
 AGENT_ARGUMENTS = "localspec rest"
-PROGRAMS = ("vscode", "continue", "zed", "jetbrains", "open-webui", "cline")
 
 
 class WithRest(SectionedCommand):
@@ -67,20 +66,3 @@ def serving(context: click.Context) -> ServingOptions:
     serve = commands["serve"]
     with serve.make_context("serve", ["any"], root, default_map=defaults) as serve_context:
         return read(serve_context, ServingOptions)
-
-
-@click.command(params=options(AttachOptions))
-@click.argument("program", type=click.Choice(PROGRAMS))
-@click.argument("model", metavar="[MODEL]", default="")
-@click.pass_context
-def connect(context: click.Context, program: str, model: str) -> None:
-    """Print the settings by which an editor uses the server, and where they belong.
-
-    Address, model and context are those of the server that answers. A key is not printed.
-    """
-    from localspec.apps.clients.editors import print_settings
-    from localspec.apps.clients.running import server_for_editors  # HTTP takes its time to import
-
-    attaching = read(context, AttachOptions)
-    server = server_for_editors(attaching.attach, attaching.key or "", model, serving(context))
-    print_settings(program, server)

@@ -13,8 +13,6 @@ class Endpoint:
     model: str
     context: int  # tokens
     key: str = ""
-    fills_in: bool = False  # what belongs between two texts
-    fill_in_format: str = ""  # the family of its tokens for that, by Zed's names
     sees: bool = False  # whether it takes pictures in
 
     @property

@@ -1,4 +1,4 @@
-"""The options of `launch` and `connect`."""
+"""The options of `launch`."""
 
 from __future__ import annotations
 

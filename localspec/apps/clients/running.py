@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from localspec.apps.clients.endpoint import Endpoint
@@ -13,24 +10,14 @@ from localspec.base.errors import BackendError, LocalSpecError, UsageError, requ
 from localspec.console.speakers.http import Wire, socket_path
 from localspec.console.speakers.server import OURS, listed_models, takes_pictures, writes_text
 from localspec.console.speakers.stream import Object, count
-from localspec.formats.templates.message import Json
 
-# Zed's names of the families, each with a mark that only it has.
-FILL_IN_MARKS = {
-    "qwen": "<|fim_prefix|>",
-    "star_coder": "<fim_prefix>",
-    "deepseek_coder": "<\uff5cfim\u2581begin\uff5c>",
-    "glm": "<|code_prefix|>",
-    "codestral": "[SUFFIX]",
-    "code_llama": "<PRE>",
-}
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # addresses to listen at, and to ask at
 
 
 def endpoint_at(address: str, key: str, model: str = "") -> Endpoint:
     """Find a model at an address, by default a loaded one; or raise."""
     if socket_path(address):
-        raise UsageError(f"{address} is a unix socket, which agents and editors cannot ask")
+        raise UsageError(f"{address} is a unix socket, which agents cannot ask")
     wire = Wire(address, key)
     by_name = models_of(wire)
     able = [name for name, fields in by_name.items() if writes_text(fields)] or list(by_name)
@@ -83,39 +70,3 @@ def configured_endpoint(serving: ServingOptions, key: str, model: str) -> Endpoi
         return endpoint_at(address, key, model) if address else None
     except LocalSpecError:
         return None
-
-
-def server_for_editors(
-    attach: str | None, key: str, model: str, serving: ServingOptions
-) -> Endpoint:
-    """Find the server for editors, and ask it for its models and their context."""
-    if attach is not None:
-        return with_fill_in(endpoint_at(attach, key, model))
-    server = configured_endpoint(serving, key, model)
-    if server is None:
-        address = usual_address(serving) or "a port"
-        problem = f"no LocalSpec{f' with {model}' if model else ''} answers at {address}"
-        raise UsageError(
-            f"{problem}: start one with `localspec serve NAME`, or name it with --attach"
-        )
-    return with_fill_in(server)
-
-
-def with_fill_in(server: Endpoint) -> Endpoint:
-    """Ask a server whether its model can fill in the middle, and by which tokens."""
-    wire = Wire(server.address, server.key)
-    with suppress(LocalSpecError):
-        able = wire.ask("/api/show", {"model": server.model}).get("capabilities")
-        if isinstance(able, list) and "insert" in able:
-            return replace(server, fills_in=True, fill_in_format=fill_in_format(wire, server.model))
-    return server
-
-
-def fill_in_format(wire: Wire, model: str, marks: Mapping[str, str] = FILL_IN_MARKS) -> str:
-    """Find the family whose mark is one token of the model's."""
-    for name, mark in marks.items():
-        body: Json = {"model": model, "content": mark, "parse_special": True}
-        tokens = wire.ask("/tokenize", body).get("tokens")
-        if isinstance(tokens, list) and len(tokens) == 1:
-            return name
-    return ""
