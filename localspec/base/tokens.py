@@ -32,7 +32,7 @@ class RankedLogits(Protocol):
     """Rows of which the likeliest tokens are known before they are copied."""
 
     def best(self, at: int) -> int:
-        """Return the most likely token of a row."""
+        """Return the most likely token of a row, the first of several."""
 
 
 def best(logits: Logits) -> int:

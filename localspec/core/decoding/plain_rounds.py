@@ -27,7 +27,7 @@ def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
         g = turn.generation
         if not turn.emits or len(draft.tokens) or turn.scored:
             return False
-        if not g.sampler.untouched or g.reports:
+        if not g.sampler.unadjusted or g.reports:
             return False
     return True
 
@@ -35,7 +35,7 @@ def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
 def token_sampler(g: Generation) -> SampleToken:
     """Return a function that samples the next token of a text by logits."""
     sampler, history = g.sampler, g.history
-    if sampler.sampling.greedy and sampler.untouched:
+    if sampler.sampling.greedy and sampler.unadjusted:
         return best
     return lambda logits: sampler.distribution(logits).draw(sampler.dice, history.size)
 
@@ -68,8 +68,8 @@ class PlainRounds:
         round meets the error again, and fails those that it concerns.
         """
         newest_alone = all(turn.feed == 1 for turn in turns)
-        untouched = min(turn.generation.sampler.untouched for turn in turns)
-        most = min(most, untouched) if newest_alone else 1
+        unadjusted = min(turn.generation.sampler.unadjusted for turn in turns)
+        most = min(most, unadjusted) if newest_alone else 1
         quiets = [self._quiet(t.ask()) if t.generation.depth else ALWAYS_QUIET for t in turns]
         steps = Steps(turns, quiets, most, hurried)
         try:
@@ -131,6 +131,6 @@ class Steps:
 
 
 def following(g: Generation, quiet: Quiet) -> Next | None:
-    """Return how the token after the next is sampled, if it is likely to be fed alone."""
+    """Return how the token after the fed one is chosen, if it is likely to be fed alone."""
     alone = g.remaining > 1 and (quiet.rounds > 1 or quiet.until)
     return Next(g.sampler, g.history.size) if alone and g.sampler.is_foreseen else None

@@ -85,7 +85,7 @@ def emit(target: Model, turn: Turn, draft: Draft, logits: LogitRows) -> Outcome:
 
 def distributions(g: Generation, draft: Draft, logits: LogitRows) -> Distributions:
     """Return the target's distribution after each number of draft tokens, computed on demand."""
-    if g.sampler.untouched > len(draft.tokens):
+    if g.sampler.unadjusted > len(draft.tokens):
         sampling = g.sampler.sampling
         if sampling.greedy:
             best = best_of_rows(logits)

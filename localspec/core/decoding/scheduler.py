@@ -18,8 +18,8 @@ AGEING_TOKENS = 64  # tokens that count as one step, by which each round moves a
 class Scheduler:
     """Replies come first, so that reading a long prompt does not hold them up.
 
-    At a fixed depth the draft length of a sequence never depends on its neighbours: where the batch
-    has no room for it, the sequence waits. So a seed gives the same text alone and among others.
+    At a fixed depth the draft length of a sequence does not depend on its neighbours: where the
+    batch has no room for it, the sequence waits.
     """
 
     batch: int  # most tokens in one forward

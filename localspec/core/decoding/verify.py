@@ -1,7 +1,8 @@
 """Exact acceptance: the output is what the target draws, and follows the target alone.
 
 Whoever drafts by a distribution draws with the same random numbers, and so mostly the same tokens
-(`Distribution.draw`). So a seed gives one text, with any drafts and without.
+(`Distribution.draw`). So a seed gives one text, with any drafts and without, where the engine
+computes the same bits in batches of any width.
 """
 
 from __future__ import annotations

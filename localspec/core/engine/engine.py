@@ -43,8 +43,8 @@ MIN_REPLY_ROOM = 64  # a request is admitted if its prompt and so many tokens of
 LOG = logging.getLogger("localspec")
 
 
-def always() -> bool:
-    """Allow one round at a time."""
+def one_round() -> bool:
+    """Be in a hurry after each round."""
     return True
 
 
@@ -159,7 +159,7 @@ class Engine:
     def busy(self) -> bool:
         return bool(self._waiting or self._active)
 
-    def step(self, hurried: Hurried = always) -> None:
+    def step(self, hurried: Hurried = one_round) -> None:
         """Admit waiting requests, run one round, publish its tokens.
 
         While no draft is expected several rounds are run, until `hurried` returns True.

@@ -85,7 +85,7 @@ class Sampler:
         return self._adjusts or self._thought is not None or self._unended > 0
 
     @property
-    def untouched(self) -> int:
+    def unadjusted(self) -> int:
         """Count the next tokens, at least, whose distributions need no more than the logits."""
         if self._adjusts or self._unended:
             return 0
@@ -94,7 +94,7 @@ class Sampler:
     @property
     def is_foreseen(self) -> bool:
         """Whether an engine can foresee the next distributions, for as long as a draft may be."""
-        return self.untouched > MAX_TENTATIVE and self.sampling.steps.simple
+        return self.unadjusted > MAX_TENTATIVE and self.sampling.steps.simple
 
     @property
     def is_constrained(self) -> bool:
