@@ -11,7 +11,7 @@ from localspec.base.tokens import NONE, Tokens
 class Draft:
     tokens: Tokens
     by: str  # the proposer, for the figures
-    confidences: tuple[float, ...] = ()  # of the proposer in each token, if those before it are right
+    confidences: tuple[float, ...] = ()  # in each token, if those before are right
 
     def __len__(self) -> int:
         return len(self.tokens)
