@@ -13,7 +13,7 @@ import pytest
 
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.interfaces.backend import Options, Row
+from localspec.interfaces.backend import DraftOptions, Options, Row
 from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp import loading, openmp
 from localspec_llamacpp.bindings.log import Log
@@ -228,7 +228,8 @@ def test_keys_and_values_may_have_types_of_their_own():
 
 
 def test_a_draft_model_is_not_asked_beyond_what_it_was_trained_for():
-    with closing(engines.draft("llama", context=5000, slots=1)) as model:
+    long = DraftOptions(context=8192)
+    with closing(engines.draft("llama", context=5000, slots=1, draft=long)) as model:
         assert model.context == 4096
     with closing(engines.target("llama", context=5000, slots=1)) as model:
         assert model.context == 5000

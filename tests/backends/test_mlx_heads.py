@@ -483,4 +483,4 @@ def test_an_assistant_looks_at_the_keys_of_its_target(length, tmp_path):
         assert draft.tokens.tolist() == found
     _, outputs = head(mx.array(text[-1:])[None], states[None, -1:], looked, mx.array([length - 1]))
     likely = mx.softmax(head.logits(outputs[:, -1]), axis=-1).max().item()
-    assert draft.confidences[0] == pytest.approx(likely, rel=1e-4)  # each key counts
+    assert draft.confidences[0] == pytest.approx(likely, rel=5e-4)  # each key counts

@@ -22,7 +22,7 @@ from localspec.apps.clients.running import configured_endpoint, endpoint_at
 from localspec.apps.clients.started import SLOTS, Start, free_port, run_server
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions
 from localspec.base.errors import DoesNotFit, UsageError
-from localspec.base.system.signals import handled, leaving
+from localspec.base.system.signals import ENDINGS, handled, held_back, leaving
 from localspec.console.options.configuration import HIDDEN
 from localspec.console.questions.interactive_load import locate_or_pull
 from localspec.interfaces.backend import CONTEXT
@@ -129,13 +129,16 @@ def foreground(command: Sequence[str], setup: Setup) -> int:
     def leave_to_program(number: int, frame: FrameType | None) -> None:
         pass
 
+    process: subprocess.Popen[bytes] | None = None
     with handled(leave_to_program, "SIGINT"):
-        process = subprocess.Popen(command, env=environment(setup))
         try:
+            with held_back(*ENDINGS):  # else they could come while the program is started
+                process = subprocess.Popen(command, env=environment(setup))
             code = process.wait()
         finally:
-            process.terminate()
-            process.wait()
+            if process:
+                process.terminate()
+                process.wait()
     return 128 - code if code < 0 else code
 
 

@@ -45,6 +45,16 @@ def handled(handler: Handler, *names: str) -> Iterator[None]:
             signal.signal(number, usual)
 
 
+@contextmanager
+def held_back(*names: str) -> Iterator[None]:
+    """Let these signals come when the block is over."""
+    numbers: list[int] = []
+    with handled(lambda number, _: numbers.append(number), *names):
+        yield
+    for number in numbers:
+        signal.raise_signal(number)
+
+
 def end_after(seconds: float, number: int) -> None:
     """End this process as if by a signal when so much time has gone by, whatever its threads do.
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -192,6 +193,25 @@ def test_an_agent_ends_when_the_system_ends_its_launch(server, tmp_path, monkeyp
         run(["launch", "claude", "--attach", server.address, "--key", "the-key"])
     assert ended.value.code == 143
     assert not psutil.pid_exists(int(up.read_text()))
+
+
+def test_an_agent_ends_that_was_just_started_when_the_end_came(server, tmp_path, monkeypatch):
+    program, started = tmp_path / "claude", []
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    class Starting(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            started.append(self.pid)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Starting)
+    with pytest.raises(SystemExit) as ended:
+        run(["launch", "claude", "--attach", server.address, "--key", "the-key"])
+    assert ended.value.code == 143
+    assert not psutil.pid_exists(started[0])
 
 
 def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, tmp_path, capsys):

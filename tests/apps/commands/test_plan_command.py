@@ -26,7 +26,7 @@ host memory, 6.0 GiB
   B buffers              106 MiB
   . free                 397 MiB
 
-conceded: no draft model: prompt lookup drafts instead (1,007 MiB too much for host \
+conceded: no draft model: prompt lookup drafts instead (1.1 GiB too much for host \
 memory)
 
 conceded: KV cache in 8 bits (144 MiB too much for host memory)"""

@@ -193,6 +193,7 @@ def test_the_public_names_are_these():
         "AsyncModel",
         "AsyncStream",
         "Chunk",
+        "DraftOptions",
         "Grammar",
         "Limits",
         "Loading",
