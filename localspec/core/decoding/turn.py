@@ -93,6 +93,6 @@ class Outcome(NamedTuple):
     emitted: int  # tokens appended to the history
     accepted: int  # how many of them were drafted
     rounds: int = 1
-    distributions: Sequence[Distribution] = ()  # of the tokens emitted, if they are reported
+    distributions: Sequence[Distribution] = ()  # by which tokens were drawn, if they are reported
     scored: Sequence[Logits] = ()  # the target's after tokens of the prompt, if it is scored
     wasted_seconds: float = 0.0  # of drafting and verifying what was not accepted, by estimate
