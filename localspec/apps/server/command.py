@@ -98,7 +98,7 @@ def serve(
         is_group = loading.options.members > 1
         child = UNSUPERVISED if is_group else supervise(tell, grace=GRACE_SECONDS + 1)
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
-        named = named_models(names, draft, loading, thought, again=not child.is_first)
+        named = named_models(names, draft, loading, thought, restarted=not child.is_first)
         models = with_bench(named, names, as_typed)
         offers = with_aliases(models, options.alias)
         pulled = for_other_models(loading)
@@ -136,11 +136,11 @@ def named_models(
     loading: Loading,
     thought: ThoughtDefaults,
     *,
-    again: bool = False,
+    restarted: bool = False,
 ) -> list[ServedOffer]:
     """Find the models that are named on the command line.
 
-    In a server that begins `again`, one whose file broke meanwhile does not keep others away.
+    After a restart, one whose file broke meanwhile is offered as broken, and others are served.
     """
     located = [locate_or_pull(name, loading) for name in names]
     loadings = [loading, *[for_other_models(loading)] * (len(names) - 1)]
@@ -149,7 +149,7 @@ def named_models(
         try:
             offers.append(offer_files(name, target, draft, own))
         except ModelFileError as error:
-            if not again:
+            if not restarted:
                 raise
             offered = bare_name(target.path) if Path(name).exists() else name
             offers.append(broken_offer(offered, target.engine.name, str(error)))
@@ -300,7 +300,7 @@ def offer_files(name: str, target: ModelFiles, draft: str | None, loading: Loadi
 def offer_vectors(
     name: str, files: ModelFiles, footprint: Footprint, loading: Loading
 ) -> ServedOffer:
-    """Describe a model of whole texts before it is loaded."""
+    """Describe a model for embeddings or reranking, which is loaded later."""
 
     def load(tell: TellPhase) -> VectorRuntime:
         return load_vectors_and_report(name, files, loading, line_changes=False, tell=tell)

@@ -42,13 +42,13 @@ class ModelHost:
         self.failed: dict[str, str] = {}  # why the last attempt to load a model failed
         self.events = ModelEvents()
         self._note = note
-        self._waiting = waiting
+        self._most_waiting = waiting  # requests of each model, beside those in its slots
         self.idle_seconds = idle_seconds
         self._lock = asyncio.Lock()  # one loads or leaves at a time
-        self._rung: Bell | None = None
-        self._loading: set[str] = set()  # models that are loaded, or wait for it
+        self._made_bell: Bell | None = None  # made when the first thread of a model is to ring it
+        self._loading: set[str] = set()  # models that are being loaded, or wait for it
         self._facts: dict[str, ModelFacts] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # that no request waits for
+        self._background: set[asyncio.Task[None]] = set()  # that no request waits for
 
     def add(self, offer: ServedOffer) -> None:
         """Serve another model, or one in place of another of its name; a loaded one stays."""
@@ -88,7 +88,7 @@ class ModelHost:
         if served is None:
             served = await self._loaded(offer)
         served.leaving = False
-        most = served.resident.slots + self._waiting
+        most = served.resident.slots + self._most_waiting
         if served.users + places > most:
             raise overloaded(f"{served.users} requests are under way or wait; {most} may")
         served.users += places
@@ -135,8 +135,8 @@ class ModelHost:
     def work(self, work: Coroutine[None, None, None]) -> None:
         """Run a task that no request waits for; the end of the server cancels it."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def unload(self, name: str) -> int:
         """Free a model's memory, now or when its requests have ended; return how many those are.
@@ -166,9 +166,9 @@ class ModelHost:
 
     @property
     def _bell(self) -> Bell:
-        if self._rung is None:
-            self._rung = Bell()
-        return self._rung
+        if self._made_bell is None:
+            self._made_bell = Bell()
+        return self._made_bell
 
     async def _load(self, offer: ServedOffer) -> Served:
         self.events.publish(offer.name, STATUS, {"status": "loading"})
@@ -247,15 +247,15 @@ class ModelHost:
                         await self._leave(served)
 
     async def close(self) -> None:
-        for task in self._tasks:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
         async with self._lock:
             for served in list(self.loaded.values()):
                 await self._leave(served)
-        if self._rung is not None:  # and the models' threads, which ring it, have ended
-            self._rung.close()
-            self._rung = None
+        if self._made_bell is not None:  # and the models' threads, which ring it, have ended
+            self._made_bell.close()
+            self._made_bell = None
 
 
 def _facts(offer: ServedOffer, served: Served | None) -> ModelFacts:

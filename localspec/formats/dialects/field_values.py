@@ -157,7 +157,7 @@ def _word(tape: Tape, ends: Sequence[str], schema: Mapping[str, Json]) -> Readin
 
 
 def _value(tape: Tape, fields: Fields, argument: Argument) -> Reading[str | None]:
-    """Read a value and what closes it."""
+    """Read a value as JSON, and its closing marks, which may be missing; None if it breaks off."""
     if fields.quotes is None:
         return (yield from _text(tape, fields, argument))
     yield from tape.blank()

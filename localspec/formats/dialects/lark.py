@@ -122,15 +122,13 @@ class Lark:
         return name
 
     def upto(self, mark: str, text: str = "TEXT") -> str:
-        """Any text up to the first such mark, and the mark."""
+        """Any text up to the first place of a mark, and the mark; its blanks come apart."""
         first, *others = self._cut(mark)
-        if self._control(first) is None:
-            end = len(first.rstrip())
-            first, others = first[:end], [first[end:], *others]
-        closing = " ".join(map(self.mark, filter(None, others)))
-        if self._control(first) is None:
-            return f"{self.rule(f'{text} {quoted(first)}', '[lazy]')} {closing}"
-        return f"{text} {self.mark(first)} {closing}"
+        if self._control(first) is not None:
+            return " ".join([text, *map(self.mark, filter(None, [first, *others]))])
+        visible = first.rstrip()
+        closing = map(self.mark, filter(None, [first[len(visible) :], *others]))
+        return " ".join([self.rule(f"{text} {quoted(visible)}", "[lazy]"), *closing])
 
     def through(self, end: str, text: str) -> str:
         """Any text up to an end, of which a beginning that is no control token may recur before."""

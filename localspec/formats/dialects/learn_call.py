@@ -41,7 +41,11 @@ def named_once(text: str) -> str:
 
 
 def call_of(text: str, content_reply: str) -> OneCall | None:
-    """Take the first call of a text apart; `content_reply` has content in its place."""
+    """Take the only call of a reply to a probe apart; None unless there is exactly one.
+
+    `content_reply` is the same reply with content in place of the call, which begins where the two
+    part.
+    """
     text = spelled(text)
     start = len(common_start(text, content_reply))
     text = text[:start] + named_once(text[start:])

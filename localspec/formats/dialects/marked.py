@@ -157,15 +157,15 @@ class Marked:
         return f"{thinking} {free} | {other} | {opening} TEXT"
 
     def _marked_free(self, lark: Lark, calls: _Calls) -> str:
-        """An expression for text with calls in it, the text within its marks if it has any."""
+        """An expression for text with calls, which may stand in marks; the closing one may lack."""
         free = calls.free(())
-        if self.answer is None or (lark.is_text(self.answer[0]) and not calls.begun):
+        if self.answer is None or (lark.is_text(self.answer[0]) and not calls.prompt_opening):
             return free
         opening, closing = self.answer
-        opened = f"BLANKS {lark.literal(opening.removeprefix(calls.begun))}"
+        opened = f"BLANKS {lark.literal(opening.removeprefix(calls.prompt_opening))}"
         if not closing:
             return choice([free, f"{opened} {calls.with_calls()}"])
-        more = calls.with_calls() if calls.begun else free
+        more = calls.with_calls() if calls.prompt_opening else free
         return choice([free, f"{opened} {lark.upto(closing)} {more}", f"{opened} TEXT"])
 
     def _end(self, lark: Lark) -> str:
@@ -236,7 +236,7 @@ class _Calls:
         self._after = calls.after_opening() if form.explicit else ""
         may_be_bare = form.bare and not form.layout.openings
         self._alone = calls.bare() if may_be_bare else ()
-        self.begun = begun(form, bounds.prompt_end)
+        self.prompt_opening = begun(form, bounds.prompt_end)
 
     @property
     def are_bare(self) -> bool:
@@ -249,7 +249,9 @@ class _Calls:
         lark = self._lark
         opening = choice([f"{lark.literal(mark)} {self._whom}" for mark in self._openings])
         call = lark.rule(f"{opening} {self._after}")
-        first = lark.rule(f"{self._whom} {self._after}") if self.begun else self._first(call)
+        first = (
+            lark.rule(f"{self._whom} {self._after}") if self.prompt_opening else self._first(call)
+        )
         if self._between is None:
             return first
         return f"{first} ({lark.literal(self._between)} {call})*"
@@ -272,7 +274,7 @@ class _Calls:
 
     def free(self, others: Sequence[str]) -> str:
         """Allow any reply that does not begin with these others."""
-        if self.begun:
+        if self.prompt_opening:
             return f"({self._whom} {self._after} {self._more()})"
         lark = self._lark
         heads = [lark.terminal(_flexible(lark, bare)) for bare in self._alone]

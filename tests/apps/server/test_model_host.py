@@ -250,7 +250,7 @@ def test_a_file_that_is_cut_ends_the_first_start_of_a_server_and_no_later_one(tm
     names, loading = [str(path), str(engines.tiny("llama"))], Loading()
     with pytest.raises(ModelFileError, match="cut short"):
         named_models(names, None, loading, ThoughtDefaults())
-    broken, whole = named_models(names, None, loading, ThoughtDefaults(), again=True)
+    broken, whole = named_models(names, None, loading, ThoughtDefaults(), restarted=True)
     assert (broken.name, whole.name) == ("cut", engines.tiny("llama").stem)
     with pytest.raises(ModelFileError, match="cut short"):
         broken.load(print)

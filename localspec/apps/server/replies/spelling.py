@@ -36,7 +36,7 @@ class Spelling:
         ]
 
     def llama_cpp_logprobs(self, logprobs: Sequence[EmittedLogprob]) -> list[dict[str, object]]:
-        """Format them as llama.cpp's completions do, each with the number of its token."""
+        """Format them as llama.cpp's completions do, each with the `id` of its token."""
         likeliest = "top_probs" if self.sampled else "top_logprobs"
         return [
             self._numbered(emitted.token, emitted.logprob)
