@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from localspec.running.runtime.memory_relief import LOOK_SECONDS
 
 pytestmark = pytest.mark.long
 
@@ -128,6 +131,7 @@ def test_a_limit_that_is_lowered_in_mid_text_costs_the_draft_model_only(group, q
         free = child.hear()["free"]
         child.go_on()
     group.limit(1500 * MB - free + 200 * MB)
+    time.sleep(LOOK_SECONDS)  # so that the memory is looked at before the text ends
     found = child.end()
     [notice] = found["notices"]
     assert notice.startswith("the draft model was put away, prompt lookup drafts instead: ")
