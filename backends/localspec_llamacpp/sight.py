@@ -74,7 +74,7 @@ class LlamaSight:
         kept = self._kept_pieces(medium.digest)
         if kept is None:
             with self._looking:
-                kept = self._kept_pieces(medium.digest) or self._taken_apart(medium)
+                kept = self._kept_pieces(medium.digest) or self._split_and_keep(medium)
         return kept
 
     def _kept_pieces(self, digest: bytes) -> Sequence[Tokens | LlamaRun] | None:
@@ -83,17 +83,17 @@ class LlamaSight:
                 self._kept.move_to_end(digest)
             return self._kept.get(digest)
 
-    def _taken_apart(self, medium: Medium) -> Sequence[Tokens | LlamaRun]:
+    def _split_and_keep(self, medium: Medium) -> Sequence[Tokens | LlamaRun]:
         pieces = self._projector.pieces(self._read(medium.data))
         with self._lock:
-            runs = [
-                self._numbered(RunName(medium.digest, at, piece.length), piece)
-                if not isinstance(piece, np.ndarray)
-                else piece
+            parts = [
+                piece
+                if isinstance(piece, np.ndarray)
+                else self._numbered(RunName(medium.digest, at, piece.length), piece)
                 for at, piece in enumerate(pieces)
             ]
-            self._keep(medium.digest, runs)
-        return runs
+            self._keep(medium.digest, parts)
+        return parts
 
     def _numbered(self, name: RunName, piece: Piece) -> LlamaRun:
         """Make a run, unless a text still holds the same one."""

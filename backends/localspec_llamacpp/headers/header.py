@@ -95,7 +95,7 @@ class HeaderReader:
         self.size = len(data)
         self.at = 4
         self.strings = MOST_STRINGS
-        self.text_bytes = MOST_TEXT
+        self.text_bytes_left = MOST_TEXT
 
     def header(self) -> Header:
         self.check_version()
@@ -187,9 +187,9 @@ class HeaderReader:
         start, self.at = self.at, self.at + length
         self.need(self.at)
         if length > LONGEST_TEXT:
-            return Value(STRING)
-        self.text_bytes -= length
-        if self.text_bytes < 0:
+            return Value(STRING)  # which nobody needs
+        self.text_bytes_left -= length
+        if self.text_bytes_left < 0:
             self.broken(f"is broken: it has more than {MOST_TEXT:,} bytes of text, at {key}")
         return Value(STRING, text=self.data[start : self.at].decode(errors="replace"))
 

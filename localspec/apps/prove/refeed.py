@@ -18,14 +18,18 @@ from localspec.interfaces.backend import Model, Row
 
 
 def refeed(model: Model, steps: Sequence[RecordedForward], slot: int) -> Logits:
-    """Compute the logits of a slot's row in the last step. All slots are empty before and after."""
+    """Replay a recording; return the logits of a slot's row in the last step.
+
+    Tokens that were taken back go to a slot beside, which is emptied after each step. All slots are
+    emptied first and last.
+    """
     empty_slots(model)
     kept = survivors(steps)
-    spare = model.slots // 2  # a slot that no recording has used stands this far behind each
+    spare = model.slots // 2  # from a slot to the one beside it, which no recording has used
     logits: dict[int, LogitRows] = {}
     for at, step in enumerate(steps):
         parts = [part for row in step.rows for part in split(row, kept[at, row.slot], spare)]
-        if any(kept[at, row.slot] for row in step.rows):
+        if any(kept[at, row.slot] for row in step.rows):  # else nothing of this step lasted
             logits = dict(zip((part.slot for part in parts), model.forward(parts), strict=True))
         for part in parts:
             if spare and part.slot >= spare:

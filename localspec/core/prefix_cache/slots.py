@@ -27,11 +27,11 @@ class Slots:
         self._model = model
         self._tiers = tiers
         self._files = files
-        self._shared = model.pool < model.slots * model.context
-        self._held: list[Tokens] = [NONE] * model.slots  # as far as they are free
-        self._adapters: list[Scales] = [()] * model.slots  # that these were computed with
+        self._is_pool_shared = model.pool < model.slots * model.context
+        self._held: list[Tokens] = [NONE] * model.slots  # of slots that are free
+        self._adapters: list[Scales] = [()] * model.slots  # by which the held texts were computed
         self._free = list(range(model.slots))  # the longest unused first
-        self._idle = [0] * model.slots  # tokens that others ran since a slot was used
+        self._tokens_since_use = [0] * model.slots  # that others ran
 
     @property
     def free(self) -> bool:
@@ -67,21 +67,23 @@ class Slots:
         """Free a slot, which keeps its KV cache for another text to go on from."""
         self._held[slot], self._adapters[slot] = held, adapters
         self._free.append(slot)
-        self._idle[slot] = 0
+        self._tokens_since_use[slot] = 0
 
     def tidy(self, tokens: int) -> None:
         """Move an idle text out of a pool in which a round ran so many tokens of others."""
-        if not self._shared or not self._tiers.has_memory:
+        if not self._is_pool_shared or not self._tiers.has_memory:
             return
         for slot in self._free:
-            self._idle[slot] += tokens
+            self._tokens_since_use[slot] += tokens
         late = [slot for slot in self._free if self._is_late(slot)]
         if late:
             self.put_aside(late[0])
 
     def _is_late(self, slot: int) -> bool:
         """Whether the text of a slot is worth keeping, but not here."""
-        return self._idle[slot] > MAX_IDLE_TOKENS and len(self._held[slot]) >= MIN_TOKENS
+        return (
+            self._tokens_since_use[slot] > MAX_IDLE_TOKENS and len(self._held[slot]) >= MIN_TOKENS
+        )
 
     def put_aside(self, slot: int) -> None:
         """Save the KV cache of a free slot elsewhere, and empty the slot."""

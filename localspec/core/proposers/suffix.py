@@ -77,7 +77,7 @@ class SuffixProposer:
     def _beginning(self, ask: Ask) -> Iterable[tuple[int, float]]:
         """Go on like the longest run in the prompt or in earlier replies, without an index.
 
-        That of a prompt would hold up the first token; it is built beside the second one.
+        To build the index of a prompt would hold up the first token.
         """
         history = ask.history
         end, length = longest_run(history)

@@ -29,7 +29,10 @@ def best_of_rows(logits: LogitRows) -> Callable[[int], int]:
 
 
 def distribution(sampling: Sampling, logits: Logits) -> Distribution:
-    """Return the distribution of the next token, by logits with bias and penalties in them."""
+    """Return the distribution of the next token; bias and penalties are in the logits already.
+
+    Each branch applies all filters that are left: their order is for speed.
+    """
     likeliest, steps = best(logits), sampling.steps
     if steps.greedy:
         return Distribution.certain(likeliest)

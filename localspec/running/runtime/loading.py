@@ -63,7 +63,7 @@ def load_pair(
     files: PairFiles,
     loading: Loading,
     tell: TellPhase = unheard,
-    note: Callable[[LoadedPair, TellPhase], str] = pair_history.note,
+    note: Callable[[LoadedPair, TellPhase], str] = pair_history.check_for_slowdown,
 ) -> Runtime:
     """Load a pair by its files; `note` says what fell since a version changed."""
     if loading.options.pooling:

@@ -127,8 +127,8 @@ def _fall_of_speed(
         yield f"{does} at {math.exp(change):.2f} ± {math.expm1(noise):.2f} of the speed"
 
 
-def note(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> str:
-    """Measure a pair if its versions are new; return what fell since the last good ones."""
+def check_for_slowdown(loaded_pair: LoadedPair, tell: TellPhase = unheard) -> str:
+    """Measure a pair while its versions are new or in doubt; return what fell since good ones."""
     if not _is_measurable(loaded_pair):
         return ""
 
