@@ -337,8 +337,6 @@ def test_small_models_and_short_contexts_are_not_measured(loaded, a_cache):
     small = replace(target, footprint=replace(target.footprint, weight_bytes=1 << 20))
     other = replace(loaded, resolved=replace(loaded.resolved, target=small))
     assert check_for_slowdown(other) == ""
-        check_for_slowdown(replace(loaded, resolved=replace(loaded.resolved, target=small))) == ""
-    )
     short = ScriptedModel(hashed_logits(1))
     short.context = 100
     assert check_for_slowdown(replace(loaded, pair=Pair(short))) == ""
