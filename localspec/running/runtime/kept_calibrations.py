@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -87,9 +88,25 @@ def pair_title(loaded_pair: LoadedPair) -> str:
 
 
 def measure_apart(measure: Callable[[], T]) -> T:
-    """Measure in a thread that ends: OpenMP keeps threads for each that ever called it."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(measure).result()
+    """Measure in a thread that ends: OpenMP keeps threads for each that ever called it.
+
+    The end of the process does not wait for it: Ctrl-C may come while it begins, and who started it
+    does not know of it yet.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(measure())
+        except BaseException as error:
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run, name="measuring", daemon=True)
+    thread.start()
+    try:
+        return future.result()
+    finally:
+        thread.join()
 
 
 def key_of(loaded_pair: LoadedPair) -> str:

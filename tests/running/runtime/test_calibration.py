@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -519,3 +520,11 @@ def test_attention_is_told_on_a_machine_that_is_busy_when_a_slot_is_filled():
     clock = Clock()
     found = calibrate(Busy(clock, 0.01, 0.002), seconds=1.0, clock=clock)
     assert found.attention == pytest.approx((1e-6, 2e-6))
+
+
+def test_the_end_of_the_process_does_not_wait_for_a_measurement():
+    """Ctrl-C while its thread begins once left a process behind, whose engine stayed in a call."""
+    assert kept_calibrations.measure_apart(lambda: threading.current_thread().daemon)
+    with pytest.raises(KeyError, match="no engine"):
+        kept_calibrations.measure_apart(lambda: {}["no engine"])
+    assert [each for each in threading.enumerate() if each.name.startswith("measuring")] == []
