@@ -24,7 +24,7 @@ class Published(NamedTuple):
 
 
 class HeadTools(NamedTuple):
-    """The ways to a drafter for a model; each writes to a path where there is nothing yet."""
+    """Makes drafters for a model; each function writes to a path where there is nothing yet."""
 
     # Loads a model to train a head for it: the inputs of the layers of these numbers are observed,
     # in texts of at most so many tokens.
@@ -36,7 +36,7 @@ class HeadTools(NamedTuple):
 
 
 class AdapterTools(NamedTuple):
-    """What there is for adapters whose scales requests may choose."""
+    """Describes and converts adapters, whose scales requests may choose."""
 
     # The facts of an adapter at a path that the engine claims, by name; none of another file.
     describe: Callable[[Path], Mapping[str, str]]
@@ -51,7 +51,7 @@ class Projector(NamedTuple):
 
 
 class Projectors(NamedTuple):
-    """The way to the projectors of an engine, which lie in files of their own."""
+    """Finds the projectors of an engine, which lie in files of their own."""
 
     # The one beside a model at a path; else why none is taken, "" where none lies there.
     find: Callable[[Path], Projector | str]

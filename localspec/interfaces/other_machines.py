@@ -11,7 +11,7 @@ WORKERS = "LOCALSPEC_WORKERS"  # in the environment: HOST:PORT,... of workers wh
 
 
 class Group(NamedTuple):
-    """The way to run a model in a group; without one, a model needs one process."""
+    """Runs a model in a group of processes; without one, a model needs one process."""
 
     # The command that starts what follows it on these hosts, with so many processes on each, which
     # are connected by a link in the engine's own words; its usual one if empty.

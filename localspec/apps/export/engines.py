@@ -24,15 +24,17 @@ class OtherEngine:
     content: str = ""
 
 
+def methods(lookup: str, model: str, mtp: str, eagle3: str, dflash: str) -> dict[str, str]:
+    """Return an engine's words for what drafts, by the catalogue's."""
+    words = {"model": model, "mtp": mtp, "mtp-inside": mtp, "eagle3": eagle3, "dflash": dflash}
+    return {LOOKUP: lookup, **words}
+
+
 ENGINES = {
     "vllm": OtherEngine(
         ANY,
-        {
-            LOOKUP: "ngram",
-            "model": "draft_model",
-            "mtp-inside": "mtp",
-            **{kind: kind for kind in ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")},
-        },
+        methods("ngram", "draft_model", "mtp", "eagle3", "dflash")
+        | {kind: kind for kind in ("medusa", "mlp_speculator")},
         """\
 vllm serve {original}
 --max-model-len {context}
@@ -42,14 +44,7 @@ vllm serve {original}
     ),
     "sglang": OtherEngine(
         ANY,
-        {
-            LOOKUP: "NGRAM",
-            "model": "STANDALONE",
-            "mtp": "NEXTN",
-            "mtp-inside": "NEXTN",
-            "eagle3": "EAGLE3",
-            "dflash": "DFLASH",
-        },
+        methods("NGRAM", "STANDALONE", "NEXTN", "EAGLE3", "DFLASH"),
         """\
 python -m sglang.launch_server
 --model-path {original}
@@ -64,14 +59,7 @@ python -m sglang.launch_server
     ),
     "tensorrt-llm": OtherEngine(
         ANY,
-        {
-            LOOKUP: "NGram",
-            "model": "DraftTarget",
-            "mtp": "MTP",
-            "mtp-inside": "MTP",
-            "eagle3": "Eagle3",
-            "dflash": "DFlash",
-        },
+        methods("NGram", "DraftTarget", "MTP", "Eagle3", "DFlash"),
         "trtllm-serve {original}\n--config {file}",
         "trtllm.yaml",
         """\
@@ -87,14 +75,7 @@ speculative_config:{method:.0}
     ),
     "llama-server": OtherEngine(
         "gguf",
-        {
-            LOOKUP: "ngram-mod",
-            "model": "draft-simple",
-            "mtp": "draft-mtp",
-            "mtp-inside": "draft-mtp",
-            "eagle3": "draft-eagle3",
-            "dflash": "draft-dflash",
-        },
+        methods("ngram-mod", "draft-simple", "draft-mtp", "draft-eagle3", "draft-dflash"),
         """\
 llama-server
 -hf {hub}

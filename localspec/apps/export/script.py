@@ -23,8 +23,7 @@ def script(name: str, deployment: Deployment) -> str:
     """Write the script for an engine of this name, below its notes."""
     engine, notes = ENGINES[name], []
     if deployment.drafts and deployment.drafter not in engine.methods:
-        lost = f"drafts by {deployment.drafter}, for which no option of this engine is known"
-        notes.append(lost)
+        notes.append(f"drafts by {deployment.drafter}, for which no option is known there")
         deployment = deployment.without_draft(None if LOOKUP in engine.methods else 0)
     if name == "sglang" and not deployment.one_vocabulary:
         notes.append("the draft model: its vocabulary is of another size, which SGLang refuses")
@@ -58,7 +57,7 @@ def values_of(engine: OtherEngine, deployment: Deployment) -> Values:
     settings, target = deployment.settings, deployment.target
     draft = deployment.draft if deployment.drafts else None
     method = engine.methods[deployment.drafter] if deployment.drafts else ""
-    depth, is_lookup = deployment.depth, deployment.drafter == LOOKUP
+    depth = deployment.depth
     return {
         "name": re.sub(r"[^a-z0-9._-]+", "-", target.name.lower()),
         "original": lambda: original(target, "--original"),
@@ -79,7 +78,7 @@ def values_of(engine: OtherEngine, deployment: Deployment) -> Values:
         "depth": depth,
         "depth_and_one": depth and depth + 1,  # with the target's own
         "steps": depth if method not in AT_ONCE else "",
-        "ngram": MAX_NGRAM if deployment.drafts and is_lookup else "",
+        "ngram": depth and deployment.drafter == LOOKUP and MAX_NGRAM,
         "config": lambda: deployment.drafts and json.dumps(vllm_config(method, deployment)),
         **dict.fromkeys(SAMPLING, ""),
         **{key: f"{value:g}" for key, value in deployment.sampling.items()},

@@ -82,7 +82,7 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestHandler:
-    """What the routes of all APIs answer by: the models, and the way from a request to a reply."""
+    """Leads from requests of all APIs to replies, by the models that are served."""
 
     host: ModelHost
     limit: Limit

@@ -90,7 +90,7 @@ class ConfinedProcess:
             process.stdin.write(line)
             process.stdin.write(data)
             process.stdin.flush()
-            return read_answer(process.stdout)
+            return read_answer(process.stdout, self._memory_bytes)
         except (OSError, EOFError, ValueError, TypeError, RecursionError) as error:
             self._open.close()
             if time.monotonic() > self._deadline:
@@ -125,12 +125,17 @@ class ConfinedProcess:
                 process.kill()
 
 
-def read_answer(stream: IO[bytes]) -> Answer:
-    """Read an answer; raise an `EOFError`, a `TypeError` or a `ValueError` where there is none."""
-    line = stream.readline()
+def read_answer(stream: IO[bytes], most: int) -> Answer:
+    """Read an answer of at most so many bytes.
+
+    Raise an `EOFError`, a `TypeError` or a `ValueError` where there is none.
+    """
+    line = stream.readline(most)
     if not line.endswith(b"\n"):
         raise EOFError
     reply, length, seconds = json.loads(line)
+    if not 0 <= length <= most:
+        raise ValueError
     data = stream.read(length)
     if len(data) < length:
         raise EOFError

@@ -17,6 +17,8 @@ FAULTS = {
     "garbage": "print('[1, 2, 3, 4]', flush=True)",
     "deep garbage": "print('[' * 100_000, flush=True)",
     "half an answer": "os.write(1, b'[1, 9, 0.0]\\n123'); os._exit(0)",
+    "more than it may have": "os.write(1, b'[1, 999999999999, 0.0]\\n')",
+    "less than nothing": "os.write(1, b'[1, -1, 0.0]\\n')",
     "an error": "1 / 0",
     "its end": "os.kill(os.getpid(), 9)",
     "work": "while True: pass",

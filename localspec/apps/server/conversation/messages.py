@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
@@ -81,11 +81,8 @@ def as_role(value: object) -> object:
     return ROLES.get(lower, lower) if lower else value
 
 
-KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
-Role = Annotated[
-    Literal["system", "developer", "user", "assistant", "tool"],
-    BeforeValidator(as_role),
-]
+KnownRole = Literal["system", "developer", "user", "assistant", "tool"]
+Role = Annotated[KnownRole, BeforeValidator(as_role)]
 
 
 class Message(RequestPart):
@@ -114,7 +111,7 @@ class Message(RequestPart):
         if message.get("function_call") == {}:
             message = {**message, "function_call": None}
         role = as_role(message.get("role"))
-        if not isinstance(role, str) or role in KNOWN_ROLES:
+        if not isinstance(role, str) or role in get_args(KnownRole):
             return message
         return {**message, "role": "user", **({f"role.{role}": role} if role else {})}
 
