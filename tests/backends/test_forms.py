@@ -8,12 +8,12 @@ from contextlib import ExitStack, closing
 import jsonschema
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Arguments, Bounds, Call, dialect_of
 from localspec.formats.grammar.grammar import Grammar
 from tests import engines

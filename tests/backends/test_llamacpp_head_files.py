@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.formats.grammar.grammar import Grammar

@@ -11,8 +11,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Options, Roll, Row

@@ -10,14 +10,14 @@ from functools import cache
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
-from localspec.interfaces.ask import Ask
 from localspec.interfaces.draft import EMPTY, Draft
+from localspec.interfaces.draft_request import Ask
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Options, Row
 from tests import engines

@@ -15,10 +15,10 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import ModelFileError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Next, Options, Roll, Row

@@ -16,9 +16,9 @@ import mlx.core as mx
 
 from localspec.base.errors import BackendError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.interfaces.backend import Options, Row
 from localspec.interfaces.draft import Draft

@@ -21,9 +21,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec_mlx import backend as mlx
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.heads.loading import staged

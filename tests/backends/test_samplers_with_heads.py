@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from tests import engines

@@ -10,9 +10,9 @@ import pytest
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options, Row
 from localspec.running.memory.planner import Limits
 from localspec.running.runtime.loaded_pair import load_models

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import localspec
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Options
 from localspec.running.runtime.loading import Loading

@@ -23,7 +23,7 @@ TEXT = "The parrot says what it was told, and nothing else. "
 SEVERAL = """\
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 found = []
 for arguments in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()

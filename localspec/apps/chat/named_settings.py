@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from localspec.base.errors import UsageError
 from localspec.console.options.sections import SECTIONS
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.lists import LISTS, ListParameter
 from localspec.core.sampling.parameter import Parameter
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS

@@ -29,7 +29,7 @@ from localspec.apps.server.requests.prepared import Prepared
 from localspec.apps.server.requests.reading import is_short
 from localspec.apps.server.safety import Manager
 from localspec.apps.server.served import Served
-from localspec.apps.server.terms import Terms
+from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.tokens import tokens_of
 from localspec.core.prefix_cache.text_form import pack
 from localspec.interfaces.footprint import Kind
@@ -92,7 +92,7 @@ class RequestHandler:
     ignored: Ignored
     preparing: Preparing
     intake: MediaIntake
-    terms: Terms
+    policy: ServerPolicy
 
     async def report_ignored(
         self,
@@ -115,7 +115,7 @@ class RequestHandler:
 
     def note_ignored(self, request: Request, fields: Sequence[str]) -> None:
         """Report fields that have no effect, or reject them if the server is strict."""
-        if fields and self.terms.strict:
+        if fields and self.policy.strict:
             field = safe(fields[0])
             raise refused(f"{field}: this server is strict and takes no such field or value", field)
         if fields:
@@ -138,7 +138,7 @@ class RequestHandler:
             media = await self.intake.decode(request, served, media)
             prompts = await self.run(request, partial(body.prepare, served, media))
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
-            if self.terms.quotes:
+            if self.policy.quotes:
                 quote(prompts)
             choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)
             leases.callback(choices.cancel)

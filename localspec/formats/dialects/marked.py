@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from localspec.base.errors import UsageError
 from localspec.formats.dialects.bounds import Bounds
+from localspec.formats.dialects.incoming_text import IncomingText, Reading
 from localspec.formats.dialects.lark import IDENTIFIER, Lark, choice, json_reply, quoted
 from localspec.formats.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.formats.dialects.parts import Parts
 from localspec.formats.dialects.reader import Reader
 from localspec.formats.dialects.segments import marks
-from localspec.formats.dialects.tape import Reading, Tape
 from localspec.formats.dialects.thought import Thought
 from localspec.formats.dialects.written import Written
 from localspec.formats.dialects.written_grammar import Bare, CallGrammar
@@ -39,9 +39,11 @@ class Marked:
         return self.thought is not None
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
-        tape, parts = Tape(), Parts()
-        tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
-        return Reader(tape, parts, self._read_reply(tape, parts, offered_tools(tools), prompt_end))
+        incoming, parts = IncomingText(), Parts()
+        incoming.feed(begun(self.form, prompt_end))  # so that all replies begin alike
+        return Reader(
+            incoming, parts, self._read_reply(incoming, parts, offered_tools(tools), prompt_end)
+        )
 
     def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks | None:
         if self.thought is None:
@@ -53,33 +55,35 @@ class Marked:
         return ThoughtMarks(self.thought.form(prompt_end, calls, breaks), closing)
 
     def _read_reply(
-        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
+        self, incoming: IncomingText, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[None]:
         """Read reasoning, calls without a mark at the beginning, then content and marked calls.
 
         Blanks between these belong to none. Reasoning is left out where calls come at once.
         """
-        tape.begin()  # the mark that the prompt ends with, and `reader` fed, is no content
-        if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
+        incoming.begin()  # the mark that the prompt ends with, and `reader` fed, is no content
+        if self.thought and not (
+            yield from self._calls_at_once(incoming, parts, offered, prompt_end)
+        ):
             breaks = ending_content(self.form) if offered else []
-            yield from self.thought.read(tape, parts, prompt_end, breaks)
-        yield from tape.blank()
+            yield from self.thought.read(incoming, parts, prompt_end, breaks)
+        yield from incoming.blank()
         opened = begun(self.form, prompt_end)
-        in_marks = yield from self._opens_content(tape)
+        in_marks = yield from self._opens_content(incoming)
         if opened and not in_marks and not offered:  # the prompt's mark of a call: drop it
-            yield from tape.starts(opened)
-            tape.begin()
-        first = yield from tape.ahead()
+            yield from incoming.starts(opened)
+            incoming.begin()
+        first = yield from incoming.ahead()
         if offered and first and first in self.form.bare:  # may begin a call without a mark
-            yield from self.form.read(tape, parts, offered, "")
-        parts.say(tape.written())  # what was read and turned out to be content
+            yield from self.form.read(incoming, parts, offered, "")
+        parts.say(incoming.written())  # what was read and turned out to be content
         ends = [self.answer[1]] if self.answer and in_marks else []
         ends = [end for end in (*ends, self.ending) if end]
-        yield from self._content(tape, parts, offered, ends, opened)
+        yield from self._content(incoming, parts, offered, ends, opened)
 
     def _content(
         self,
-        tape: Tape,
+        incoming: IncomingText,
         parts: Parts,
         offered: Sequence[OfferedTool],
         ends: Sequence[str],
@@ -88,37 +92,37 @@ class Marked:
         """Read content and calls; `ends`, and a mark that the prompt `opened`, are neither."""
         within = self.form.within(offered)
         openings = (*self.form.openings, *within) if offered and parts.complete else ()
-        while mark := (yield from tape.until((*openings, *ends), parts.say)):
-            tape.begin("" if opened or mark in ends else mark)
+        while mark := (yield from incoming.until((*openings, *ends), parts.say)):
+            incoming.begin("" if opened or mark in ends else mark)
             opened = ""
             if mark in within:  # the beginning of a bare call, which is read with it
-                tape.back(mark)
+                incoming.back(mark)
             if mark in openings:
-                yield from self.form.read(tape, parts, offered, "" if mark in within else mark)
+                yield from self.form.read(incoming, parts, offered, "" if mark in within else mark)
             if not parts.complete:  # a call broke off: nothing after it is a call
                 openings = ()
 
     def _calls_at_once(
-        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
+        self, incoming: IncomingText, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[bool]:
         """Read a call where the prompt has begun reasoning; return whether there is one."""
         if not (offered and self.form.openings and self.thought):
             return False
         if not self.thought.opened_by(prompt_end):
             return False
-        yield from tape.blank()
-        mark = yield from tape.starts(*self.form.openings)
+        yield from incoming.blank()
+        mark = yield from incoming.starts(*self.form.openings)
         if mark:
-            tape.begin(mark)
-            yield from self.form.read(tape, parts, offered, mark)
+            incoming.begin(mark)
+            yield from self.form.read(incoming, parts, offered, mark)
         return bool(mark)
 
-    def _opens_content(self, tape: Tape) -> Reading[bool]:
+    def _opens_content(self, incoming: IncomingText) -> Reading[bool]:
         """Read the mark that begins content, if it is there."""
-        if self.answer is None or not (yield from tape.starts(self.answer[0])):
+        if self.answer is None or not (yield from incoming.starts(self.answer[0])):
             return False
-        yield from tape.blank()
-        tape.begin()
+        yield from incoming.blank()
+        incoming.begin()
         return True
 
     def grammar(self, bounds: Bounds) -> str | None:

@@ -26,10 +26,10 @@ from localspec.formats.dialects.envelope import (
     as_object,
     read_json,
 )
+from localspec.formats.dialects.incoming_text import IncomingText, Reading
 from localspec.formats.dialects.offered_tools import OfferedTool
 from localspec.formats.dialects.parts import Arguments, Call, Content, Part, Parts, Reasoning
 from localspec.formats.dialects.reader import Reader
-from localspec.formats.dialects.tape import Reading, Tape
 
 FENCE = re.compile("`+")
 MIN_FENCE = 3  # signs of a fence
@@ -46,8 +46,8 @@ class PlainCalls:
         self._tools = _spellings(tools)
         self._several = several
         self._parts = Parts()
-        self._tape = Tape()
-        self._reading = self._text(self._tape)
+        self._incoming = IncomingText()
+        self._reading = self._text(self._incoming)
 
     @property
     def complete(self) -> bool:
@@ -70,7 +70,7 @@ class PlainCalls:
 
     def _take(self, part: Part) -> None:
         if isinstance(part, Content):
-            self._tape.feed(part.text)
+            self._incoming.feed(part.text)
             next(self._reading, None)
             return
         self._end_text()
@@ -85,53 +85,53 @@ class PlainCalls:
 
     def _end_text(self) -> None:
         """End a stretch of text; the next one begins a line of its own."""
-        self._tape.end()
+        self._incoming.end()
         for _ in self._reading:
             pass
-        self._tape = Tape()
-        self._reading = self._text(self._tape)
+        self._incoming = IncomingText()
+        self._reading = self._text(self._incoming)
 
-    def _text(self, tape: Tape) -> Reading[None]:
+    def _text(self, incoming: IncomingText) -> Reading[None]:
         """Read text line by line, for calls where a line may begin some."""
         fence = ""
-        while (yield from tape.ahead()):
-            tape.begin()
-            yield from tape.blank()
+        while (yield from incoming.ahead()):
+            incoming.begin()
+            yield from incoming.blank()
             if not fence:
-                fence = yield from self._beginning(tape)
-            elif (yield from tape.starts(fence)):
+                fence = yield from self._beginning(incoming)
+            elif (yield from incoming.starts(fence)):
                 fence = ""
-            text = tape.written()
+            text = incoming.written()
             self._parts.say(text)
             if not text.rstrip(" \t").endswith("\n"):
-                self._parts.say((yield from tape.until(("\n",), self._parts.say)))
+                self._parts.say((yield from incoming.until(("\n",), self._parts.say)))
 
-    def _beginning(self, tape: Tape) -> Reading[str]:
+    def _beginning(self, incoming: IncomingText) -> Reading[str]:
         """Read a fence or a tag, and calls, where a line begins so; return the open fence."""
-        fence = yield from tape.run(FENCE)
+        fence = yield from incoming.run(FENCE)
         if 0 < len(fence) < MIN_FENCE:
             return ""
-        tag = "" if fence else (yield from tape.starts("<"))
+        tag = "" if fence else (yield from incoming.starts("<"))
         if fence or tag:
-            yield from tape.run(WORD)
-        if tag and not (yield from tape.starts(">")):
+            yield from incoming.run(WORD)
+        if tag and not (yield from incoming.starts(">")):
             return ""
-        yield from tape.blank()
-        while calls := (yield from _calls(tape, self._tools)):
+        yield from incoming.blank()
+        while calls := (yield from _calls(incoming, self._tools)):
             for call in calls:
                 self._parts.add_call(call.name, call.arguments)
             if not self._several:
                 self._tools = {}
-            tape.begin()
-            yield from tape.blank()
-            if (fence or tag) and (yield from tape.starts(fence or "</")):
+            incoming.begin()
+            yield from incoming.blank()
+            if (fence or tag) and (yield from incoming.starts(fence or "</")):
                 if tag:  # by whatever name, which may be another
-                    yield from tape.run(WORD)
-                    yield from tape.starts(">")
-                tape.begin()
+                    yield from incoming.run(WORD)
+                    yield from incoming.starts(">")
+                incoming.begin()
                 return ""
-            if (yield from tape.starts(",", ";")):
-                yield from tape.blank()
+            if (yield from incoming.starts(",", ";")):
+                yield from incoming.blank()
         return fence
 
 
@@ -145,22 +145,22 @@ def _spellings(tools: Sequence[OfferedTool]) -> dict[str, OfferedTool]:
     return spellings
 
 
-def _calls(tape: Tape, tools: Mapping[str, OfferedTool]) -> Reading[Sequence[_Call]]:
+def _calls(incoming: IncomingText, tools: Mapping[str, OfferedTool]) -> Reading[Sequence[_Call]]:
     """Read an object or a list; return its calls, or none as soon as anything in it is no call."""
     if not tools:
         return ()
     calls: list[_Call] = []
-    listed = yield from tape.starts("[")
+    listed = yield from incoming.starts("[")
     while True:
-        yield from tape.blank()
+        yield from incoming.blank()
         calls.append(_Call(tools))
-        if not (yield from calls[-1].read(tape)):
+        if not (yield from calls[-1].read(incoming)):
             return ()
         if not listed:
             return calls
-        yield from tape.blank()
-        if not (yield from tape.starts(",")):
-            return calls if (yield from tape.starts("]")) else ()
+        yield from incoming.blank()
+        if not (yield from incoming.starts(",")):
+            return calls if (yield from incoming.starts("]")) else ()
 
 
 class _Call:
@@ -177,46 +177,46 @@ class _Call:
     def name(self) -> str:
         return self._tool.name if self._tool else ""
 
-    def read(self, tape: Tape) -> Reading[bool]:
+    def read(self, incoming: IncomingText) -> Reading[bool]:
         """Read an object; return whether it is a call, as soon as that is sure."""
-        separator = yield from tape.starts("{")
+        separator = yield from incoming.starts("{")
         while separator:
-            yield from tape.blank()
-            if not (yield from self._field(tape)):
+            yield from incoming.blank()
+            if not (yield from self._field(incoming)):
                 return False
-            yield from tape.blank()
-            separator = yield from tape.starts(",")
-        return bool(self.name and self.arguments and (yield from tape.starts("}")))
+            yield from incoming.blank()
+            separator = yield from incoming.starts(",")
+        return bool(self.name and self.arguments and (yield from incoming.starts("}")))
 
-    def _field(self, tape: Tape) -> Reading[bool]:
+    def _field(self, incoming: IncomingText) -> Reading[bool]:
         """Read a field; return whether the object can still be a call."""
-        key = yield from self._key(tape)
+        key = yield from self._key(incoming)
         if not key:
             return False
         if key in ARGUMENTS:
-            self.arguments = as_object((yield from read_json(tape)))
+            self.arguments = as_object((yield from read_json(incoming)))
             may_call = bool(self.arguments)
-        elif key == NESTED and self._may_nest and (yield from tape.ahead()) == "{":
+        elif key == NESTED and self._may_nest and (yield from incoming.ahead()) == "{":
             inner = _Call(self._tools, may_nest=False)
-            may_call = yield from inner.read(tape)
+            may_call = yield from inner.read(incoming)
             self._tool, self.arguments = inner._tool, inner.arguments
         elif key in NAMES:
-            self._tool = self._tools.get((yield from tape.starts(*self._tools)))
+            self._tool = self._tools.get((yield from incoming.starts(*self._tools)))
             may_call = self._tool is not None
         else:
-            may_call = bool((yield from read_json(tape)))
+            may_call = bool((yield from read_json(incoming)))
         if may_call and self._tool and self.arguments:
             return self._tool.takes(self.arguments)
         return may_call
 
-    def _key(self, tape: Tape) -> Reading[str]:
+    def _key(self, incoming: IncomingText) -> Reading[str]:
         """Read the key of a field; empty where a call has none such."""
-        if (yield from tape.ahead()) not in QUOTES:  # which spares most texts the look for keys
+        if (yield from incoming.ahead()) not in QUOTES:  # which spares most texts the look for keys
             return ""
-        key = self._keys.get((yield from tape.starts(*self._keys)), "")
+        key = self._keys.get((yield from incoming.starts(*self._keys)), "")
         self._keys = {spelling: other for spelling, other in self._keys.items() if other != key}
-        yield from tape.blank()
-        if not key or not (yield from tape.starts(":")):
+        yield from incoming.blank()
+        if not key or not (yield from incoming.starts(":")):
             return ""
-        yield from tape.blank()
+        yield from incoming.blank()
         return key

@@ -12,7 +12,6 @@ from pathlib import Path
 from localspec.base.errors import LocalSpecError
 from localspec.core.control.depth import Depth
 from localspec.core.corpus.corpus import Corpus, open_corpus
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.ram import Ram
 from localspec.core.prefix_cache.slot_files import SlotFiles
@@ -20,6 +19,7 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers import registry
 from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.interfaces.abilities import NotingModel
 from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import Costs

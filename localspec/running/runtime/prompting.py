@@ -10,7 +10,7 @@ from typing import Literal
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer, encode_within
 from localspec.core.decoding.growing_text import sendable
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.formats.dialects.offered_tools import offered_tools
 from localspec.formats.dialects.schemas import repair_tool

@@ -12,11 +12,11 @@ from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.corpus.corpus import Corpus
 from localspec.core.corpus.replies import LEAD
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Event, Job, Listener, Result
-from localspec.core.engine.settings import Settings
-from localspec.core.engine.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.core.prefix_cache.slots import Slots
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Event, Job, Listener, Result
+from localspec.core.requests.settings import Settings
+from localspec.core.requests.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime import prompting
 from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts

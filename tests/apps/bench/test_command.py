@@ -15,7 +15,7 @@ import pytest
 
 from localspec.apps.bench import command, modes, timed_run
 from localspec.apps.bench.prompts import built_in
-from localspec.apps.cli import commands, run
+from localspec.apps.command_line import commands, run
 from localspec.base.system.processors import ProcessorTimes
 from tests import engines
 
@@ -281,7 +281,7 @@ def test_the_proposer_is_named_by_modes_alone(capsys):
 SCRIPT = """
 import sys
 from localspec.apps.bench.command import bench
-from localspec.apps.cli import commands, run
+from localspec.apps.command_line import commands, run
 commands.add_command(bench)
 sys.exit(run(sys.argv[1:]))
 """

@@ -12,7 +12,7 @@ import pytest
 
 from localspec.apps.bench.make_draft import remaining_layers, require_alike, verdict
 from localspec.apps.bench.skipping import DEEPEST, LayerChoice, promised, search
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.interfaces.backend import Row
 from localspec_mlx.spec import SPEC as MLX

@@ -19,11 +19,11 @@ from localspec.apps.bench.prompts import Prompt
 from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits

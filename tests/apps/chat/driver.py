@@ -14,12 +14,12 @@ from localspec.apps.chat.command import Beginning, run_at_terminal
 from localspec.apps.chat.session import Session, last
 from localspec.base.errors import BackendError, UnknownModel
 from localspec.console.speakers.local import LocalSpeaker
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.running.runtime.runtime import Runtime
 from tests.apps.server.scripted import END, START, Bytes, Paused
 

@@ -13,18 +13,18 @@ from dataclasses import replace
 import pytest
 
 from localspec.apps.chat.hearing import hear
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import BackendError, LocalSpecError, PromptTooLong, UsageError
 from localspec.console.speakers.local import LocalSpeaker
 from localspec.console.speakers.server import Attached, AttachedServer
 from localspec.console.speakers.speaker import Ended
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
 from localspec.interfaces.testing import ScriptedModel
@@ -228,7 +228,7 @@ def test_how_far_a_long_prompt_is_read_is_told():
 
 
 def test_a_key_is_given_where_one_is_wanted():
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     with closing(server):
         assert AttachedServer(server.address, "secret", usual).names() == ["scripted"]
         for key in ("", "wrong"):

@@ -13,11 +13,11 @@ import pytest
 from localspec.apps.chat import choice, command, session
 from localspec.apps.chat.choice import STARTER, Candidate, MachineFigures
 from localspec.apps.chat.session import ChatMessage, Session
-from localspec.apps.cli.serve import chosen as chosen_for_server
+from localspec.apps.command_line.serve import chosen as chosen_for_server
 from localspec.base.errors import NotPulled, PullError, UsageError
 from localspec.console.speakers.local_models import LocalModels
 from localspec.console.speakers.server import AttachedServer
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits
 from localspec.running.models import recent, store

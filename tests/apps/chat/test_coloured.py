@@ -8,7 +8,7 @@ from rich.console import Console
 
 from localspec.apps.chat.terminal.coloured import NAMES, THOUGHT, Coloured, legend
 from localspec.apps.chat.terminal.ink import Ink, bare
-from localspec.core.engine.figures import TARGET
+from localspec.core.requests.figures import TARGET
 
 SOURCES = (TARGET, "draft-model", "ngram", "suffix", "prediction", "forced", "mtp")
 

@@ -14,7 +14,7 @@ from localspec.apps.chat import once
 from localspec.apps.chat.session import ChatMessage, Session
 from localspec.base.errors import BackendError, PromptTooLong, UsageError
 from localspec.console.speakers.speaker import AnswerFigures, Ended, Piece
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from tests import engines
 from tests.apps.chat.driver import Scripted
 from tests.apps.chat.test_talk import CANCELLED, STOP, Saying
@@ -90,7 +90,7 @@ def test_closed_input_and_a_terminal_are_not_waited_for(monkeypatch):
 
 def chat(*arguments, **options):
     model = str(engines.tiny("llama"))
-    code = "from localspec.apps.cli import main; main()"
+    code = "from localspec.apps.command_line import main; main()"
     command = [sys.executable, "-c", code, "chat", model, *ONE, *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, **(pipes | options))

@@ -8,7 +8,7 @@ from rich.console import Console
 from localspec.apps.chat.hearing import HeardAnswer
 from localspec.apps.chat.status import BARS, WIDTH, explain, sparkline, statistics, status
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended
-from localspec.core.engine.figures import TARGET, PositionCounts
+from localspec.core.requests.figures import TARGET, PositionCounts
 
 FIGURES = AnswerFigures(
     tokens=1200,

@@ -19,7 +19,7 @@ from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import BackendError, PromptTooLong, UsageError
 from localspec.console.options.reply import MEMBERS, ReplyOptions
 from localspec.console.speakers.speaker import AnswerFigures, Ended, Piece
-from localspec.core.engine.settings import DEFAULT, Settings
+from localspec.core.requests.settings import DEFAULT, Settings
 from localspec.core.sampling.parameters import Sampling
 from tests.apps.chat.driver import Scripted
 

@@ -11,7 +11,7 @@ from localspec.apps.chat.status import explain, sparkline, status
 from localspec.base.errors import BackendError
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Piece
 from localspec.console.speakers.stream import StreamTally, error_message, printable_name, spans
-from localspec.core.engine.figures import PositionCounts
+from localspec.core.requests.figures import PositionCounts
 
 
 def chunk(delta, **more):

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from localspec.apps.cli import run
 from localspec.apps.clients.agents import AGENTS
 from localspec.apps.clients.endpoint import Endpoint
 from localspec.apps.clients.launch import ServerRequest, choose_context
 from localspec.apps.clients.running import endpoint_at, usual_address
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.options import ServingOptions
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import UsageError
@@ -34,7 +34,7 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the agent is a scrip
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server(terms=Terms(Rules(keys=("the-key",))))
+    made = Server(policy=ServerPolicy(Rules(keys=("the-key",))))
     yield made
     made.close()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import commands, run
-from localspec.apps.cli.added import added
-from localspec.apps.cli.lazy_group import LazyCommands
+from localspec.apps.command_line import commands, run
+from localspec.apps.command_line.added import added
+from localspec.apps.command_line.lazy_group import LazyCommands
 from tests.apps.commands.test_starting import SLOW, completing, imported
 from tests.packages import install
 

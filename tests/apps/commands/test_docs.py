@@ -10,8 +10,8 @@ import click
 import pytest
 
 import localspec
-from localspec.apps.cli import commands
-from localspec.apps.cli.lazy_group import ALIASES
+from localspec.apps.command_line import commands
+from localspec.apps.command_line.lazy_group import ALIASES
 from localspec.running.models import catalogue
 from localspec.running.models.ollama_names import meant
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
 from localspec.base.errors import BackendError
 from localspec.base.system import free_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.draft_advice import best, describe
 from localspec.running.runtime import kept_calibrations
 from localspec.running.runtime.calibration import Calibration

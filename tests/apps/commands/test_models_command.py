@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import HubUnreachable
 from localspec.console.options.model_names import name_or_path
 from localspec.running.models import catalogue, catalogue_file, store

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.plan import BAR_WIDTH, bar, lines
 from localspec.apps.server.command import short_for_agents
 from localspec.interfaces.backend import Options

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.chat.hearing import hear
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
 from localspec.apps.commands.private_texts import PrivateTexts
 from localspec.apps.commands.report import UNNAMED
@@ -165,7 +165,7 @@ def test_a_report_that_cannot_be_written_says_why(home, capsys):
         ("llama-cpp-python 0.3.36: CPU, AVX2", None),
         ("Linux 6.1.0-21-amd64, x86_64", None),
         ("decodes at 11.5 tokens/s; checking 2 tokens 1.1 times the time of one", None),
-        ("localspec.core.engine.engine, line 305, Engine._conclude", None),
+        ("localspec.core.requests.engine, line 305, Engine._conclude", None),
         ("gpu: NVIDIA H100 80GB HBM3, 79.1 GiB free of 79.6 GiB", None),
     ],
 )

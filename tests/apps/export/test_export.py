@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.export.deployment import ANY, PairNames, Settings, deployment
 from localspec.apps.export.engines import ENGINES
 from localspec.apps.export.script import script

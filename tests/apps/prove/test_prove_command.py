@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from localspec import load
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.prove import prompts, proof
 from localspec.apps.prove.chi_square import Fit
 from localspec.apps.prove.command import ProofProgress
@@ -30,7 +30,7 @@ from localspec.apps.prove.proof import (
 )
 from localspec.apps.prove.sampled import FitTest, SampleCounts
 from localspec.apps.prove.verdict import LEVEL, judge
-from localspec.apps.prove.words import verdict_lines
+from localspec.apps.prove.verdict_lines import verdict_lines
 from localspec.base.errors import PromptTooLong, UnknownModel, UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.pairing.pair import Pair

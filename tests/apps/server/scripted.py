@@ -17,17 +17,17 @@ import httpx
 import numpy as np
 import uvicorn
 
-from localspec.apps.server.app import Terms, application
+from localspec.apps.server.app import ServerPolicy, application
 from localspec.apps.server.connections import BoundedServer, Connection, ConnectionLimits
 from localspec.apps.server.listening import bind
 from localspec.apps.server.offered_adapters import OfferedAdapters
 from localspec.apps.server.offers import ServedOffer
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.adapter import Adapter, Scales
 from localspec.interfaces.costs import Costs
@@ -141,7 +141,7 @@ class Server:
     """One that runs on a thread of its own, and what belongs to it."""
 
     replies: dict[str, str] = field(default_factory=dict)
-    terms: Terms = field(default_factory=Terms)
+    policy: ServerPolicy = field(default_factory=ServerPolicy)
     template: str = TEMPLATE
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
@@ -201,7 +201,7 @@ class Server:
                 media=self.sight.kinds if self.sight else frozenset(),
             )
         ]
-        self.app = application([*offers, *self.beside], self.terms)
+        self.app = application([*offers, *self.beside], self.policy)
         listener = bind("127.0.0.1", 0)
         cert, key = self.certificate or (None, None)
         self.address = f"{'https' if cert else 'http'}://127.0.0.1:{listener.getsockname()[1]}"

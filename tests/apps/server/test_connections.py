@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.connections import ConnectionLimits, affordable_limits, has_begun
 from localspec.apps.server.safety import Rules
 from tests.apps.server.scripted import Server
@@ -84,7 +84,7 @@ def test_who_makes_no_request_is_closed(hasty, lines, stream):
 
 
 def test_a_head_is_looked_at_once_its_body_begins(lines):
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     try:
         waiting = [lines(server, POST) for _ in range(20)]
         for _ in range(20):
@@ -98,7 +98,7 @@ def test_a_head_is_looked_at_once_its_body_begins(lines):
 
 
 def test_a_client_that_asks_whether_its_body_should_come_hears_so(lines):
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
     head += b"Content-Type: application/json\r\nContent-Length: 2\r\n"
     try:

@@ -22,7 +22,7 @@ from schemathesis import GenerationMode
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.requests.reading import with_body
 from tests.apps.server import raw
 from tests.apps.server.library import ScriptedLibrary
@@ -53,9 +53,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def small(cache: Path | None = None, **more: object) -> Server:
     library = ScriptedLibrary({"small": 1000})
-    terms = Terms(reply_seconds=SECONDS / 2, library=library, **more)
+    policy = ServerPolicy(reply_seconds=SECONDS / 2, library=library, **more)
     beside = [offer("embedder", Counting()), offer("ranker", Counting("rank"))]
-    made = Server(terms=terms, cache=cache, beside=beside)
+    made = Server(policy=policy, cache=cache, beside=beside)
     made.model.context = 512
     return made
 

@@ -11,7 +11,7 @@ import openai.types.completion_create_params
 import openai.types.responses.response_create_params
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.requests.leniency import MAX_HEADER, header
 from localspec.apps.server.requests.sampling import SamplingFields
 from localspec.apps.server.safety import Rules
@@ -308,7 +308,7 @@ def test_paths_that_mean_nothing_are_not_found(server, path):
 
 
 def test_nothing_that_is_taken_switches_off_safety():
-    keyed = Server(terms=Terms(Rules(keys=("right",), body_bytes=2000)))
+    keyed = Server(policy=ServerPolicy(Rules(keys=("right",), body_bytes=2000)))
     try:
         more = {"api_key": "right", "authorization": "Bearer right", "strict": False, "host": "*"}
         for path in ("/v1/chat/completions", "/chat/completions/", "//health", "/v1/v1/models"):

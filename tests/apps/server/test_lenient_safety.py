@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.routing import Route
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.page.routes import BELOW
 from localspec.apps.server.safety import KEYLESS_PATHS, Rules
 from tests.apps.server.requests import REQUESTS
@@ -64,8 +64,10 @@ NO_KEYS = [
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Server]:
     rules = Rules(keys=(KEY, OTHER), body_bytes=3000)
-    terms = Terms(rules, prefix="/front", waiting=0, manage=False, responses=4, reply_seconds=3.0)
-    made = Server(terms=terms, slots=2)
+    policy = ServerPolicy(
+        rules, prefix="/front", waiting=0, manage=False, responses=4, reply_seconds=3.0
+    )
+    made = Server(policy=policy, slots=2)
     made.model.context = 512
     yield made
     made.close()

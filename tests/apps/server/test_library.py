@@ -10,7 +10,7 @@ import httpx
 import ollama
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.model_library import Download, PulledLibrary, pullable
 from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import store
@@ -22,7 +22,7 @@ from tests.apps.server.test_load import until
 @pytest.fixture(scope="module")
 def shared():
     library = ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000, "event": 1000})
-    made = Server(terms=Terms(library=library))
+    made = Server(policy=ServerPolicy(library=library))
     yield made, library
     made.close()
 

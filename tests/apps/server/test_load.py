@@ -10,7 +10,7 @@ from functools import partial
 import httpx
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server import raw
 from tests.apps.server.scripted import Server
 from tests.waiting import until
@@ -23,7 +23,7 @@ HELD = {"messages": [{"role": "user", "content": "go on " * 80}], "temperature":
 @pytest.fixture
 def small():
     """Two slots, two places to wait, and a model that takes its time until a test has seen it."""
-    made = Server(terms=Terms(waiting=2), pause=0.1, slots=2)
+    made = Server(policy=ServerPolicy(waiting=2), pause=0.1, slots=2)
     yield made
     made.close()
 
@@ -62,7 +62,7 @@ def test_who_finds_all_places_taken_is_told_to_come_back(small):
 
 
 def test_a_reply_that_takes_too_long_is_given_up():
-    hasty = Server(terms=Terms(reply_seconds=0.3), pause=0.1)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0.3), pause=0.1)
     try:
         answer = hasty.client.post(CHAT, json=LONG)
         assert answer.status_code == 504

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.offers import Offers
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import ModelFileError
@@ -211,7 +211,7 @@ def test_a_page_of_another_site_manages_nothing(fresh, path, body):
 
 @pytest.fixture(scope="module")
 def closed():
-    made = Server(terms=Terms(Rules(keys=("a-key",)), manage=False))
+    made = Server(policy=ServerPolicy(Rules(keys=("a-key",)), manage=False))
     yield made
     made.close()
 

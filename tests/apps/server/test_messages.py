@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from localspec.apps.server.anthropic.answer import MessagesAnswer
 from localspec.apps.server.anthropic.request import MessagesRequest
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import TEMPLATE, Server
 
 EVENT = TypeAdapter(RawMessageStreamEvent)
@@ -320,7 +320,7 @@ def test_a_client_hears_that_the_server_still_works():
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0), pause=0.02)
     try:
         with client_of(hasty) as client:
             with pytest.raises(anthropic.APIStatusError) as caught:

@@ -18,11 +18,11 @@ from localspec.apps.server.monitoring.metrics import (
 )
 from localspec.apps.server.monitoring.request_log import Ignored
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.figures import PositionCounts, Speculation, Timings, Usage
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
-from localspec.interfaces.ask import Ask
+from localspec.core.requests.figures import PositionCounts, Speculation, Timings, Usage
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.draft_request import Ask
 from tests.runs import Want, replies, scripted
 
 DRAFTED = Result(

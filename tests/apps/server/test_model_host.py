@@ -13,8 +13,8 @@ from localspec.apps.server.faults import Refused
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.offers import Offers, ServedOffer, broken_offer
 from localspec.base.errors import DoesNotFit, ModelFileError, UnknownModel, UsageError
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.models.recommended import ThoughtDefaults

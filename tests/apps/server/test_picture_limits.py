@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.media_intake import MediaLimits, groups
 from localspec.base.interruption import Interrupted, check_patience
 from localspec.interfaces.media import Medium
@@ -158,7 +158,7 @@ def test_base64_may_have_lines_no_padding_and_other_letters(server):
 def test_a_request_has_limits_of_pictures_of_their_bytes_and_of_their_pixels():
     size = len(picture())
     limits = MediaLimits(count=2, bytes=2 * size, pixels=16 * 8)
-    limited = seeing(Terms(media=limits))
+    limited = seeing(ServerPolicy(media=limits))
     try:
         two = [{"type": "image_url", "image_url": b64encode(picture()).decode()}] * 2
         body = {"messages": [{"role": "user", "content": two}]}
@@ -180,7 +180,7 @@ def test_a_conversation_may_gather_screenshots_of_a_large_screen():
 
 
 def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
-    limited = seeing(Terms(media=MediaLimits(all_pixels=2 * 16 * 8)))
+    limited = seeing(ServerPolicy(media=MediaLimits(all_pixels=2 * 16 * 8)))
     try:
         two = [{"type": "image_url", "image_url": b64encode(picture()).decode()}] * 2
         body = {"messages": [{"role": "user", "content": two}]}
@@ -192,7 +192,7 @@ def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
 
 
 def test_a_body_at_the_limit_is_read_and_one_above_it_refused(server):
-    room = server.app.state.host and Terms().rules.body_bytes
+    room = server.app.state.host and ServerPolicy().rules.body_bytes
     image = written(Image.effect_noise((4000, 4000), 99), "BMP")  # 16 MB
     body = json.dumps(asked(b64encode(image).decode())).encode()
     assert room // 2 < len(body) < room
@@ -378,7 +378,7 @@ def test_a_picture_where_none_can_stand_is_refused(server, path, body, words):
 
 
 def test_a_strict_server_refuses_another_resolution():
-    strict = seeing(Terms(strict=True))
+    strict = seeing(ServerPolicy(strict=True))
     try:
         parts = texts_and_pictures("See ", "[red]")
         body = {"messages": [{"role": "user", "content": parts}]}

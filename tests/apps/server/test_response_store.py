@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseItemList
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.openai.response_store import ResponseStore, StoredResponse
 from localspec.apps.server.openai.responses_request import ResponsesRequest
@@ -225,7 +225,7 @@ def test_an_identifier_of_nothing_is_not_found(server, id):
 @pytest.fixture(scope="module")
 def shared():
     """A server with the keys of two people."""
-    made = Server(terms=Terms(Rules(keys=("first-key", "other-key"))))
+    made = Server(policy=ServerPolicy(Rules(keys=("first-key", "other-key"))))
     yield made
     made.close()
 
@@ -249,7 +249,7 @@ def test_others_do_not_see_a_response(shared):
 
 
 def test_a_server_may_keep_nothing():
-    server = Server(terms=Terms(responses=0))
+    server = Server(policy=ServerPolicy(responses=0))
     try:
         with client_of(server) as client:
             reply = ask(client, "one")
@@ -261,10 +261,10 @@ def test_a_server_may_keep_nothing():
 
 
 def test_what_is_on_disk_is_there_after_a_restart(tmp_path):
-    terms = Terms(cache_dir=tmp_path / "cache")
+    policy = ServerPolicy(cache_dir=tmp_path / "cache")
     ids = []
     for _ in range(2):
-        server = Server(terms=terms)
+        server = Server(policy=policy)
         try:
             with client_of(server) as client:
                 earlier = ids[-1] if ids else None

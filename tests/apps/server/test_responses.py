@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.openai.responses_request import ResponsesRequest
 from tests.apps.server.scripted import TEMPLATE, Server
 
@@ -281,7 +281,7 @@ def test_what_is_not_here_is_refused_by_name(strict, field, wish):
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0), pause=0.02)
     try:
         with openai.OpenAI(base_url=f"{hasty.address}/v1", api_key="any", max_retries=0) as client:
             *_, last = streamed(client)

@@ -11,8 +11,8 @@ import tracemalloc
 
 import pytest
 
-from localspec.apps.cli import run
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.safety import (
     UNPACKED_BYTES,
@@ -33,7 +33,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture(scope="module")
 def guarded():
     rules = Rules(keys=("first-key", "other-key"), body_bytes=2000)
-    made = Server(terms=Terms(rules, origins=("https://page.example",)))
+    made = Server(policy=ServerPolicy(rules, origins=("https://page.example",)))
     yield made
     made.close()
 

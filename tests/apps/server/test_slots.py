@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import Server
 from tests.apps.server.test_load import busy, until
 
@@ -101,7 +101,7 @@ def test_a_slot_with_a_request_is_left_alone(server):
 
 
 def test_without_a_folder_nothing_is_saved():
-    server = Server(terms=Terms())
+    server = Server(policy=ServerPolicy())
     try:
         for action in ("save", "restore", "erase"):
             answer = act(server, action, filename="x")

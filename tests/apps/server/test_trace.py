@@ -16,8 +16,8 @@ from localspec.apps.server.replies.bell import FRAME, Bell
 from localspec.apps.server.replies.exchange import Exchange, Inbox, Limit, Watch
 from localspec.apps.server.replies.reply import Choices
 from localspec.base.errors import LocalSpecError
-from localspec.core.engine.job import Chunk, Event
-from localspec.core.engine.speedup import MIN_PLAIN
+from localspec.core.requests.job import Chunk, Event
+from localspec.core.requests.speedup import MIN_PLAIN
 from localspec.interfaces.costs import Costs
 from tests.apps.server import leaping
 from tests.apps.server.scripted import TEMPLATE, Server

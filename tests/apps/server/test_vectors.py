@@ -12,7 +12,7 @@ import openai
 import pytest
 from langchain_openai import OpenAIEmbeddings
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import Server
 from tests.core.vectors.counting import Counting
 from tests.core.vectors.offers import offer
@@ -234,7 +234,7 @@ def test_an_unknown_name_is_answered_by_the_first_of_the_kind(server):
 
 
 def test_a_strict_server_wants_the_right_name():
-    made = Server(terms=Terms(strict=True), beside=[offer("embedder", Counting())])
+    made = Server(policy=ServerPolicy(strict=True), beside=[offer("embedder", Counting())])
     try:
         answer = made.client.post("/v1/embeddings", json={"model": "other", "input": "a"})
         assert (answer.status_code, "no model 'other'" in answer.text) == (404, True)

@@ -16,9 +16,9 @@ import pytest
 
 from localspec.apps.training.record import Shard, Text, record, recorded_tokens, shards
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Options, Roll, Row

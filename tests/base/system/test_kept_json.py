@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.chat import session
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.base.system import folders, kept_json
 from localspec.running.models import store, trial_record

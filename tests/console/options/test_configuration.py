@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.console.options.configuration import config_path
 from tests import engines
 

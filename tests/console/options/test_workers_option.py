@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.doctor import DoctorOptions
 from localspec.base.system.addresses import is_loopback
 from localspec.console.options.loading import LoadingOptions, make_loading

@@ -16,12 +16,12 @@ from localspec.core.control.exploration import ALLOWANCE, HEAD_ALLOWANCE, START
 from localspec.core.control.offers import Offers
 from localspec.core.control.priced_proposer import DECIDING_LAG, REACH, PricedProposer, generous
 from localspec.core.decoding.verify import verify
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from localspec.base.tokens import tokens_of
 from localspec.core.decoding.verify import verify
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.dice import Dice, wait, waits

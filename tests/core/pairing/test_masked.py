@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.masked import Masked
 from localspec.core.pairing.translated import Translated
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Roll, Row

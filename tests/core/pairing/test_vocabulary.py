@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from localspec.base.errors import PairError
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
 from tests.runs import LETTERS, STRANGE_LETTERS, Want, replies, said, scripted
 

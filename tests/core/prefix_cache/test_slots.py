@@ -11,13 +11,13 @@ import pytest
 from localspec.base.errors import OutOfMemory
 from localspec.base.system import free_memory
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.ram import MAX_TEXTS, MemoryText, Ram
 from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Device, Row, Saved
 from localspec.interfaces.testing import ScriptedModel
 from tests import engines

@@ -14,12 +14,12 @@ import pytest
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.prefix_cache.disk import HEAD, Disk
 from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options, Row, Saved
 from localspec.running.memory.planner import Limits
 from localspec.running.models.locate import ModelFiles

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import NONE, tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.automaton import Automaton
@@ -21,9 +20,10 @@ from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.replies import Replies
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.pays import likely
+from localspec.interfaces.draft_stopping import likely
 from localspec.interfaces.proposer import NOT_QUIET, Ask
 from tests.runs import Want, replies, said, scripted
 

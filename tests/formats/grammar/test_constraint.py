@@ -17,9 +17,6 @@ from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.scheduler import Scheduler
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.core.proposers.draft_model import DraftModelProposer
@@ -27,6 +24,9 @@ from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler, SamplerParts

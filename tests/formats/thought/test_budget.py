@@ -12,11 +12,11 @@ from localspec.base.errors import UsageError
 from localspec.base.tokens import NONE, tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.filters import distribution
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.formats.dialects.thought import FirstThought
@@ -26,7 +26,7 @@ from localspec.interfaces.costs import Costs
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
 from tests.chi_square import chi_square, limit
-from tests.core.engine.test_plain_rounds import Running, chunks
+from tests.core.requests.test_plain_rounds import Running, chunks
 from tests.runs import LETTERS, PROPOSERS, Want, replies, said, scripted
 
 OPENED = FirstThought(b"ab", (b"ae",), (), Place(thinks=True, begins=True))

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
 from localspec.formats.dialects import dialect_of
 from localspec.interfaces.testing import ScriptedModel
 from localspec.running.runtime.runtime import Runtime

@@ -10,8 +10,8 @@ from localspec.base.tokens import tokens_of
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Next, Roll, Row
-from localspec.interfaces.pays import likely
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.draft_stopping import likely
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
 from tests import engines
 from tests.arrangements import Running

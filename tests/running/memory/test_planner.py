@@ -13,7 +13,7 @@ import pytest
 
 from localspec.base.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.base.system import free_memory
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Device, Options
 from localspec.running.memory import planner
 from localspec.running.memory.planner import Limits, plan_pair

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from localspec.core.sampling.default_sampling import NOBODY, USUAL, UsualSampling, below
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.usual import NOBODY, USUAL, UsualSampling, below
 from localspec.interfaces.footprint import Footprint
 from localspec.running.models.recommended import base_of, usual_sampling
 

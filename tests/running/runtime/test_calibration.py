@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.base.system.fingerprint import fingerprint
 from localspec.base.system.processors import RivalWatch
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Attention
 from localspec.interfaces.testing import ScriptedModel, hashed_logits

@@ -13,10 +13,10 @@ import pytest
 from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.base.tokens import tokens_of
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Needs, Options
@@ -322,7 +322,7 @@ def test_where_it_cannot_be_loaded_again_it_is_tried_later():
 
 
 def test_it_comes_back_while_nobody_asks(monkeypatch):
-    monkeypatch.setattr("localspec.core.engine.worker.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("localspec.core.requests.worker.IDLE_SECONDS", 0.01)
     twins = Twins(depth=False, wanted=("draft-model",))
     back = threading.Event()
     take_back = twins.relief._take_back

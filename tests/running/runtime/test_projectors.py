@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.interfaces.backend import Footprint, Needs, Options
 from localspec.running.memory.concessions import TEXT_ONLY

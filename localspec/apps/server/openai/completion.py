@@ -16,7 +16,7 @@ from localspec.apps.server.replies.spelling import Spelling
 from localspec.apps.server.replies.streaming import Bodies
 from localspec.apps.server.requests.completion_prompts import AnyPrompt
 from localspec.core.decoding.growing_text import sendable
-from localspec.core.engine.job import Chunk
+from localspec.core.requests.job import Chunk
 from localspec.core.sampling.logprobs import EmittedLogprob
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.thinking import with_budget
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Content, Part, ReplyReader
 from localspec.running.runtime.prompting import Conversation, prompt
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.command import with_bench
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.inspection.bench_run import BenchRun
@@ -16,8 +16,8 @@ from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.model_library import PulledLibrary
 from localspec.apps.server.monitoring.log_lines import MAX_LINES, RecentLines
 from localspec.apps.server.offers import Offers, ServedOffer
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.models import catalogue
@@ -100,7 +100,7 @@ def test_the_log_that_is_shown_is_bounded():
 
 def test_models_to_pull_are_listed_beside_those_that_are_here():
     made = Server(
-        terms=Terms(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"]))
+        policy=ServerPolicy(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"]))
     )
     try:
         listed = made.client.get("/localspec/catalogue").json()["models"]
@@ -121,7 +121,7 @@ def test_what_does_not_fit_or_has_no_engine_is_listed_and_not_to_be_pulled():
 
 @pytest.mark.parametrize("path", ["/localspec/log", "/localspec/catalogue", "/localspec/bench"])
 def test_only_who_may_manage_models_sees_the_log_the_disk_and_the_bench(path):
-    made = Server(terms=Terms(manage=False))
+    made = Server(policy=ServerPolicy(manage=False))
     try:
         assert made.client.get(path).status_code == 403
         assert made.client.get("/localspec/about").json()["manage"] is False
