@@ -13,7 +13,8 @@ from localspec.running.memory.planner import Limits, current_machine
 from localspec.running.models.catalogue import choose, find
 from localspec.running.pulling import pull
 from localspec.running.pulling.estimate import fitting, size_of_drafter
-from localspec.running.pulling.resolve import PullPlan, pull_plan
+from localspec.running.pulling.pull_plan import PullPlan
+from localspec.running.pulling.resolve import pull_plan
 
 SOURCE = "/"  # in what names a source, and no model of the catalogue
 

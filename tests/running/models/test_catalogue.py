@@ -28,7 +28,7 @@ from localspec.running.models.sources import Address, Hub, LocalFiles, Package, 
 from localspec.running.pulling import resolve
 from localspec.running.pulling.estimate import fitting, rough_plan
 from localspec.running.pulling.listing import Remote
-from localspec.running.pulling.resolve import PullPart
+from localspec.running.pulling.pull_plan import PullPart
 from tests.engines import GGUF_ENGINE, MLX_ENGINE
 from tests.machines import GB, MACHINES, cpu
 

@@ -12,7 +12,8 @@ from localspec.running.models.sources import Address, Hub
 from localspec.running.pulling.address import download_folder
 from localspec.running.pulling.listing import Listing, Remote
 from localspec.running.pulling.pull import DISK_RESERVE, require_disk_space
-from localspec.running.pulling.resolve import PullPart, PullPlan, pull_plan
+from localspec.running.pulling.pull_plan import PullPart, PullPlan
+from localspec.running.pulling.resolve import pull_plan
 
 LOOSE = Address("http://127.0.0.1:9/loose.gguf", "0" * 64)
 LISTING = Listing("people/one", "c0ffee", (Remote("one.gguf", 1 << 60, "ab" * 32, True),))
