@@ -50,8 +50,8 @@ class Told:
         while time.monotonic() < end:
             ended = self.process.poll() is not None and not self._reader.is_alive()
             for line in list(self.lines)[after:]:
-                if found := re.search(words, line):
-                    return found
+                if matches := re.search(words, line):
+                    return matches
             if ended:
                 break
             time.sleep(0.02)

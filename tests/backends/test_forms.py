@@ -100,11 +100,11 @@ def answered(both, name, wants):
 @pytest.mark.parametrize("name", PROPOSERS)
 def test_what_must_follow_a_schema_does(both, name):
     schemas, wants = zip(*schema_wants(both[0].tokenizer, name), strict=True)
-    found = answered(both, name, wants)
-    for schema, result in zip(schemas, found, strict=True):
+    results = answered(both, name, wants)
+    for schema, result in zip(schemas, results, strict=True):
         jsonschema.validate(json.loads(result.text), schema)
     if "forced" in name:
-        guesses = [g for r in found for g in r.speculation.positions.get("forced", ())]
+        guesses = [g for r in results for g in r.speculation.positions.get("forced", ())]
         assert sum(each.drafted for each in guesses) > 100
         assert all(each.drafted == each.accepted for each in guesses)
 

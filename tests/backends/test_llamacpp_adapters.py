@@ -37,8 +37,8 @@ def opened(path, *adapters, **options):
 
 def logits(model, slot=0):
     model.truncate(slot, 0)
-    [found] = model.forward([Row(slot, TEXT, outputs=9)])
-    return found.copy()
+    [logit] = model.forward([Row(slot, TEXT, outputs=9)])
+    return logit.copy()
 
 
 def apart(one, other):

@@ -132,9 +132,9 @@ def test_a_head_is_right_however_its_text_came_about(model, way):
 def test_texts_in_slots_accept_most_of_what_is_drafted(model, temperature):
     settings = Settings(max_tokens=40, sampling=Sampling(temperature=temperature), seed=7)
     wants = [Want(encoded(model, STORY[:end]).tolist(), settings) for end in (200, 230, 270, 310)]
-    found = replies(model, HeadProposer(model.head, floor=0.0), wants, DEPTH)
-    places = np.array([result.speculation.positions["mtp"][:DEPTH] for result in found]).sum(0)
+    answers = replies(model, HeadProposer(model.head, floor=0.0), wants, DEPTH)
+    places = np.array([result.speculation.positions["mtp"][:DEPTH] for result in answers]).sum(0)
     assert (places[:, 1] > SURE * places[:, 0]).all()
     if not temperature:
         plain = replies(model, HeadProposer(model.head), wants, 0)
-        assert said(found) == said(plain)
+        assert said(answers) == said(plain)

@@ -120,8 +120,8 @@ def test_long_drafts_of_several_texts_change_none(name, batch):
 
 
 def test_the_longest_draft_changes_no_text():
-    room = {"context": 1024, "batch": 514, "tentative": 512}
-    fast = drafted("llama", "to the end of the context", 512, **room)
+    fields = {"context": 1024, "batch": 514, "tentative": 512}
+    fast = drafted("llama", "to the end of the context", 512, **fields)
     [reference] = plain("llama", "to the end of the context")
     assert fast[0].tokens[: len(reference.tokens)] == reference.tokens
     assert fast[0].speculation.accepted > len(reference.tokens) // 2

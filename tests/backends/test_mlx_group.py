@@ -38,15 +38,15 @@ def test_two_processes_say_what_one_says(architecture, heads, tmp_path, capsys):
     assert run(["generate", str(folder), *ASK]) == 0
     alone = json.loads(capsys.readouterr().out)
     group = [sys.executable, "-m", "localspec", "launch-group", "--each", "2"]
-    found = subprocess.run(
+    result = subprocess.run(
         [*group, "generate", str(folder), *ASK, "--depth", "3"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert found.returncode == 0, found.stderr
-    together = json.loads(found.stdout)
+    assert result.returncode == 0, result.stderr
+    together = json.loads(result.stdout)
     assert together["tokens"] == alone["tokens"]
     assert together["speculation"]["rounds"] > 0
 

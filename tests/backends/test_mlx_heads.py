@@ -62,9 +62,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(folder):
     with closing(loaded(folder)) as model:
-        found = drafted(model)
-    assert len(found) == DEPTH
-    return found
+        drafts = drafted(model)
+    assert len(drafts) == DEPTH
+    return drafts
 
 
 def companion(target, folder, **config):
@@ -297,9 +297,9 @@ def test_states_of_tokens_that_were_fed_ahead_are_the_same(folder):
             text = np.append(text, tokens_of([int(row[-1].argmax())]))
             hint = Next(Sampler(GREEDY, 0, text), len(text))
             [row] = model.forward([Row(0, text[-1:], next=hint)])
-        found = rolled(model, 0, np.append(text, TEXT[9])).confidences
+        confidences = rolled(model, 0, np.append(text, TEXT[9])).confidences
         model.forward([Row(1, text)])
-        assert rolled(model, 1, np.append(text, TEXT[9])).confidences == pytest.approx(found)
+        assert rolled(model, 1, np.append(text, TEXT[9])).confidences == pytest.approx(confidences)
 
 
 def test_the_plan_counts_what_a_head_adds(folder, tmp_path):

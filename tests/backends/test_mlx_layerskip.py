@@ -48,8 +48,8 @@ def asked(model, slot, text):
 
 def read(model, slot, text, piece=25):
     for at in range(0, len(text), piece):
-        [found] = model.forward([Row(slot, text[at : at + piece])])
-    return found[-1].copy()
+        [logit] = model.forward([Row(slot, text[at : at + piece])])
+    return logit[-1].copy()
 
 
 @pytest.mark.parametrize(

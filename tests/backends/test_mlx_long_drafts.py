@@ -127,8 +127,8 @@ def test_long_drafts_of_unequal_lengths_share_a_round(kind, sampling):
 @pytest.mark.parametrize("kind", ["llama", "gemma3_text", "qwen3_5"])
 def test_a_long_draft_ends_where_the_context_does(kind):
     want = request("greedy", DRAFTED, tokens=DRAFTED + 90)
-    room = {"slots": 1, "context": len(PROMPT) + DRAFTED}
-    with closing(loaded(kind, **room)) as model:
+    fields = {"slots": 1, "context": len(PROMPT) + DRAFTED}
+    with closing(loaded(kind, **fields)) as model:
         [full] = replies(model, Silent(), [want])
         drafts = Repeated({PROMPT[0]: full.tokens}, DRAFTED)
         assert said(replies(model, drafts, [want])) == said([full])

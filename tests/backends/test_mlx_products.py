@@ -21,13 +21,13 @@ NAMES = (OWN, "padded", "wide", "unpacked")
 
 def test_the_fastest_way_is_chosen_for_each_number_of_rows():
     seconds = {OWN: lambda rows: rows, "padded": lambda rows: 5.0, "wide": lambda rows: rows * 1.1}
-    found = choose(lambda name, rows: seconds[name](rows), ROWS, list(seconds))
-    assert found == {1: OWN, 2: OWN, 4: OWN, 8: "padded", 16: "padded", 32: "padded"}
+    chosen = choose(lambda name, rows: seconds[name](rows), ROWS, list(seconds))
+    assert chosen == {1: OWN, 2: OWN, 4: OWN, 8: "padded", 16: "padded", 32: "padded"}
 
 
 def test_a_way_must_be_clearly_faster_than_mlx_s_own():
-    found = choose(lambda name, rows: 1.0 if name == OWN else 0.9, (1, 2), NAMES)
-    assert found == {1: OWN, 2: OWN}
+    chosen = choose(lambda name, rows: 1.0 if name == OWN else 0.9, (1, 2), NAMES)
+    assert chosen == {1: OWN, 2: OWN}
 
 
 def test_a_way_that_is_hopeless_is_not_timed_again():

@@ -318,8 +318,8 @@ def test_texts_that_stages_drafted_follow_the_targets_distribution(taught):
         distribution = texts_distribution(model, [301, 9], 3)
         settings = Settings(max_tokens=3, sampling=NARROW, ignore_end=True)
         wants = [Want([301, 9], replace(settings, seed=seed)) for seed in range(600)]
-        found = replies(model, HeadProposer(model.head, floor=0.0), wants)
-    assert sum(result.speculation.accepted for result in found) > 30
-    counts = Counter(result.tokens for result in found)
-    statistic, freedom = chi_square(counts, distribution, len(found))
+        answers = replies(model, HeadProposer(model.head, floor=0.0), wants)
+    assert sum(result.speculation.accepted for result in answers) > 30
+    counts = Counter(result.tokens for result in answers)
+    statistic, freedom = chi_square(counts, distribution, len(answers))
     assert statistic < limit(freedom)

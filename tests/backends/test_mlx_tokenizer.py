@@ -183,12 +183,12 @@ def test_added_tokens_are_found_as_transformers_finds_them(tmp_path, flag, speci
     folder = pieces(tmp_path / "model")
     add(folder, {"content": "xy z", "special": special, flag: True})
     ours, theirs = load_tokenizer(folder, SIZE), AutoTokenizer.from_pretrained(str(folder))
-    found = set()
+    distinct = set()
     for text in ("axy z b", "a xy z b", "xy z", " xy z  b"):
-        wanted = theirs.encode(text, add_special_tokens=False)
-        assert ours.encode(text, special=True).tolist() == wanted
-        found.update(wanted)
-    assert ours.size - 1 > max(found) >= 294
+        tokens = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, special=True).tolist() == tokens
+        distinct.update(tokens)
+    assert ours.size - 1 > max(distinct) >= 294
 
 
 def test_added_tokens_the_model_has_no_logits_for_are_text(tmp_path):
@@ -249,12 +249,12 @@ def test_tokens_are_those_transformers_reads(tmp_path, family):
     folder = FAMILIES[family](tmp_path / "model")
     ours, theirs = load_tokenizer(folder, SIZE), AutoTokenizer.from_pretrained(str(folder))
     for text in TEXTS:
-        wanted = theirs.encode(text, add_special_tokens=False)
-        assert ours.encode(text, special=True).tolist() == wanted
-        assert [*map(ours.token_text, wanted)] == theirs.convert_ids_to_tokens(wanted)
+        tokens = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, special=True).tolist() == tokens
+        assert [*map(ours.token_text, tokens)] == theirs.convert_ids_to_tokens(tokens)
         if family != "unigram":  # there transformers finds control tokens in any text
-            wanted = theirs.encode(text, add_special_tokens=False, split_special_tokens=True)
-            assert ours.encode(text).tolist() == wanted
+            tokens = theirs.encode(text, add_special_tokens=False, split_special_tokens=True)
+            assert ours.encode(text).tolist() == tokens
 
 
 def test_vocabularies_of_two_folders_are_matched_token_by_token(tmp_path):
@@ -264,8 +264,8 @@ def test_vocabularies_of_two_folders_are_matched_token_by_token(tmp_path):
     target, padded = load_tokenizer(folder, SIZE), load_tokenizer(folder, SIZE + 50)
     assert match(target, padded).difference is None
     shuffled = load_tokenizer(tmp_path / "b", 400)
-    found = match(target, shuffled)
-    assert found.difference is not None
-    for ours, theirs in zip(found.target_ids.tolist(), found.draft_ids.tolist(), strict=True):
+    matched = match(target, shuffled)
+    assert matched.difference is not None
+    for ours, theirs in zip(matched.target_ids.tolist(), matched.draft_ids.tolist(), strict=True):
         assert target.token_text(ours) == shuffled.token_text(theirs)
-    assert found.share > 0.9
+    assert matched.share > 0.9

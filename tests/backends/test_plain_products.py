@@ -50,8 +50,12 @@ def test_a_product_is_the_same_to_the_bit_for_any_number_of_rows_and_threads(kin
         for first in {0, 60, 130 - count}:
             part = rows[first : first + count]
             for threads in (1, 3, 8):
-                found = product(kind, matrix, part, threads)[0]
-                assert np.array_equal(found, whole[first : first + count]), (count, first, threads)
+                computed = product(kind, matrix, part, threads)[0]
+                assert np.array_equal(computed, whole[first : first + count]), (
+                    count,
+                    first,
+                    threads,
+                )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,6 +77,6 @@ def test_rows_may_lie_apart(kind):
     with graph() as work:
         apart = work.permuted(work.tensor("F32", rows))
         made = work.operation("ggml_mul_mat", work.tensor(kind, matrix), apart)
-        found = work.run(made, 2).reshape(3, 5, 40)
+        output = work.run(made, 2).reshape(3, 5, 40)
     together = product(kind, matrix, np.ascontiguousarray(rows[0].swapaxes(0, 1)))[0]
-    assert np.array_equal(found, together)
+    assert np.array_equal(output, together)

@@ -164,8 +164,8 @@ TURN = "<|im_start|>user\nx<|im_end|>\n"
 
 
 def test_a_conversation_has_the_tokens_of_its_messages(tokenizer):
-    found = tokenizer.encode(TURN * 1000, special=True)
-    assert found.tolist() == tokenizer.encode(TURN, special=True).tolist() * 1000
+    tokens = tokenizer.encode(TURN * 1000, special=True)
+    assert tokens.tolist() == tokenizer.encode(TURN, special=True).tolist() * 1000
     plain = tokenizer.encode("<|im_start|> as the code " * 1000)
     assert np.array_equal(
         plain, tokenizer._weights.tokenize(b"<|im_start|> as the code " * 1000, False)

@@ -287,9 +287,9 @@ def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site
     made = rebuild(BuildRequest("auto"), site.target, or_processor=True)
     assert made.kind == "cpu"
     assert records.requested() == BuildRequest("cpu")
-    said = capsys.readouterr().err
-    assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in said
-    assert "The build for the processor takes its place" in said
+    err = capsys.readouterr().err
+    assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in err
+    assert "The build for the processor takes its place" in err
 
 
 def test_a_wish_that_fails_is_an_error_and_not_remembered(site):

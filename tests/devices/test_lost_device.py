@@ -78,8 +78,8 @@ def test_the_server_outlives_a_device_and_loads_when_it_is_back(server, device):
     assert "does not answer" in gone.json()["error"]["message"]
     back = RpcDevice(4 * GB, port=port)
     try:
-        found = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
-        assert found.status_code == 200, found.text
+        response = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
+        assert response.status_code == 200, response.text
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=20)

@@ -80,8 +80,8 @@ class Home:
         )
         try:
             assert process.stderr
-            told = next(line for line in process.stderr if "answering at" in line)
-            with httpx.Client(base_url=told.split()[-1].removesuffix("/v1"), timeout=60) as client:
+            first = next(line for line in process.stderr if "answering at" in line)
+            with httpx.Client(base_url=first.split()[-1].removesuffix("/v1"), timeout=60) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGINT)
@@ -112,7 +112,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     broken.write_text("nothing of the kind")
     asked = ["The par", "--raw", "--max-tokens", "200", "--temperature", "0"]
     bench = ["--modes", "plain,suffix:4", "--category", "chat", "--limit", "1"]
-    found = home.run(
+    output = home.run(
         ["doctor"],
         ["info", path],
         ["plan", path],
@@ -130,7 +130,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
         ["show", "polly"],
         ["rm", "polly"],
     )
-    told = iter(found)
+    told = iter(output)
     code, out, _ = next(told)
     assert code == 0
     assert "toy        1.0: CPU\n           cpu: toy box, " in out
@@ -218,10 +218,10 @@ def test_a_model_is_looked_for_looked_at_and_its_machine_asked_once_for_a_load(h
     once = {"claims": 1, "build": 1, "probe": 1, "load": 1}
     home.run(["generate", path, "The", "--raw"])
     assert home.counted() == once
-    [told] = home.run(["chat", path, "The"])
-    assert told[0] == 0, told
+    [result] = home.run(["chat", path, "The"])
+    assert result[0] == 0, result
     assert home.counted() == once
-    [told] = home.run(["generate", path, "The", "--raw", "--draft", path])
-    assert told[0] == 0, told
+    [result] = home.run(["generate", path, "The", "--raw", "--draft", path])
+    assert result[0] == 0, result
     asked = home.counted()
     assert (asked["claims"], asked["build"], asked["load"]) == (2, 1, 2)

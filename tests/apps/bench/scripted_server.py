@@ -80,10 +80,10 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def usage(self, tokens):
-        told = {"prompt_tokens_details": {"cached_tokens": CACHED}}
-        told |= {"prompt_tokens": PROMPT, "completion_tokens": tokens}
+        fields = {"prompt_tokens_details": {"cached_tokens": CACHED}}
+        fields |= {"prompt_tokens": PROMPT, "completion_tokens": tokens}
         timings = {"timings": DRAFTED} if self.server.drafts else {}
-        return {"choices": [], "usage": told, **timings}
+        return {"choices": [], "usage": fields, **timings}
 
     def send(self, event):
         self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())

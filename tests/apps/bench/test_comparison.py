@@ -206,21 +206,21 @@ def test_the_command_prints_tables_and_writes_everything_it_measured(peer, tmp_p
     assert process.returncode == 0, said
     assert "peer       version: 7 (scripted)" in said
     assert said.count("| llama-server | ") == 3
-    told = json.loads(found.read_text(encoding="utf-8"))
-    names = [each["setting"] for each in told["settings"]]
+    record = json.loads(found.read_text(encoding="utf-8"))
+    names = [each["setting"] for each in record["settings"]]
     assert names == [
         "one stream, T=0",
         "2 streams, T=0",
         "one stream, prompts of 4,000 tokens, T=0",
     ]
-    assert {each["side"] for each in told["settings"][0]["figures"]} == {
+    assert {each["side"] for each in record["settings"][0]["figures"]} == {
         "llama-server",
         "ngram-mod",
     }
-    [figures] = [each for each in told["settings"][1]["figures"] if each["side"] == "ngram-mod"]
+    [figures] = [each for each in record["settings"][1]["figures"] if each["side"] == "ngram-mod"]
     assert figures["same_texts"] == 1
     assert figures["cached"] == 0.25
-    assert len(told["settings"][1]["volleys"]) == 2
+    assert len(record["settings"][1]["volleys"]) == 2
 
 
 def listening(parent):

@@ -36,9 +36,9 @@ def lines(table, replies=None):
 
 
 def row(table, section, mode):
-    found = lines(table)
-    start = next(at for at, line in enumerate(found) if line.startswith(section))
-    [line] = [line for line in found[start + 1 : start + 3] if line.split()[0] == mode]
+    written = lines(table)
+    start = next(at for at, line in enumerate(written) if line.startswith(section))
+    [line] = [line for line in written[start + 1 : start + 3] if line.split()[0] == mode]
     return line.split()[1:]
 
 
@@ -92,14 +92,14 @@ def test_tables_fit_a_terminal_of_100_columns():
         for number in range(12)
         for mode, rounds in zip(modes, (PLAIN_ROUND, ALL_RIGHT, PLAIN_ROUND), strict=True)
     ]
-    found = sections(trials(long, modes), modes)
-    assert all(len(line) <= 100 for table in TABLES for line in printed(found, table).splitlines())
+    parts = sections(trials(long, modes), modes)
+    assert all(len(line) <= 100 for table in TABLES for line in printed(parts, table).splitlines())
 
 
 def test_many_positions_are_cut():
     eleven = reply("ngram:4", type(ALL_RIGHT)(11, 11, 12, 0.02, 0.017))
-    found = lines(DRAFTS, [*plain(PLAIN_ROUND), eleven])
-    assert any("100 " * 8 + "..." in line for line in found)
+    written = lines(DRAFTS, [*plain(PLAIN_ROUND), eleven])
+    assert any("100 " * 8 + "..." in line for line in written)
     assert not any("..." in line for line in lines(DRAFTS))
 
 
@@ -145,15 +145,15 @@ def test_a_report_of_nothing_says_so():
 
 
 def test_json_holds_every_reply_round_by_round():
-    found = json.loads(as_json(reported()))
-    assert found["verdict"]["rows"][-1]["ratios"]["ngram:4"]["value"] > 1
-    assert found["heading"]["model"] == "tiny, Q4_1"
-    assert [section["title"] for section in found["sections"]][-1] == "all without loops"
-    assert len(found["replies"]) == 9
-    second = found["replies"][2]
+    record = json.loads(as_json(reported()))
+    assert record["verdict"]["rows"][-1]["ratios"]["ngram:4"]["value"] > 1
+    assert record["heading"]["model"] == "tiny, Q4_1"
+    assert [section["title"] for section in record["sections"]][-1] == "all without loops"
+    assert len(record["replies"]) == 9
+    second = record["replies"][2]
     assert (second["mode"], second["prompt"], second["looping"]) == ("ngram:4", "chat 1", False)
-    assert found["replies"][3]["looping"]
-    named = dict(zip(found["round_fields"], second["rounds"][1], strict=True))
+    assert record["replies"][3]["looping"]
+    named = dict(zip(record["round_fields"], second["rounds"][1], strict=True))
     assert (named["drafted"], named["accepted"], named["emitted"]) == (4, 2, 3)
     assert (named["seconds"], named["checking"]) == (0.020, 0.017)
     assert second["tokens_per_second"] == 200

@@ -51,9 +51,9 @@ def script(tokenizer: Bytes):
         said = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
         written = tokenizer.encode(reply(said))
         at = len(context) - last - 1 - len(b"assistant\n")
-        found = np.zeros(tokenizer.size, np.float32)
-        found[int(written[at]) if 0 <= at < len(written) else END] = 20.0
-        return found
+        array = np.zeros(tokenizer.size, np.float32)
+        array[int(written[at]) if 0 <= at < len(written) else END] = 20.0
+        return array
 
     return logits
 

@@ -152,8 +152,8 @@ def test_wishes_reach_the_server(local, attached):
     assert ask(attached, depth=0)[1].figures.drafted == 0
     assert set(ask(attached)[1].figures.by_source) == {"target", "suffix"}
     assert ask(attached, sampling=WILD, seed=1) != ask(attached, sampling=WILD, seed=2)
-    known = ask(attached, prediction=REPLIES["long"])[1].figures.guesses["prediction"]
-    assert sum(each.accepted for each in known) > 50
+    guesses = ask(attached, prediction=REPLIES["long"])[1].figures.guesses["prediction"]
+    assert sum(each.accepted for each in guesses) > 50
 
 
 def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):
@@ -216,8 +216,8 @@ def test_how_far_a_long_prompt_is_read_is_told():
             .ask([said("x" * 1600)], PLAIN)
         )
         read = []
-        while not isinstance(found := answer.next(0.05), Ended):
-            if found and found.text:
+        while not isinstance(first := answer.next(0.05), Ended):
+            if first and first.text:
                 break
             read.append(answer.read)
         answer.cancel()
@@ -320,8 +320,8 @@ def refusing(status: str, body: bytes = b"", more: bytes = b"") -> bytes:
 
 
 def events(*chunks: object) -> bytes:
-    told = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + told
+    text = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + text
 
 
 def chunk(text: str, **more: object) -> dict[str, object]:
@@ -576,8 +576,8 @@ def test_a_line_of_ten_megabytes_is_but_a_long_line():
 def test_lines_end_in_line_feeds_only():
     """JSON may hold other ends of lines as they are."""
     text = "a\u2028b\u2029c\x85d"
-    told = json.dumps(chunk(text), ensure_ascii=False).encode()
-    assert text_of(stranger(events() + b"data:" + told + b"\n\n" + DONE)[0]) == text
+    tokens = json.dumps(chunk(text), ensure_ascii=False).encode()
+    assert text_of(stranger(events() + b"data:" + tokens + b"\n\n" + DONE)[0]) == text
 
 
 def test_a_server_that_never_answers_is_left_at_once():

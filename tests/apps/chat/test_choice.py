@@ -44,14 +44,14 @@ def pull(name, path, *, size=None):
 
 
 def talked(model):
-    found = Session(model, said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
-    found.keep()
+    conversation = Session(model, said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
+    conversation.keep()
 
 
 def here(loading=ROOMY):
     """List the names of what is here, but for the starter, which may be installed."""
-    found = choice.runnable(loading, MachineFigures(loading))
-    return [one.name for one in found if one.why != INSTALLED]
+    candidates = choice.runnable(loading, MachineFigures(loading))
+    return [one.name for one in candidates if one.why != INSTALLED]
 
 
 def quick_machine(name="llama-3.2-1b"):

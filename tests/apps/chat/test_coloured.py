@@ -60,6 +60,6 @@ def test_the_legend_names_all_who_spoke_also_where_it_takes_several_lines():
             console.print(legend(dict.fromkeys(SOURCES, 3)))
         lines = [bare(line) for line in captured.get().splitlines()]
         assert all(len(line) <= width for line in lines)
-        said = " ".join(" ".join(lines).split())
-        assert all(NAMES.get(by, by) in said for by in SOURCES)
+        text = " ".join(" ".join(lines).split())
+        assert all(NAMES.get(by, by) in text for by in SOURCES)
         assert "\x1b[31m" in captured.get()

@@ -108,10 +108,10 @@ def test_a_full_disk_is_one_line_and_exit_code_1():
 def test_an_interruption_ends_with_what_was_said_and_exit_code_130():
     with chat("what?", "--max-tokens", "4000", "--ignore-end") as process:
         process.stdin.close()
-        said = process.stdout.read(3)
+        contents = process.stdout.read(3)
         process.send_signal(signal.SIGINT)
-        said += process.stdout.read()
+        contents += process.stdout.read()
         err = process.stderr.read()
     assert process.returncode == 130
-    assert len(said) > 3
+    assert len(contents) > 3
     assert b"Traceback" not in err

@@ -564,10 +564,10 @@ def test_when_the_context_is_full_the_oldest_turns_leave_in_few_steps():
     for number in range(40):
         before = shown(talk).count("is full: the model hears the oldest")
         assert heed(talk, f"question {number}")
-        found = talk.heard[-1].figures
-        assert found.prompt <= 1024 - 256
+        figures = talk.heard[-1].figures
+        assert figures.prompt <= 1024 - 256
         notices += shown(talk).count("is full: the model hears the oldest") - before
-        reused.append(found.cached / found.prompt)
+        reused.append(figures.cached / figures.prompt)
     assert len(talk.session.said) == 80
     heard = talk.session.messages(ChatMessage("user", "next"))
     assert heard[0] == {"role": "system", "content": "You are terse."}

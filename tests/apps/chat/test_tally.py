@@ -158,12 +158,12 @@ WHOLE = {
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_stands_in_a_place_an_answer_can_be_told_of(place):
     for odd, again in itertools.product(ODD, (False, True)):
-        told = json.loads(json.dumps(WHOLE))
-        at = told
+        record = json.loads(json.dumps(WHOLE))
+        at = record
         for name in place[:-1]:
             at = at[name]
         at[place[-1]] = odd
-        pieces, ended = heard(*([WHOLE] * again), told, told)
+        pieces, ended = heard(*([WHOLE] * again), record, record)
         assert all(type(each.text) is str for each in pieces)
         figures = ended.figures
         assert 0 <= figures.accepted <= figures.drafted

@@ -55,13 +55,13 @@ def test_an_agent_is_told_of_the_server_and_its_exit_code_passed_on(server, agen
     attach = ["--attach", server.address, "--key", "the-key"]
     assert run(["launch", "claude", *attach, "--", "-p", "a question", "--", "x"]) == 7
     out, err = capfd.readouterr()
-    found = json.loads(out)
-    assert found["status"] == 200
-    assert found["arguments"] == ["-p", "a question", "--", "x"]
-    assert found["told"]["ANTHROPIC_BASE_URL"] == server.address
-    assert found["told"]["ANTHROPIC_MODEL"] == "scripted"
-    assert found["told"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "2048"
-    assert "ANTHROPIC_API_KEY" not in found["told"]
+    record = json.loads(out)
+    assert record["status"] == 200
+    assert record["arguments"] == ["-p", "a question", "--", "x"]
+    assert record["told"]["ANTHROPIC_BASE_URL"] == server.address
+    assert record["told"]["ANTHROPIC_MODEL"] == "scripted"
+    assert record["told"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "2048"
+    assert "ANTHROPIC_API_KEY" not in record["told"]
     assert "scripted with 8,192 tokens of context" in err
     assert "need 16,384" in err
 
@@ -74,10 +74,10 @@ def test_a_server_of_its_own_runs_as_long_as_the_agent(agent, capfd, monkeypatch
     model = str(engines.tiny("llama"))
     options = ["--threads", "1", "--proposer", "none", "--context", "600"]
     assert run(["launch", "claude", model, *options]) == 7
-    found = json.loads(capfd.readouterr().out)
-    assert found["status"] == 200
-    assert found["told"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "600"
-    assert len(found["told"]["ANTHROPIC_AUTH_TOKEN"]) > 20
+    record = json.loads(capfd.readouterr().out)
+    assert record["status"] == 200
+    assert record["told"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "600"
+    assert len(record["told"]["ANTHROPIC_AUTH_TOKEN"]) > 20
     assert {each.pid for each in psutil.Process().children(recursive=True)} <= before
 
 
@@ -146,9 +146,9 @@ def test_a_server_is_looked_for_where_it_is_configured(serving, address):
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     setup = AGENTS[name].setup(Endpoint("http://h:1", "the-model", 40_000, "the-key"), tmp_path)
-    told = " ".join([*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()])
+    text = " ".join([*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()])
     for each in ("http://h:1", "the-model", "40000", "the-key"):
-        assert each in told
+        assert each in text
     for file in setup.files:
         assert str(tmp_path) in " ".join(map(str, setup.variables.values()))
         assert file.parent == tmp_path
@@ -235,6 +235,6 @@ def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, t
 )
 def test_a_large_context_is_chosen_where_nothing_is_conceded_for_it(limits, context):
     model, loading = str(engines.tiny("llama")), Loading(limits=limits)
-    wanted = ServerRequest(model, None, "", ServingOptions(), loading, None, ())
-    assert choose_context(model, wanted, large=2048) == context
-    assert choose_context(model, wanted, large=8192) == 4096  # more than it was trained for
+    request = ServerRequest(model, None, "", ServingOptions(), loading, None, ())
+    assert choose_context(model, request, large=2048) == context
+    assert choose_context(model, request, large=8192) == 4096  # more than it was trained for

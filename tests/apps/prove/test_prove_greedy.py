@@ -129,17 +129,23 @@ def differences(found):
 def test_all_texts_are_equal_where_nothing_is_wrong(recurrent, slots):
     model = scripted(recurrent=recurrent)
     model.slots = slots
-    found = compared(model, draft=scripted(9))
-    assert {each.proposer for each in found} == {"ngram", "suffix", "draft-model", "auto", "slips"}
-    assert len(found) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
-    assert not differences(found)
+    comparison = compared(model, draft=scripted(9))
+    assert {each.proposer for each in comparison} == {
+        "ngram",
+        "suffix",
+        "draft-model",
+        "auto",
+        "slips",
+    }
+    assert len(comparison) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
+    assert not differences(comparison)
 
 
 def test_every_proposer_is_right_and_wrong_alone_and_in_company_at_many_depths():
-    found = compared(scripted(), draft=scripted(9))
+    comparison = compared(scripted(), draft=scripted(9))
     for name in ("ngram", "suffix", "draft-model", "auto", "slips"):
         for alone in (True, False):
-            some = [e for e in found if e.proposer == name and (e.together == 1) == alone]
+            some = [e for e in comparison if e.proposer == name and (e.together == 1) == alone]
             assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
             assert 0 < sum(each.accepted for each in some) < sum(each.drafted for each in some)
             assert len({each.depth for each in some}) == len(PROMPTS)
@@ -172,11 +178,11 @@ def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
 def test_rounding_by_the_width_of_batches_is_reported_as_that(recurrent, slots):
     model = rounding(scripted(recurrent=recurrent))
     model.slots = slots
-    found = differences(compared(model, draft=scripted(9)))
-    assert len(found) > 3
-    assert all(each.explained for each in found), [each.why for each in found]
-    assert all(0 < each.margin < 0.5 for each in found)
-    assert all(each.plain != each.speculative for each in found)
+    differing = differences(compared(model, draft=scripted(9)))
+    assert len(differing) > 3
+    assert all(each.explained for each in differing), [each.why for each in differing]
+    assert all(0 < each.margin < 0.5 for each in differing)
+    assert all(each.plain != each.speculative for each in differing)
 
 
 @pytest.mark.parametrize("slots", [1, 8])
@@ -194,15 +200,15 @@ def test_rounding_that_never_comes_again_is_told_by_its_size(slots):
 @pytest.mark.parametrize("broken", [forgetful, credulous])
 @pytest.mark.parametrize("make", [scripted, rounding, partial(rounding, repeats=False)])
 def test_a_defect_is_not_taken_for_rounding(broken, make):
-    found = differences(compared(broken(make())))
-    assert sum(not each.explained for each in found) > len(found) / 2
-    assert any("with nothing drafted" in each.why for each in found if not each.explained)
+    differing = differences(compared(broken(make())))
+    assert sum(not each.explained for each in differing) > len(differing) / 2
+    assert any("with nothing drafted" in each.why for each in differing if not each.explained)
 
 
 def test_neighbours_that_turn_a_clear_choice_are_not_taken_for_rounding():
-    found = compared(leaking())
-    assert not differences([each for each in found if each.together == 1])
-    wrong = differences([each for each in found if each.together > 1])
+    comparison = compared(leaking())
+    assert not differences([each for each in comparison if each.together == 1])
+    wrong = differences([each for each in comparison if each.together > 1])
     assert wrong
     assert any("rounding does not turn" in each.why and not each.explained for each in wrong)
 
@@ -302,10 +308,10 @@ def test_real_engines_write_the_plain_texts(name, slots):
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = list(plain(model, texts, 24))
     proposers = {**usual_proposers(Pair(model, draft)), "slips": lambda: Slips(replies)}
-    found = list(compare(model, replies, proposers, 24))
-    assert len(found) == 5 * 2 * len(sizes(model, 2))
-    assert sum(each.accepted for each in found) > 10
-    assert all(each.difference is None or each.difference.explained for each in found)
+    listed = list(compare(model, replies, proposers, 24))
+    assert len(listed) == 5 * 2 * len(sizes(model, 2))
+    assert sum(each.accepted for each in listed) > 10
+    assert all(each.difference is None or each.difference.explained for each in listed)
     model.close()
     draft.close()
 

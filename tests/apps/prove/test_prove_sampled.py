@@ -82,9 +82,9 @@ def distribution(*probs):
 
 
 def test_a_fit_is_pearsons_statistic():
-    found = fit([Observed(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
-    assert found.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
-    assert found.freedom == 2
+    fitted = fit([Observed(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
+    assert fitted.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
+    assert fitted.freedom == 2
 
 
 def test_what_is_due_fewer_than_five_times_is_taken_together():
@@ -103,8 +103,8 @@ def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
     certain = Observed(distribution(0.99, 0.01), Counter({0: 100}))
     assert fit([certain]).freedom == 0
     assert fit([certain]).p == 1
-    found = fit([one, other, certain])
-    assert (found.statistic, found.freedom) == (pytest.approx(4), 2)
+    fitted = fit([one, other, certain])
+    assert (fitted.statistic, fitted.freedom) == (pytest.approx(4), 2)
 
 
 def test_a_token_that_the_law_does_not_have_is_never_chance():
@@ -173,9 +173,9 @@ def test_samples_differ_and_come_again_in_the_next_proof():
 
 def test_every_spot_is_sampled_by_every_proposer_in_turn():
     drawn = draw_samples(scripted(), SPOTS, {"a": Silent(), "b": Silent()}, WARM)
-    found = Counter((sample.proposer, sample.spot.slot) for sample in islice(drawn, 12))
-    assert set(found.values()) == {2}
-    assert len(found) == 6
+    counts = Counter((sample.proposer, sample.spot.slot) for sample in islice(drawn, 12))
+    assert set(counts.values()) == {2}
+    assert len(counts) == 6
 
 
 def test_proposers_hear_that_a_sample_is_over_before_the_next():

@@ -55,9 +55,9 @@ def script(texts: Mapping[str, str]):
         begun = max((text for text in texts if before.startswith(text)), key=len, default="")
         said = said or list(before[len(begun) :].encode())
         reply = list(texts.get(begun, "").encode())
-        found = np.zeros(len(NAMES) + 256, np.float32)
-        found[reply[len(said)] if len(said) < len(reply) else end] = 20.0
-        return found
+        array = np.zeros(len(NAMES) + 256, np.float32)
+        array[reply[len(said)] if len(said) < len(reply) else end] = 20.0
+        return array
 
     return logits
 

@@ -88,11 +88,11 @@ def half(rng: random.Random, stream: bytes) -> bytes:
 
 
 def blurred(rng: random.Random, stream: bytes) -> bytes:
-    found = bytearray(stream)
+    data = bytearray(stream)
     for _ in range(rng.randrange(1, 9)):
-        if found:
-            found[rng.randrange(min(len(found), 300))] = rng.randrange(256)
-    return bytes(found)
+        if data:
+            data[rng.randrange(min(len(data), 300))] = rng.randrange(256)
+    return bytes(data)
 
 
 CHANGES: Sequence[Callable[[random.Random, bytes], bytes]] = (half, blurred)

@@ -99,15 +99,15 @@ def script(
         return tokenizer.encode(text, special=True).tolist()
 
     def logits(context: list[int]):
-        found = np.zeros(tokenizer.size, np.float32)
+        array = np.zeros(tokenizer.size, np.float32)
         last = last_start(context, len(context))
         before = last_start(context, last)
         said = last + 1 + len(b"assistant\n")
         asked = message(tuple(context[before + 1 : said])) if before >= 0 else ""
         reply = encoded(replies.get(asked, f"You said: {asked}"))
         at = len(context) - said if last >= 0 else 0
-        found[reply[at] if 0 <= at < len(reply) else END] = 20.0
-        return found
+        array[reply[at] if 0 <= at < len(reply) else END] = 20.0
+        return array
 
     def last_start(context: list[int], end: int) -> int:
         """Find the last turn before a place; -1: there is none."""

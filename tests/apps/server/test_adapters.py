@@ -133,8 +133,8 @@ def test_models_are_listed_with_each_of_their_adapters(adapted):
     assert [model["id"] for model in data] == names
     tags = adapted.client.get("/api/tags").json()["models"]
     assert [model["name"] for model in tags] == [f"{name}:latest" for name in names]
-    found = adapted.client.get("/v1/models/scripted+poet").json()
-    assert found["id"] == "scripted+poet"
+    answer = adapted.client.get("/v1/models/scripted+poet").json()
+    assert answer["id"] == "scripted+poet"
 
 
 def test_without_adapters_none_is_listed_or_scaled(server):

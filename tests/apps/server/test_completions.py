@@ -73,16 +73,16 @@ def test_a_prompt_is_repeated_if_that_is_wished(client):
 
 
 def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first(client):
-    wish = {"echo": True, "logprobs": 1, "n": 2}
-    for choice in ask(client, [COUNTING, "größe"], **wish).choices[:2]:
+    fields = {"echo": True, "logprobs": 1, "n": 2}
+    for choice in ask(client, [COUNTING, "größe"], **fields).choices[:2]:
         columns = choice.logprobs
         assert "".join(columns.tokens[:-1]) == choice.text == COUNTING + SAYS
         assert columns.token_logprobs[0] is columns.top_logprobs[0] is None
         pairs = zip(columns.token_logprobs, columns.top_logprobs, strict=True)
         assert all(own <= max(top.values()) for own, top in [*pairs][1:])
         assert columns.text_offset == [*range(len(choice.text)), len(choice.text)]
-    whole = ask(client, **wish).choices[0].logprobs
-    streams = [chunk.choices[0] for chunk in ask(client, **wish, stream=True) if chunk.choices]
+    whole = ask(client, **fields).choices[0].logprobs
+    streams = [chunk.choices[0] for chunk in ask(client, **fields, stream=True) if chunk.choices]
     parts = [part.logprobs for part in streams if part.index == 0 and part.logprobs]
     for column in ("tokens", "token_logprobs", "text_offset"):
         pieces = [piece for part in parts for piece in getattr(part, column)]
@@ -90,11 +90,11 @@ def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first
 
 
 def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
-    wish = {"echo": True, "logprobs": 1, "max_tokens": 0}
-    [choice] = ask(client, **wish).choices
+    fields = {"echo": True, "logprobs": 1, "max_tokens": 0}
+    [choice] = ask(client, **fields).choices
     assert (choice.text, choice.finish_reason) == (COUNTING, "length")
     assert choice.logprobs.tokens == list(COUNTING)
-    chunks = [chunk.choices[0] for chunk in ask(client, **wish, stream=True)]
+    chunks = [chunk.choices[0] for chunk in ask(client, **fields, stream=True)]
     assert "".join(chunk.text for chunk in chunks) == COUNTING
     found = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
     assert found == list(COUNTING)
@@ -120,8 +120,8 @@ def test_a_prompt_is_read_anew_where_a_request_wants_no_prefix(client, coder):
     assert first.choices[0].text == fresh.choices[0].text == reused.choices[0].text
     native = {"prompt": COUNTING, "n_predict": 3}
     for reuse in (True, False):
-        told = coder.server.client.post("/completion", json=native | {"cache_prompt": reuse}).json()
-        assert (told["timings"]["cache_n"] == 0) is not reuse
+        body = coder.server.client.post("/completion", json=native | {"cache_prompt": reuse}).json()
+        assert (body["timings"]["cache_n"] == 0) is not reuse
 
 
 def test_half_a_character_is_repeated_as_a_question_mark(server):
@@ -170,12 +170,14 @@ def test_the_coldest_temperature_draws_the_likeliest(client):
 
 def test_log_probabilities_come_in_columns(client):
     [choice] = ask(client, logprobs=2, max_tokens=6).choices
-    found = choice.logprobs
-    assert "".join(found.tokens) == choice.text == "three "
-    assert found.text_offset == list(range(6))
-    assert all(token in top for token, top in zip(found.tokens, found.top_logprobs, strict=True))
-    assert all(len(top) == 2 for top in found.top_logprobs)
-    assert found.token_logprobs == pytest.approx([0] * 6, abs=0.01)
+    logprobs = choice.logprobs
+    assert "".join(logprobs.tokens) == choice.text == "three "
+    assert logprobs.text_offset == list(range(6))
+    assert all(
+        token in top for token, top in zip(logprobs.tokens, logprobs.top_logprobs, strict=True)
+    )
+    assert all(len(top) == 2 for top in logprobs.top_logprobs)
+    assert logprobs.token_logprobs == pytest.approx([0] * 6, abs=0.01)
     [bare] = ask(client, logprobs=0, max_tokens=6).choices
     assert bare.logprobs.top_logprobs == [{}] * 6
 
@@ -217,8 +219,10 @@ def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
     assert answer.json()["choices"][0]["message"]["content"] == "a, b"
     assert "x-localspec-ignored" not in answer.headers  # random_seed is the seed
     answer = coder.server.client.post("/v1/fim/completions", json=asked | {"stream": True})
-    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-    assert "".join(each["choices"][0]["delta"].get("content", "") for each in told) == "a, b"
+    records = [
+        json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")
+    ]
+    assert "".join(each["choices"][0]["delta"].get("content", "") for each in records) == "a, b"
     for more in ({"echo": True}, {"logprobs": 1}):
         answer = coder.server.client.post("/v1/fim/completions", json={"prompt": "größe"} | more)
         assert answer.json()["choices"][0]["message"]["content"] == " is size"

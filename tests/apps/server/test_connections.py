@@ -104,10 +104,10 @@ def test_a_client_that_asks_whether_its_body_should_come_hears_so(lines):
     try:
         stranger = lines(server, head + b"\r\n")
         assert stranger.recv(4096).startswith(b"HTTP/1.1 401 ")
-        known = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
-        assert known.recv(4096).startswith(b"HTTP/1.1 100 ")
-        known.sendall(b"{}")
-        assert known.recv(4096).startswith(b"HTTP/1.1 4")
+        written = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
+        assert written.recv(4096).startswith(b"HTTP/1.1 100 ")
+        written.sendall(b"{}")
+        assert written.recv(4096).startswith(b"HTTP/1.1 4")
     finally:
         server.close()
 
@@ -341,8 +341,11 @@ def test_a_signal_ends_streams_and_then_the_process_whatever_threads_do(number):
     port = int(process.stdout.readline())
     heard = []
     while not heard:
-        with suppress(httpx.ConnectError), httpx.stream("GET", f"http://127.0.0.1:{port}") as told:
-            for piece in told.iter_text():
+        with (
+            suppress(httpx.ConnectError),
+            httpx.stream("GET", f"http://127.0.0.1:{port}") as chunks,
+        ):
+            for piece in chunks.iter_text():
                 heard.append(piece)
                 if len(heard) == 1:
                     process.send_signal(number)

@@ -152,9 +152,9 @@ def test_a_private_address_is_never_asked(url):
 
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1/a", "http://me@127.0.0.1/a"])
 def test_an_address_with_a_password_is_refused_without_showing_it(url):
-    told = refusal(url)
-    assert "password" in told
-    assert "secret" not in told
+    error = refusal(url)
+    assert "password" in error
+    assert "secret" not in error
 
 
 @pytest.mark.parametrize(

@@ -212,10 +212,10 @@ def test_no_stream_of_bytes_makes_the_server_fail(attacked):
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda stream: raw.answer(port, stream, SECONDS), streams))
     for stream, said in zip(streams, answers, strict=True):
-        found = STATUS.findall(said)
-        assert all(fine(int(status), b'"error"') for status in found), (stream[:300], said[:300])
+        matches = STATUS.findall(said)
+        assert all(fine(int(status), b'"error"') for status in matches), (stream[:300], said[:300])
         assert b"the server failed" not in said, stream[:300]
-        statuses += found
+        statuses += matches
     assert {b"400", b"403", b"404", b"405", b"413"} <= set(statuses)
 
 

@@ -263,8 +263,8 @@ def test_a_repetition_of_zero_is_none(name):
 def test_a_reply_follows_the_grammars_of_llama_cpp_and_vllm(server, more):
     server.replies["really?"] = "no doubt"
     asked = [{"role": "user", "content": "really?"}]
-    said = ask(server, messages=asked, **more).json()["choices"][0]["message"]["content"]
-    assert said == "no"
+    body = ask(server, messages=asked, **more).json()["choices"][0]["message"]["content"]
+    assert body == "no"
 
 
 @pytest.mark.parametrize(
@@ -379,6 +379,6 @@ LIBRARIES = {
 def test_null_is_as_good_as_nothing_for_all_that_a_library_knows(server, path):
     needed = {"messages", "input", "prompt", "max_tokens", "model", "temperature"}
     nulls = dict.fromkeys(LIBRARIES[path].__annotations__.keys() - needed)
-    said = {"/v1/responses": {"input": "here"}, "/v1/completions": {"prompt": "here"}}
-    answer = ask(server, path, max_tokens=50, **(nulls | said.get(path, {})))
+    fields = {"/v1/responses": {"input": "here"}, "/v1/completions": {"prompt": "here"}}
+    answer = ask(server, path, max_tokens=50, **(nulls | fields.get(path, {})))
     assert answer.status_code == 200, answer.text

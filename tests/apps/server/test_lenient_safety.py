@@ -201,10 +201,10 @@ def test_models_are_managed_by_no_page_and_where_that_is_off_by_no_client(
 
 
 def test_programs_of_this_machine_may_ask_and_manage(paged):
-    wish = {"access-control-request-method": "POST", "origin": "app://obsidian.md"}
-    assert asked(paged, "OPTIONS", "/api/chat", **wish).is_success
-    answer = asked(paged, "POST", "/models/load", {"model": "scripted"}, origin=wish["origin"])
-    assert answer.headers["access-control-allow-origin"] == wish["origin"]
+    fields = {"access-control-request-method": "POST", "origin": "app://obsidian.md"}
+    assert asked(paged, "OPTIONS", "/api/chat", **fields).is_success
+    answer = asked(paged, "POST", "/models/load", {"model": "scripted"}, origin=fields["origin"])
+    assert answer.headers["access-control-allow-origin"] == fields["origin"]
     assert answer.json()["success"]
     for origin in (
         f"https://tauri.localhost.{EVIL}",

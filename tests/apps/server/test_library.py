@@ -55,10 +55,10 @@ def names(client):
 
 def test_a_model_is_downloaded_and_served(client, library):
     library.piece_seconds = 0.1
-    looks = list(client.pull("small:latest", stream=True))
-    assert looks[0].status == "pulling manifest"
-    assert [look.status for look in looks[-2:]] == ["writing manifest", "success"]
-    counted = [look for look in looks if look.completed]
+    listed = list(client.pull("small:latest", stream=True))
+    assert listed[0].status == "pulling manifest"
+    assert [look.status for look in listed[-2:]] == ["writing manifest", "success"]
+    counted = [look for look in listed if look.completed]
     assert {(look.total, look.status) for look in counted} == {(1000, "pulling small")}
     done = [look.completed for look in counted]
     assert done == sorted(done)

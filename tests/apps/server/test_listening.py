@@ -96,8 +96,8 @@ def test_a_socket_of_somebody_else_is_not_removed(place):
 )
 def test_a_path_for_no_socket_is_refused(tmp_path, path, said):
     (tmp_path / "file").write_text("kept")
-    wanted = ServingOptions(unix=tmp_path / path)
-    with pytest.raises(UsageError, match=said), listening(wanted):
+    options = ServingOptions(unix=tmp_path / path)
+    with pytest.raises(UsageError, match=said), listening(options):
         pass
     assert (tmp_path / "file").read_text() == "kept"
 

@@ -105,8 +105,8 @@ def test_many_streams_come_whole(server):
         return "".join(event["choices"][0]["delta"].get("content", "") for event in events)
 
     with ThreadPoolExecutor(20) as pool:
-        said = list(pool.map(stream, wishes))
-    assert said == [f"You said: {text.strip()}" for text in wishes]
+        listed = list(pool.map(stream, wishes))
+    assert listed == [f"You said: {text.strip()}" for text in wishes]
 
 
 def test_a_server_that_is_stopped_lets_streams_end_or_tells_them():
@@ -162,10 +162,10 @@ def test_turns_of_a_conversation_are_named_alike_for_a_balancer(small):
         return small.client.post(CHAT, json=body).headers.get("x-localspec-prefix")
 
     first = {"role": "user", "content": "Tell me about rivers in the north, and about lakes there."}
-    said = {"role": "assistant", "content": "There are many."}
+    fields = {"role": "assistant", "content": "There are many."}
     other = {"role": "user", "content": "And mountains?"}
     begun = named(first)
     assert len(bytes.fromhex(begun)) == 8
-    assert named(first, said, other) == named(first, stream=True) == begun
+    assert named(first, fields, other) == named(first, stream=True) == begun
     assert named({"role": "user", "content": first["content"].upper()}) != begun
     assert named({"role": "user", "content": "Hi"}) is None

@@ -37,16 +37,16 @@ def fresh(shared):
 
 
 def state(server):
-    [found] = server.client.get("/models").json()["data"]
-    return found["status"]["value"]
+    [body] = server.client.get("/models").json()["data"]
+    return body["status"]["value"]
 
 
 def test_a_model_is_listed_with_its_state(fresh):
     for path in ("/models", "/v1/models"):
-        [found] = fresh.client.get(path).json()["data"]
-        assert found["id"] == "scripted"
-        assert found["status"] == {"value": "unloaded", "args": []}
-        assert found["meta"]["n_ctx"] == 8192
+        [body] = fresh.client.get(path).json()["data"]
+        assert body["id"] == "scripted"
+        assert body["status"] == {"value": "unloaded", "args": []}
+        assert body["meta"]["n_ctx"] == 8192
     fresh.ask("here")
     assert state(fresh) == "loaded"
 
@@ -77,8 +77,8 @@ def test_a_model_is_unloaded_once_its_requests_have_ended(fresh):
     with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
         lines = stream.iter_lines()
         next(lines)
-        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
-        assert told == {"success": True, "requests": 1}
+        body = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert body == {"success": True, "requests": 1}
         fresh.model.pause = 0.0
         *_, last, done = (line for line in lines if line)
         assert '"finish_reason": "stop"' in last
@@ -100,8 +100,8 @@ def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
     with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
         lines = stream.iter_lines()  # which is closed with what it reads when it goes
         next(lines)
-        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
-        assert told["requests"] == 1
+        body = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert body["requests"] == 1
         fresh.model.pause = 0.0
         fresh.ask("here")
     until(lambda: fresh.idle)
@@ -153,8 +153,8 @@ def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
     monkeypatch.setattr(fresh.app.state.host, "offers", Offers({"broken": broken(offer)}))
     fresh.client.post("/models/load", json={"model": "broken"})
     until(lambda: "failed" in fresh.client.get("/models").json()["data"][0]["status"])
-    [found] = fresh.client.get("/models").json()["data"]
-    assert found["status"] == {"value": "unloaded", "args": [], "failed": True, "exit_code": 1}
+    [body] = fresh.client.get("/models").json()["data"]
+    assert body["status"] == {"value": "unloaded", "args": [], "failed": True, "exit_code": 1}
 
 
 def broken(offer):

@@ -108,9 +108,9 @@ def test_blocks_come_one_after_the_other(client):
     assert sum(event.type == "content_block_stop" for event in events) == 4
     deltas = [event.delta for event in events if event.type == "content_block_delta"]
     thought = "".join(each.thinking for each in deltas if each.type == "thinking_delta")
-    said = "".join(each.text for each in deltas if each.type == "text_delta")
-    given = "".join(each.partial_json for each in deltas if each.type == "input_json_delta")
-    assert (thought, said, given) == ("They ask.", "I look.", '{"city": "Oslo"}' * 2)
+    text = "".join(each.text for each in deltas if each.type == "text_delta")
+    joined = "".join(each.partial_json for each in deltas if each.type == "input_json_delta")
+    assert (thought, text, joined) == ("They ask.", "I look.", '{"city": "Oslo"}' * 2)
 
 
 def test_thoughts_are_a_block_of_their_own(client):
@@ -173,7 +173,7 @@ def test_blocks_become_messages_that_templates_read():
     result = {"type": "tool_result", "tool_use_id": "t", "content": [text, text]}
     failed = {"type": "tool_result", "tool_use_id": "u", "content": "gone", "is_error": True}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "of whom ever"}
-    found = talk(
+    messages = talk(
         [
             {"role": "user", "content": [text, text]},
             {"role": "assistant", "content": [thought, text, text, use, other]},
@@ -186,11 +186,11 @@ def test_blocks_become_messages_that_templates_read():
         {"id": one["id"], "type": "function", "function": {"name": name, "arguments": given}}
         for one, name, given in ((use, "weather", {"city": "Oslo"}), (other, "clock", {}))
     ]
-    said = {"content": "aa", "reasoning_content": "Hm.", "tool_calls": calls}
-    assert found == [
+    fields = {"content": "aa", "reasoning_content": "Hm.", "tool_calls": calls}
+    assert messages == [
         {"role": "system", "content": "a\n\na"},
         {"role": "user", "content": "a\n\na"},
-        {"role": "assistant", **said},
+        {"role": "assistant", **fields},
         {"role": "tool", "tool_call_id": "u", "name": "clock", "content": "Error: gone"},
         {"role": "tool", "tool_call_id": "t", "name": "weather", "content": "a\n\na"},
         {"role": "user", "content": "a"},
@@ -201,10 +201,10 @@ def test_blocks_become_messages_that_templates_read():
 def test_wishes_reach_the_template_and_the_grammar():
     function = {"name": "weather", "description": "Tells the weather.", "parameters": CITY}
     any_one = {"type": "any", "disable_parallel_tool_use": True}
-    found = talk("x", tools=[WEATHER], tool_choice=any_one, output_config={"effort": "low"})
-    assert found.tools == [{"type": "function", "function": function}]
-    assert (found.choice, found.named, found.parallel) == ("required", None, False)
-    assert found.extra == {"reasoning_effort": "low"}
+    messages = talk("x", tools=[WEATHER], tool_choice=any_one, output_config={"effort": "low"})
+    assert messages.tools == [{"type": "function", "function": function}]
+    assert (messages.choice, messages.named, messages.parallel) == ("required", None, False)
+    assert messages.extra == {"reasoning_effort": "low"}
     named = talk("x", tools=[WEATHER], tool_choice={"type": "tool", "name": "weather"})
     assert (named.choice, named.named, named.parallel) == ("auto", "weather", None)
     assert talk("x", tools=[WEATHER], tool_choice={"type": "none"}).choice == "none"

@@ -108,16 +108,16 @@ def test_a_result_of_a_tool_is_sent_alone(client):
     }
     reply = ask(client, [result], previous_response_id=first.id, tools=[WEATHER])
     assert reply.output_text == "You said: It rains."
-    found = list(client.responses.input_items.list(reply.id, order="asc"))
-    assert [item.type for item in found] == ["message", "function_call", "function_call_output"]
-    assert found[1].call_id == found[2].call_id
+    listed = list(client.responses.input_items.list(reply.id, order="asc"))
+    assert [item.type for item in listed] == ["message", "function_call", "function_call_output"]
+    assert listed[1].call_id == listed[2].call_id
 
 
 def test_a_response_is_retrieved_and_deleted(client):
     reply = ask(client, "one", metadata={"a": "b"})
-    found = client.responses.retrieve(reply.id)
-    Response.model_validate(found.model_dump(by_alias=True))
-    assert found == reply
+    response = client.responses.retrieve(reply.id)
+    Response.model_validate(response.model_dump(by_alias=True))
+    assert response == reply
     with pytest.raises(openai.BadRequestError, match="complete"):
         client.responses.cancel(reply.id)
     client.responses.delete(reply.id)
@@ -179,12 +179,12 @@ def test_items_come_in_pages(server, client):
     assert [item.content[0].text for item in page.data] == ["number 0", "number 1"]
     assert page.has_more
     address = f"/v1/responses/{reply.id}/input_items"
-    rest = server.client.get(address, params={"after": page.data[-1].id, "order": "asc"}).json()
-    ResponseItemList.model_validate(rest)
-    assert [item["content"][0]["text"] for item in rest["data"]] == [
+    body = server.client.get(address, params={"after": page.data[-1].id, "order": "asc"}).json()
+    ResponseItemList.model_validate(body)
+    assert [item["content"][0]["text"] for item in body["data"]] == [
         f"number {at}" for at in (2, 3, 4)
     ]
-    assert not rest["has_more"]
+    assert not body["has_more"]
     for wish in ({"after": "msg_1"}, {"limit": 0}, {"limit": 101}, {"order": "random"}):
         assert server.client.get(address, params=wish).status_code == 400
 
@@ -215,9 +215,9 @@ def test_tokens_of_a_conversation_are_counted(client):
 )
 def test_an_identifier_of_nothing_is_not_found(server, id):
     body = json.dumps({"input": "x", "previous_response_id": id})
-    told = server.client.post("/v1/responses", content=body).json()["error"]
-    assert told["code"] == "previous_response_not_found"
-    assert len(told["message"]) < 300
+    answer = server.client.post("/v1/responses", content=body).json()["error"]
+    assert answer["code"] == "previous_response_not_found"
+    assert len(answer["message"]) < 300
     if id.isascii():
         assert server.client.get(f"/v1/responses/{id}").status_code == 404
 

@@ -45,22 +45,22 @@ def chat(server, text="go", **wishes):
 
 
 def responses(server, text="go", **wishes):
-    found = posted(server, "/v1/responses", {"input": text, "tools": FLAT, **wishes})
-    calls = [each for each in found["output"] if each["type"] == "function_call"]
-    return found, [(each["name"], json.loads(each["arguments"])) for each in calls]
+    response = posted(server, "/v1/responses", {"input": text, "tools": FLAT, **wishes})
+    calls = [each for each in response["output"] if each["type"] == "function_call"]
+    return response, [(each["name"], json.loads(each["arguments"])) for each in calls]
 
 
 def messages(server, text="go", **wishes):
     talk = [{"role": "user", "content": text}]
     body = {"messages": talk, "tools": SCHEMAS, "max_tokens": 200, **wishes}
-    found = posted(server, "/v1/messages", body)
-    return [(each["name"], each["input"]) for each in found["content"] if "input" in each]
+    response = posted(server, "/v1/messages", body)
+    return [(each["name"], each["input"]) for each in response["content"] if "input" in each]
 
 
 def ollama(server, text="go"):
     talk = [{"role": "user", "content": text}]
-    found = posted(server, "/api/chat", {"messages": talk, "tools": TOOLS, "stream": False})
-    calls = [each["function"] for each in found["message"].get("tool_calls", ())]
+    response = posted(server, "/api/chat", {"messages": talk, "tools": TOOLS, "stream": False})
+    calls = [each["function"] for each in response["message"].get("tool_calls", ())]
     return [(each["name"], each["arguments"]) for each in calls]
 
 

@@ -91,8 +91,8 @@ def test_a_trace_tells_what_the_target_rejected(server):
 
 
 def whole(server, text, **wishes):
-    found = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
-    return found["choices"][0]["message"]
+    answer = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
+    return answer["choices"][0]["message"]
 
 
 def spoken(deltas, kind="content"):
@@ -137,8 +137,8 @@ def test_a_trace_tells_of_every_character_and_round_and_changes_nothing(server, 
     untraced = streamed(server, text, **{**wishes, "localspec": {}})
     assert not any("localspec" in each for each in untraced)
     logprobs = [each["choices"][0]["logprobs"] for each in chunks if each["choices"]]
-    told = sum(len(each["content"]) for each in logprobs if each)
-    assert told == (ends[0]["timings"]["predicted_n"] if "logprobs" in wishes else 0)
+    total = sum(len(each["content"]) for each in logprobs if each)
+    assert total == (ends[0]["timings"]["predicted_n"] if "logprobs" in wishes else 0)
 
 
 def test_guesses_are_told_of_by_whoever_made_them(server):
@@ -224,8 +224,8 @@ def test_every_api_with_timings_tells_of_guesses_and_what_they_gained():
 
 
 def test_what_was_gained_is_not_told_where_costs_are_not_known(server):
-    wish = {"prompt": "of the line " * 5, "temperature": 0, "n_predict": 30}
-    assert server.client.post("/completion", json=wish).json()["timings"]["speedup"] is None
+    fields = {"prompt": "of the line " * 5, "temperature": 0, "n_predict": 30}
+    assert server.client.post("/completion", json=fields).json()["timings"]["speedup"] is None
 
 
 @pytest.fixture(scope="module")
@@ -245,13 +245,13 @@ def progress(slow, text, **wishes):
 
 
 def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
-    found = progress(slow, "y" * 2400)
-    assert len(found) > 1
-    for before, after in pairwise(found):
+    shares = progress(slow, "y" * 2400)
+    assert len(shares) > 1
+    for before, after in pairwise(shares):
         assert before["processed"] < after["processed"]
         assert before["time_ms"] < after["time_ms"] < 10_000
-    assert all(each["cache"] <= each["processed"] < each["total"] for each in found)
-    assert found[0]["total"] > 2400
+    assert all(each["cache"] <= each["processed"] < each["total"] for each in shares)
+    assert shares[0]["total"] > 2400
     assert progress(slow, "y" * 2400) == []  # it is known already
     again = progress(slow, "y" * 1600 + "z" * 1000)
     assert again[0]["cache"] > 1600

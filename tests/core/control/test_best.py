@@ -658,8 +658,8 @@ def test_dropping_drafts_by_their_tokens_does_not_bias_the_output(seed):
         told = draft.tokens.tolist()
         texts = {at: [*prompt.tolist(), *told[:at]] for at in range(len(told) + 1)}
         target_at = partial(after, target, texts, sampling)
-        said = verify(draft, target_at, sampler.dice, len(prompt))
-        counts[said[0]] += 1
+        verified = verify(draft, target_at, sampler.dice, len(prompt))
+        counts[verified[0]] += 1
         best.release(0)
     assert len(lengths) > 1
     due = distribution(target, prompt.tolist(), sampling)
@@ -725,10 +725,10 @@ class Watching(Counter):
 
 
 def watching(clock, where, two=1.5, seconds=0.001, attention=NO_ATTENTION, **others):
-    found = Watching(clock, where)
+    watcher = Watching(clock, where)
     drafting = {by: {1: seconds, 8: 8 * seconds} for by in others}
     costs = Costs({1: 0.01, 2: 0.01 * two}, drafting, attention=attention)
-    return found, Best({"watching": found, **others}, Depth(costs), clock)
+    return watcher, Best({"watching": watcher, **others}, Depth(costs), clock)
 
 
 def asked_at(best, proposer, rounds):
@@ -812,10 +812,10 @@ def test_a_look_ends_the_quiet_of_so_many_rounds():
 
 
 def test_rows_drafted_for_together_are_not_watched():
-    found = Watching(Clock(), ())
-    best = Best({"watching": found}, Depth(Costs({1: 0.01, 2: 0.02}), even=True), Clock())
-    assert asked_of_rows(best, found, 3, 4) == 4
-    assert not found.watched
+    watcher = Watching(Clock(), ())
+    best = Best({"watching": watcher}, Depth(Costs({1: 0.01, 2: 0.02}), even=True), Clock())
+    assert asked_of_rows(best, watcher, 3, 4) == 4
+    assert not watcher.watched
 
 
 def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
@@ -853,8 +853,10 @@ def test_rows_that_came_one_after_the_other_are_looked_at_in_the_same_rounds():
 
 
 def test_beside_others_a_text_is_watched_in_each_round_only_while_good_drafts_came_of_late():
-    found = Watching(Clock(), ())
-    best = Best({"watching": found}, Depth(Costs({1: 0.01, 4: 0.02, 5: 0.022, 17: 0.05})), Clock())
+    watcher = Watching(Clock(), ())
+    best = Best(
+        {"watching": watcher}, Depth(Costs({1: 0.01, 4: 0.02, 5: 0.022, 17: 0.05})), Clock()
+    )
     quiets = []
     for at in range(32):
         best.propose([ask(10 + at, slot=slot) for slot in range(4)])
@@ -863,15 +865,15 @@ def test_beside_others_a_text_is_watched_in_each_round_only_while_good_drafts_ca
     assert all(quiet.rounds == 0 and quiet.until for quiet in quiets[:9])
     assert [quiet.rounds for quiet in quiets[9:]] == [1, *[2, 1] * 5, 2, 3, 2, 1, *[4, 3, 2, 1] * 2]
     assert not any(quiet.until for quiet in quiets[9:])
-    assert set(found.watched[36:]) == {20, 22, 24, 26, 28, 30, 34, 38}
+    assert set(watcher.watched[36:]) == {20, 22, 24, 26, 28, 30, 34, 38}
 
 
 def test_beside_others_there_is_a_look_where_a_first_token_is_as_likely_as_it_is_dear():
-    found = Watching(Clock(), ())
+    watcher = Watching(Clock(), ())
     costs = Costs({1: 0.01, 4: 0.02, 5: 0.0225, 17: 0.05})  # a token beside four takes half of one
-    best = Best({"watching": found}, Depth(costs), Clock())
+    best = Best({"watching": watcher}, Depth(costs), Clock())
     best.propose([ask(10, slot=slot)._replace(beside=9) for slot in range(4)])
-    assert found.runs == {2}
+    assert watcher.runs == {2}
 
 
 def test_no_row_is_drafted_for_alone_where_rows_share_a_length():

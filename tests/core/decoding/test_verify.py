@@ -124,8 +124,8 @@ def test_the_chi_square_notices_a_wrong_distribution():
 
 def test_waits_are_exponential_and_independent_across_positions_tokens_and_seeds():
     tokens = np.arange(0, 40_000, 400)
-    found = np.array([[waits(Dice(s).keys(at), tokens) for at in range(50)] for s in range(20)])
-    uniforms = -np.expm1(-found)
+    numbers = np.array([[waits(Dice(s).keys(at), tokens) for at in range(50)] for s in range(20)])
+    uniforms = -np.expm1(-numbers)
     assert 0 < uniforms.min() < uniforms.max() < 1
     bins = np.histogram(uniforms, bins=20, range=(0, 1))[0]
     due = uniforms.size / 20

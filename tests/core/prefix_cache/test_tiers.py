@@ -284,9 +284,9 @@ def test_a_text_that_parts_midway_is_served_as_far_as_it_goes(tmp_path):
     other = [*text(1)[:400], *text(2)]
     assert once(scripted(), keeping(tmp_path), other).usage.cached_tokens >= 400
     once(scripted(recurrent=True), keeping(tmp_path / "r"), text(1))
-    found = once(scripted(recurrent=True), keeping(tmp_path / "r"), other)
-    assert found.usage.cached_tokens == 0
-    assert said([found]) == said(replies(scripted(), Silent(), [Want(other, SHORT)]))
+    result = once(scripted(recurrent=True), keeping(tmp_path / "r"), other)
+    assert result.usage.cached_tokens == 0
+    assert said([result]) == said(replies(scripted(), Silent(), [Want(other, SHORT)]))
 
 
 def test_what_is_given_up_for_another_text_comes_back_from_the_disk(tmp_path):
@@ -321,9 +321,9 @@ def test_the_disk_is_asked_where_it_has_much_more(tmp_path, held, cached):
 def test_the_last_token_of_a_prompt_is_always_read(tmp_path):
     once(scripted(), keeping(tmp_path), text(1))
     prompt = text(1)[:560]
-    found = once(scripted(), keeping(tmp_path), prompt)
-    assert found.usage.cached_tokens == 559
-    assert said([found]) == said(replies(scripted(), Silent(), [Want(prompt, SHORT)]))
+    result = once(scripted(), keeping(tmp_path), prompt)
+    assert result.usage.cached_tokens == 559
+    assert said([result]) == said(replies(scripted(), Silent(), [Want(prompt, SHORT)]))
 
 
 def test_what_goes_on_is_not_written_with_every_turn_nor_what_is_there(tmp_path):

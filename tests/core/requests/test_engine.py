@@ -21,7 +21,7 @@ from tests.runs import PROPOSERS, Want, replies, said, scripted
 LONG = Settings(max_tokens=200, ignore_end=True)
 
 
-class Desk:
+class Harness:
     """An engine whose requests are followed one by one."""
 
     def __init__(self, model=None, proposer=None, **options):
@@ -64,66 +64,66 @@ class Listening(NgramProposer):
 
 def test_who_drafts_hears_how_much_of_prompts_is_read_in_the_same_batch():
     proposer = Listening()
-    desk = Desk(proposer=proposer)
-    desk.ask([1, 2, 3] * 4)
+    harness = Harness(proposer=proposer)
+    harness.ask([1, 2, 3] * 4)
     for _ in range(4):
-        desk.engine.step()
+        harness.engine.step()
     assert set(proposer.beside) == {0}
-    desk.ask([4, 5, 3, 2] * 5)
-    desk.finish()
+    harness.ask([4, 5, 3, 2] * 5)
+    harness.finish()
     assert sum(proposer.beside) == 20
     assert proposer.beside.count(0) > 10
 
 
 def test_a_follow_up_reads_only_what_is_new():
-    desk = Desk()
+    harness = Harness()
     prompt = [1, 2, 3, 4, 5] * 4
-    _, events = desk.ask(prompt, Settings(max_tokens=8, ignore_end=True))
-    desk.finish()
+    _, events = harness.ask(prompt, Settings(max_tokens=8, ignore_end=True))
+    harness.finish()
     reply = list(events[-1].tokens)
-    _, events = desk.ask([*prompt, *reply, 1, 1], Settings(max_tokens=4))
-    desk.finish()
+    _, events = harness.ask([*prompt, *reply, 1, 1], Settings(max_tokens=4))
+    harness.finish()
     assert events[-1].usage.cached_tokens == len(prompt) + len(reply) - 1
 
 
 def test_the_same_prompt_again_is_fed_from_its_last_token():
-    desk = Desk()
+    harness = Harness()
     for _ in range(2):
-        _, events = desk.ask([1, 2, 3, 4], Settings(max_tokens=3))
-        desk.finish()
+        _, events = harness.ask([1, 2, 3, 4], Settings(max_tokens=3))
+        harness.finish()
     assert events[-1].usage.cached_tokens == 3
 
 
 def test_a_prefix_is_copied_from_a_slot_that_is_busy():
-    desk = Desk()
+    harness = Harness()
     prompt = [1, 2, 3, 4, 5] * 4
-    desk.ask(prompt, LONG)
+    harness.ask(prompt, LONG)
     for _ in range(3):
-        desk.engine.step()
-    _, events = desk.ask([*prompt, 2, 2], Settings(max_tokens=4))
-    desk.finish()
+        harness.engine.step()
+    _, events = harness.ask([*prompt, 2, 2], Settings(max_tokens=4))
+    harness.finish()
     assert events[-1].usage.cached_tokens == len(prompt)
     alone = replies(scripted(), Silent(), [Want([*prompt, 2, 2], Settings(max_tokens=4))])[0]
     assert events[-1].tokens == alone.tokens
 
 
 def test_a_long_conversation_is_not_given_up_for_one_that_starts_alike():
-    desk = Desk()
+    harness = Harness()
     first = [1, 2, *[3, 4, 5] * 10]
-    desk.ask(first, Settings(max_tokens=3))
-    desk.finish()
-    desk.ask([1, 2, 6, 6], Settings(max_tokens=3))
-    desk.finish()
-    _, events = desk.ask([*first, 1], Settings(max_tokens=3))
-    desk.finish()
+    harness.ask(first, Settings(max_tokens=3))
+    harness.finish()
+    harness.ask([1, 2, 6, 6], Settings(max_tokens=3))
+    harness.finish()
+    _, events = harness.ask([*first, 1], Settings(max_tokens=3))
+    harness.finish()
     assert events[-1].usage.cached_tokens >= len(first)
 
 
 def test_a_recurrent_model_reads_again_what_it_cannot_go_back_to():
-    desk = Desk(scripted(recurrent=True))
+    harness = Harness(scripted(recurrent=True))
     for prompt in ([1, 2, 3, 4, 5, 1], [1, 2, 3, 2, 2]):
-        _, events = desk.ask(prompt, Settings(max_tokens=5))
-        desk.finish()
+        _, events = harness.ask(prompt, Settings(max_tokens=5))
+        harness.finish()
         alone = replies(scripted(), Silent(), [Want(prompt, Settings(max_tokens=5))])[0]
         assert events[-1].tokens == alone.tokens
 
@@ -131,13 +131,13 @@ def test_a_recurrent_model_reads_again_what_it_cannot_go_back_to():
 def test_a_cancelled_request_keeps_what_was_said_and_frees_its_slot():
     model = scripted()
     model.slots = 1
-    desk = Desk(model)
-    job, events = desk.ask([1, 2], LONG)
-    _, other = desk.ask([3, 4], Settings(max_tokens=3))
+    harness = Harness(model)
+    job, events = harness.ask([1, 2], LONG)
+    _, other = harness.ask([3, 4], Settings(max_tokens=3))
     for _ in range(5):
-        desk.engine.step()
+        harness.engine.step()
     job.cancelled = True
-    desk.finish()
+    harness.finish()
     result = events[-1]
     assert isinstance(result, Result)
     assert result.finish_reason == "cancelled"
@@ -147,12 +147,12 @@ def test_a_cancelled_request_keeps_what_was_said_and_frees_its_slot():
 
 
 def test_a_request_cancelled_while_waiting_never_runs():
-    desk = Desk()
-    job, events = desk.ask([1, 2], LONG)
+    harness = Harness()
+    job, events = harness.ask([1, 2], LONG)
     job.cancelled = True
-    desk.finish()
+    harness.finish()
     assert [event.finish_reason for event in events] == ["cancelled"]
-    assert desk.model.forwards == 0
+    assert harness.model.forwards == 0
 
 
 class Failing:
@@ -179,23 +179,23 @@ class Failing:
 
 
 def test_a_failed_forward_ends_its_requests_and_no_others():
-    desk = Desk(Failing(scripted(), 4, 5))  # a round that fails is tried once more
-    _, events = desk.ask([1, 2], LONG)
-    desk.finish()
+    harness = Harness(Failing(scripted(), 4, 5))  # a round that fails is tried once more
+    _, events = harness.ask([1, 2], LONG)
+    harness.finish()
     assert isinstance(events[-1], BackendError)
-    _, events = desk.ask([1, 2], Settings(max_tokens=5))
-    desk.finish()
+    _, events = harness.ask([1, 2], Settings(max_tokens=5))
+    harness.finish()
     alone = replies(scripted(), Silent(), [Want([1, 2], Settings(max_tokens=5))])[0]
     assert events[-1].tokens == alone.tokens
 
 
 def test_a_failed_forward_is_tried_again_once_idle_slots_are_emptied():
     model = Failing(scripted(), 9, 10)
-    desk = Desk(model)
-    desk.ask([5, 5, 5, 4], Settings(max_tokens=4, ignore_end=True))
-    desk.finish()
-    _, events = desk.ask([1, 2], LONG)
-    desk.finish()
+    harness = Harness(model)
+    harness.ask([5, 5, 5, 4], Settings(max_tokens=4, ignore_end=True))
+    harness.finish()
+    _, events = harness.ask([1, 2], LONG)
+    harness.finish()
     alone = replies(scripted(), Silent(), [Want([1, 2], LONG)])[0]
     assert events[-1].tokens == alone.tokens
     assert model.inner.held[0] == []
@@ -219,9 +219,9 @@ class Poisoned:
 
 
 def test_logits_that_are_no_numbers_end_one_request_and_no_others():
-    desk = Desk(Poisoned(scripted()))
-    heard = [desk.ask([1, at, 2], Settings(max_tokens=9))[1] for at in range(3)]
-    desk.finish()
+    harness = Harness(Poisoned(scripted()))
+    heard = [harness.ask([1, at, 2], Settings(max_tokens=9))[1] for at in range(3)]
+    harness.finish()
     alone = replies(
         scripted(), Silent(), [Want([1, at, 2], Settings(max_tokens=9)) for at in (0, 2)]
     )
@@ -230,24 +230,24 @@ def test_logits_that_are_no_numbers_end_one_request_and_no_others():
 
 
 def test_what_a_stop_text_might_have_begun_in_belongs_to_a_cancelled_reply():
-    desk = Desk()
+    harness = Harness()
     [plain] = replies(scripted(), Silent(), [Want([1, 2], LONG)])
     stop = plain.text[:12] + "?"
-    job, events = desk.ask([1, 2], Settings(max_tokens=200, ignore_end=True, stop=(stop,)))
+    job, events = harness.ask([1, 2], Settings(max_tokens=200, ignore_end=True, stop=(stop,)))
     for _ in range(6):
-        desk.engine.step()
+        harness.engine.step()
     job.cancelled = True
-    desk.finish()
+    harness.finish()
     assert events[-1].text == plain.text[:6]
 
 
 def test_every_request_ends_exactly_once():
-    desk = Desk(proposer=NgramProposer(3, 1))
-    jobs = [desk.ask([1, at % 5, 2], Settings(max_tokens=5 + at)) for at in range(12)]
+    harness = Harness(proposer=NgramProposer(3, 1))
+    jobs = [harness.ask([1, at % 5, 2], Settings(max_tokens=5 + at)) for at in range(12)]
     for at, (job, _) in enumerate(jobs):
-        desk.engine.step()
+        harness.engine.step()
         job.cancelled = at % 3 == 0
-    desk.finish()
+    harness.finish()
     for _, events in jobs:
         assert [isinstance(event, Chunk) for event in events] == [True] * (len(events) - 1) + [
             False
@@ -255,22 +255,22 @@ def test_every_request_ends_exactly_once():
 
 
 def test_replies_go_on_while_a_long_prompt_is_read():
-    desk = Desk(scripted(batch=16))
-    _, events = desk.ask([1, 2], LONG)
+    harness = Harness(scripted(batch=16))
+    _, events = harness.ask([1, 2], LONG)
     for _ in range(3):
-        desk.engine.step()
+        harness.engine.step()
     before = len(events)
-    desk.ask([at % 6 for at in range(150)], Settings(max_tokens=3))
+    harness.ask([at % 6 for at in range(150)], Settings(max_tokens=3))
     for _ in range(10):
-        desk.engine.step()
+        harness.engine.step()
     assert len(events) == before + 10
 
 
 def test_everyone_gets_a_turn_when_the_batch_is_smaller_than_the_crowd():
-    desk = Desk(scripted(batch=7), NgramProposer(3, 1), depth=4)
-    jobs = [desk.ask([at % 6, 1], Settings(max_tokens=40, ignore_end=True)) for at in range(8)]
+    harness = Harness(scripted(batch=7), NgramProposer(3, 1), depth=4)
+    jobs = [harness.ask([at % 6, 1], Settings(max_tokens=40, ignore_end=True)) for at in range(8)]
     for _ in range(40):
-        desk.engine.step()
+        harness.engine.step()
     assert min(len(events) for _, events in jobs) >= 4
 
 
@@ -285,14 +285,14 @@ def test_everyone_gets_a_turn_when_the_batch_is_smaller_than_the_crowd():
 )
 def test_a_request_that_makes_no_sense_is_refused_at_once(prompt, settings, message):
     with pytest.raises(UsageError, match=message):
-        Desk().ask(prompt, settings)
+        Harness().ask(prompt, settings)
 
 
 def test_a_prompt_that_leaves_no_room_names_both_numbers():
     model = scripted()
     model.context = 100
     with pytest.raises(PromptTooLong, match=r"120 tokens.* 100"):
-        Desk(model).ask([1] * 120)
+        Harness(model).ask([1] * 120)
 
 
 @pytest.mark.parametrize("name", ["ngram", "twin", "stranger"])
@@ -417,29 +417,29 @@ class Slow(ScriptedModel):
 def test_a_long_prompt_hardly_holds_up_those_who_are_being_answered():
     model = Slow(hashed_logits(5))
     model.now = 0.0
-    desk = Desk(model, clock=lambda: model.now)
-    _, running = desk.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
-    desk.engine.step()
-    _, coming = desk.ask([4, 5] * 1000, Settings(max_tokens=2, ignore_end=True))
-    desk.finish()
+    harness = Harness(model, clock=lambda: model.now)
+    _, running = harness.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
+    harness.engine.step()
+    _, coming = harness.ask([4, 5] * 1000, Settings(max_tokens=2, ignore_end=True))
+    harness.finish()
     assert running[-1].timings.between_tokens_p95 < 0.5
     assert coming[-1].timings.first_token < 2.5
-    desk.ask([5, 4] * 1000, Settings(max_tokens=1))
+    harness.ask([5, 4] * 1000, Settings(max_tokens=1))
     rounds = model.forwards
-    desk.finish()
+    harness.finish()
     assert model.forwards - rounds == 4  # in batches as large as there are
 
 
 def test_a_piece_of_a_prompt_is_priced_by_the_tokens_before_it(monkeypatch):
-    desk, noted, asked = Desk(), [], []
-    pace = desk.engine._pace
+    harness, noted, asked = Harness(), [], []
+    pace = harness.engine._pace
     allowance, note = pace.allowance, pace.note
     monkeypatch.setattr(pace, "allowance", lambda before: asked.append(before) or allowance(before))
     monkeypatch.setattr(pace, "note", lambda *each: noted.append(each[::2]) or note(*each))
-    desk.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
-    desk.engine.step()
-    desk.ask([4, 5] * 150, Settings(max_tokens=2, ignore_end=True))
-    desk.finish()
+    harness.ask([1, 2, 3], Settings(max_tokens=60, ignore_end=True))
+    harness.engine.step()
+    harness.ask([4, 5] * 150, Settings(max_tokens=2, ignore_end=True))
+    harness.finish()
     pieces = [(read, before) for read, before in noted[1:] if read]
     assert len(pieces) > 1
     assert [before for _, before in pieces] == [
@@ -449,19 +449,19 @@ def test_a_piece_of_a_prompt_is_priced_by_the_tokens_before_it(monkeypatch):
 
 
 def test_what_is_wrong_with_one_sequence_does_not_end_the_others():
-    desk = Desk()
-    broken, first = desk.ask([1, 2, 3])
-    _, second = desk.ask([3, 2, 1], Settings(max_tokens=20, ignore_end=True))
-    desk.engine.step()
+    harness = Harness()
+    broken, first = harness.ask([1, 2, 3])
+    _, second = harness.ask([3, 2, 1], Settings(max_tokens=20, ignore_end=True))
+    harness.engine.step()
     broken.generation.spell = lambda token: 1 / 0
-    desk.finish()
+    harness.finish()
     assert isinstance(first[-1], BackendError)
     assert isinstance(first[-1].__cause__, ZeroDivisionError)
     assert len(second[-1].tokens) == 20
-    for _ in range(desk.model.slots):
-        desk.ask([1, 2])
-    desk.engine.step()
-    assert len(desk.engine.jobs) == desk.model.slots
+    for _ in range(harness.model.slots):
+        harness.ask([1, 2])
+    harness.engine.step()
+    assert len(harness.engine.jobs) == harness.model.slots
 
 
 @pytest.mark.parametrize("allowance", [16, 50, 100, 300])
@@ -470,11 +470,11 @@ def test_prompts_read_in_pieces_beside_replies_give_the_texts_of_each_alone(
     monkeypatch, allowance, lengths
 ):
     prompts = [[(3 * at + size) % 6 for at in range(size)] for size in lengths]
-    alone = [Desk(scripted(batch=512)) for _ in prompts]
+    alone = [Harness(scripted(batch=512)) for _ in prompts]
     for desk, prompt in zip(alone, prompts, strict=True):
         desk.ask(prompt, Settings(max_tokens=20, ignore_end=True))
         desk.finish()
-    together = Desk(scripted(batch=512))
+    together = Harness(scripted(batch=512))
     monkeypatch.setattr(together.engine._pace, "allowance", lambda before: allowance)
     together.ask([1, 2, 3], replace(LONG, max_tokens=60))
     together.engine.step()
@@ -497,11 +497,11 @@ class Adapting(ScriptedModel):
 
 
 def test_what_a_model_changes_by_itself_is_told_to_those_who_wait_and_logged(caplog):
-    desk = Desk(Adapting(hashed_logits(1)))
-    _, events = desk.ask([1, 2], Settings(max_tokens=3))
-    desk.finish()
-    _, later = desk.ask([1, 2], Settings(max_tokens=3))
-    desk.finish()
+    harness = Harness(Adapting(hashed_logits(1)))
+    _, events = harness.ask([1, 2], Settings(max_tokens=3))
+    harness.finish()
+    _, later = harness.ask([1, 2], Settings(max_tokens=3))
+    harness.finish()
     assert events[-1].notices == ("one thread less",)
     assert later[-1].notices == ()
     assert [record.message for record in caplog.records] == ["one thread less"]

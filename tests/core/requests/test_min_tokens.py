@@ -35,10 +35,10 @@ def expected(prompt, least, most=40):
 @pytest.mark.parametrize("least", [0, 1, 9])
 def test_no_token_ends_a_reply_that_is_too_short_whatever_drafts(proposer, least):
     settings = Settings(max_tokens=40, ends=frozenset({2}), min_tokens=least)
-    found = replies(scripted(), PROPOSERS[proposer](), [Want(p, settings) for p in PROMPTS])
-    assert [list(each.tokens) for each in found] == [expected(p, least) for p in PROMPTS]
-    texts = ["".join("abcdefg"[token] for token in each.tokens) for each in found]
-    for result, text in zip(found, texts, strict=True):
+    answers = replies(scripted(), PROPOSERS[proposer](), [Want(p, settings) for p in PROMPTS])
+    assert [list(each.tokens) for each in answers] == [expected(p, least) for p in PROMPTS]
+    texts = ["".join("abcdefg"[token] for token in each.tokens) for each in answers]
+    for result, text in zip(answers, texts, strict=True):
         assert result.text == (text[:-1] if result.finish_reason == "stop" else text)
 
 

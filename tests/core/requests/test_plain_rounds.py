@@ -50,8 +50,8 @@ class Stepping(ScriptedModel):
     def multi_step(self, slots, tokens, choose):
         while tokens:
             pairs = zip(slots, tokens, strict=True)
-            found = self.forward([Row(slot, tokens_of([token])) for slot, token in pairs])
-            tokens = choose([each[0] for each in found])
+            logits = self.forward([Row(slot, tokens_of([token])) for slot, token in pairs])
+            tokens = choose([each[0] for each in logits])
 
 
 KINDS = {
@@ -261,9 +261,9 @@ def test_rounds_end_where_the_quiet_of_a_proposer_is_over(made, quiet, expected,
     proposer = Watching(quiet)
     prompts = [[1, 2, at] for at in range(count)]
     running = Running(made(), 0.0001, prompts=prompts, proposer=proposer)
-    said = [tokens(each) for each in running.run()]
+    ids = [tokens(each) for each in running.run()]
     plain = [tokens(each) for each in Running(made(), prompts=prompts).run()]
-    assert said == plain
+    assert ids == plain
     assert [each[0] for each in proposer.asked if each][: len(expected)] == expected
 
 

@@ -54,17 +54,17 @@ def test_texts_that_do_not_fit_together_are_said_as_if_alone(recurrent, ram, pro
 
 def test_one_text_may_fill_the_whole_pool():
     [want] = wants([30], reply=POOL - 31)
-    [found] = converse(Engine(pooled(), Silent()), [want])
-    assert len(found.tokens) == POOL - 31
+    [result] = converse(Engine(pooled(), Silent()), [want])
+    assert len(result.tokens) == POOL - 31
 
 
 def test_the_newest_text_waits_where_several_outgrow_the_pool():
     some = wants([90, 90, 90], reply=100)
     engine = Engine(pooled(), Silent())
-    found = converse(engine, some)
-    assert said(found) == alone(some)
-    assert all(each.usage.cached_tokens == 0 for each in found)
-    ends = [each.timings.total for each in found]
+    results = converse(engine, some)
+    assert said(results) == alone(some)
+    assert all(each.usage.cached_tokens == 0 for each in results)
+    ends = [each.timings.total for each in results]
     assert ends[0] <= ends[2]
 
 

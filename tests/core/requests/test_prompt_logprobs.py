@@ -36,11 +36,11 @@ def scores(result):
 def test_each_token_of_a_prompt_but_the_first_is_scored_beside_others(proposer, recurrent):
     wants = [Want(prompt, SCORED) for prompt in PROMPTS * 2]
     plain = [Want(prompt, Settings(max_tokens=30)) for prompt in PROMPTS]
-    found = replies(scripted(recurrent=recurrent), PROPOSERS[proposer](), [*wants, *plain])
-    for want, result in zip(wants, found, strict=False):
+    answers = replies(scripted(recurrent=recurrent), PROPOSERS[proposer](), [*wants, *plain])
+    for want, result in zip(wants, answers, strict=False):
         assert scores(result) == expected(want.prompt, result.tokens)
         assert all(len(each.top) == 2 for each in result.logprobs)
-    assert [each.tokens for each in found[:3]] == [each.tokens for each in found[6:]]
+    assert [each.tokens for each in answers[:3]] == [each.tokens for each in answers[6:]]
 
 
 def test_a_text_that_a_slot_holds_is_read_again_and_then_shared():

@@ -74,16 +74,16 @@ def test_a_machine_that_is_busy_does_not_make_drafts_look_worse():
     before, busy = (seen(Costs({1: 0.010, 5: 0.016})) for _ in range(2))
     for size in (1, 5) * 200:
         busy.target(1).note(size, 0.050 if size == 1 else 0.080)
-    found = reply(("ngram", 4, 2))
-    assert gain(busy, found) == pytest.approx(gain(before, found), rel=0.05)
+    answer = reply(("ngram", 4, 2))
+    assert gain(busy, answer) == pytest.approx(gain(before, answer), rel=0.05)
 
 
 def test_a_result_tells_what_it_gained_where_costs_are_known():
     want = Want([1, 2, 3], Settings(max_tokens=40))
     parts = EngineParts(costs=COSTS)
-    [known] = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want])
+    [result] = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want])
     [unknown] = converse(Engine(scripted(), NgramProposer(3, 1)), [want])
-    assert known.speculation.speedup == gain(COSTS, known.speculation) > 0
+    assert result.speculation.speedup == gain(COSTS, result.speculation) > 0
     assert unknown.speculation.speedup is None
 
 

@@ -324,9 +324,9 @@ def test_quoted_values_are_what_the_schema_says_they_are():
     calls = '[{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}="{{ v }}"'
     calls += "{{ ', ' if not loop.last }}{% endfor %})]"
     source = template(EACH + calls + DONE)
-    given = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
-    [call] = calls_of(read(source, reply(source, [("search_all", given)]))[0])
-    assert call == ("search_all", given)
+    body_fields = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
+    [call] = calls_of(read(source, reply(source, [("search_all", body_fields)]))[0])
+    assert call == ("search_all", body_fields)
 
 
 RAW = {  # as templates write values that care for no quotes
@@ -390,8 +390,8 @@ def test_arguments_without_commas_are_read_as_those_with_commas():
     text = reply(source, CASES["one"])
     assert "deep=truelimit=-7near=" in text
     proper = '[search_all(deep=true, limit=-7, text="x, limit=3"), now()]'
-    given = {"deep": True, "limit": -7, "text": "x, limit=3"}
-    assert calls_of(read(source, proper)[0]) == [("search_all", given), ("now", {})]
+    body_fields = {"deep": True, "limit": -7, "text": "x, limit=3"}
+    assert calls_of(read(source, proper)[0]) == [("search_all", body_fields), ("now", {})]
     letters = Letters(())
     assert letters.accepts(grammar(source, letters, required=True), proper)
 

@@ -347,8 +347,8 @@ def test_no_reading_depends_on_how_the_text_was_cut(template, text, prompt, data
 @given(template=TEMPLATES, text=TEXTS, prompt=PROMPTS)
 def test_arguments_are_objects_but_for_the_last_of_an_incomplete_reply(template, text, prompt):
     parts, complete = read(template, text, prompt=prompt)
-    given = arguments(parts)
-    sure = given if complete else given[:-1]
+    typed = arguments(parts)
+    sure = typed if complete else typed[:-1]
     assert all(isinstance(json.loads(each), dict) for each in sure)
     assert all(part.text for part in parts if not isinstance(part, Call))
 
@@ -386,9 +386,9 @@ def test_a_reply_may_be_cut_off_anywhere(name):
     family = FAMILIES[name]
     for end in range(len(family.two)):
         parts, complete = read(family.template, family.two[:end])
-        given = arguments(parts)
-        assert complete or CITY.startswith(given[-1]) or TERMS.startswith(given[-1])
-        assert all(json.loads(each) for each in (given if complete else given[:-1]))
+        typed = arguments(parts)
+        assert complete or CITY.startswith(typed[-1]) or TERMS.startswith(typed[-1])
+        assert all(json.loads(each) for each in (typed if complete else typed[:-1]))
 
 
 SIZE = 30_000

@@ -84,19 +84,19 @@ class Thinker:
         self.plan = opening + THOUGHT + marks.closing + self.answer
 
     def logits(self, context):
-        said = b"".join(map(self.spelled.__getitem__, context[self.start :]))
+        text = b"".join(map(self.spelled.__getitem__, context[self.start :]))
         plan, answer = self.plan.encode(), self.answer.encode()
-        rest = plan[len(said) :]
-        if not plan.startswith(said):
-            after = said.partition(self.close.encode())[2].lstrip(b"\n")
+        rest = plan[len(text) :]
+        if not plan.startswith(text):
+            after = text.partition(self.close.encode())[2].lstrip(b"\n")
             rest = answer[len(after) :] if answer.startswith(after) else b""
         marks = range(256, self.tokenizer.size)
         whole = (mark for mark in marks if rest.startswith(self.spelled[mark]))
-        found = np.zeros(self.tokenizer.size, np.float32)
-        found[next(whole, rest[0]) if rest else END] = 20.0
-        if self.tempted and said.endswith(b"<|channel|>"):
-            found[ord("a")] = 30.0  # it would rather think again
-        return found
+        array = np.zeros(self.tokenizer.size, np.float32)
+        array[next(whole, rest[0]) if rest else END] = 20.0
+        if self.tempted and text.endswith(b"<|channel|>"):
+            array[ord("a")] = 30.0  # it would rather think again
+        return array
 
 
 def proposers():

@@ -32,9 +32,9 @@ def _quiet(monkeypatch, tmp_path):
 @pytest.fixture
 def cards(monkeypatch):
     """Let llama.cpp see two cards that are not there."""
-    found = engines.GGUF_ENGINE.installed()
+    engine_here = engines.GGUF_ENGINE.installed()
     both = [Device(f"card {at}", "gpu", 8 << 30, 8 << 30) for at in range(2)]
-    seeing = replace(found, devices=[*found.devices, *both])
+    seeing = replace(engine_here, devices=[*engine_here.devices, *both])
     monkeypatch.setattr(Engine, "installed", lambda _: seeing)
 
 

@@ -26,10 +26,10 @@ def entry(name, value):
 
 def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
     good = entry("good", "localspec_mlx")
-    found = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
-    assert found["good"] is MLX
-    assert "No module named 'no_such_module'" in found["gone"]
-    assert "no attribute 'SPEC'" in found["other"]
+    specs = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
+    assert specs["good"] is MLX
+    assert "No module named 'no_such_module'" in specs["gone"]
+    assert "no attribute 'SPEC'" in specs["other"]
     assert load_specs([good, entry("good", "localspec_llamacpp")])["good"].startswith(
         "two packages"
     )
@@ -88,8 +88,15 @@ def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes
         raise RuntimeError("a defect")
 
     rival = replace(GGUF, module="rival", preference=1)
-    found = {"broken": replace(GGUF, claims=broken), "rival": rival, "llamacpp": GGUF, "mlx": MLX}
-    monkeypatch.setattr(engines, "all_engines", lambda: [Engine(*each) for each in found.items()])
+    body_fields = {
+        "broken": replace(GGUF, claims=broken),
+        "rival": rival,
+        "llamacpp": GGUF,
+        "mlx": MLX,
+    }
+    monkeypatch.setattr(
+        engines, "all_engines", lambda: [Engine(*each) for each in body_fields.items()]
+    )
     model = tmp_path / "model.gguf"
     model.touch()
     assert (taker(model).name, taker(model, "llamacpp").name) == ("rival", "llamacpp")

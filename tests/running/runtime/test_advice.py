@@ -34,12 +34,14 @@ def tensors(*kinds, output=True):
 
 def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys):
     without = {"bit_exact": True, "products": "llama.cpp"}
-    [found] = advice(**without)
-    assert found.startswith("--bit-exact: texts may still differ at near-ties, since 22 tensors in")
+    [advised] = advice(**without)
+    assert advised.startswith(
+        "--bit-exact: texts may still differ at near-ties, since 22 tensors in"
+    )
     assert advice() == []
     with load(engines.tiny("llama"), loading=loading(**without)) as runtime:
         report_concessions(runtime.facts)
-    assert capsys.readouterr().err == f"localspec: {found}\n"
+    assert capsys.readouterr().err == f"localspec: {advised}\n"
 
 
 def test_bit_exact_has_nothing_to_say_where_products_round_all_weights_alike():
@@ -63,14 +65,14 @@ def test_embeddings_count_where_they_are_the_output_as_well():
 
 
 def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():
-    [found] = advice(draft=engines.tiny("llama", seed=3))
-    assert "for a token, and the model" in found
-    assert found.endswith("such drafts cannot pay here; --proposer suffix does without")
+    [advised] = advice(draft=engines.tiny("llama", seed=3))
+    assert "for a token, and the model" in advised
+    assert advised.endswith("such drafts cannot pay here; --proposer suffix does without")
 
 
 def test_of_experts_only_the_active_ones_are_read_for_a_token():
-    told = inspect(engines.tiny("llama"))
-    assert token_bytes(told) == told.read_bytes < told.weight_bytes
-    mixture = replace(told, read_bytes=0, weight_bytes=800, experts=8, active_experts=2)
+    footprint = inspect(engines.tiny("llama"))
+    assert token_bytes(footprint) == footprint.read_bytes < footprint.weight_bytes
+    mixture = replace(footprint, read_bytes=0, weight_bytes=800, experts=8, active_experts=2)
     assert token_bytes(mixture) == 200
     assert token_bytes(replace(mixture, experts=0)) == 800

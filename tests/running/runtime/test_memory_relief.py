@@ -88,8 +88,8 @@ class Twins:
                 return replace(self, pair=Pair(self.pair.target, twins.draft()))
 
         needs = Needs(100 * MB, 10 * MB, 10 * MB)
-        wanted = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
-        resolved = ResolvedPair(TARGET, DRAFT, plan(wanted, cpu(8 * GB)))
+        request = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
+        resolved = ResolvedPair(TARGET, DRAFT, plan(request, cpu(8 * GB)))
         # A draft takes a tenth of a round, however busy this machine is.
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None, Clock(step=0.001))
@@ -141,10 +141,10 @@ def plain():
 def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wanted):
     twins = Twins(depth, wanted)
     twins.memory.short = 3.0
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
     assert twins.drafts[0].closed
-    for result in found:
+    for result in results:
         [notice] = result.notices
         assert notice == (
             "the draft model was put away, prompt lookup drafts instead: 12 MiB are left"
@@ -159,9 +159,9 @@ def test_the_text_behind_pictures_is_the_same_when_the_draft_model_goes_in_the_m
 
     twins, plainly = Twins(target=seeing), seeing()
     twins.memory.short = 3.0
-    found = converse(twins.engine, wants(twins.loaded.pair.target))
+    results = converse(twins.engine, wants(twins.loaded.pair.target))
     assert twins.drafts[0].closed
-    assert said(found) == said(replies(plainly, Silent(), wants(plainly)))
+    assert said(results) == said(replies(plainly, Silent(), wants(plainly)))
 
 
 class Quieted(Silent):
@@ -185,9 +185,9 @@ def test_it_is_quiet_for_as_long_as_what_drafts_now():
 
 def test_without_a_shortage_it_stays():
     twins = Twins()
-    found = converse(twins.engine, WANTS)
+    results = converse(twins.engine, WANTS)
     assert not twins.drafts[0].closed
-    assert all(result.notices == () for result in found)
+    assert all(result.notices == () for result in results)
 
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
@@ -204,9 +204,9 @@ def test_memory_is_looked_at_once_a_second_and_not_more():
 def test_a_draft_model_that_fails_ends_no_request(kind):
     twins = Twins(depth=False, wanted=("draft-model",))
     twins.drafts[0].error = kind("the device gave up")
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
-    assert all("the device gave up" in result.notices[0] for result in found)
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
+    assert all("the device gave up" in result.notices[0] for result in results)
     assert twins.relief.away == (kind is OutOfMemory)  # what is broken does not come back
 
 
@@ -259,10 +259,10 @@ def test_a_target_without_memory_gets_the_draft_model_s():
         return forward(rows)
 
     target.forward = short
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
     assert draft.closed
-    assert "the pool is full" in found[0].notices[0]
+    assert "the pool is full" in results[0].notices[0]
 
 
 def test_another_fault_of_the_target_does_not_cost_the_draft_model():
@@ -290,10 +290,10 @@ def test_it_comes_back_after_memory_was_ample_for_a_while():
     assert len(twins.drafts) == 2
     assert not twins.drafts[1].closed
     assert twins.clock.now >= AMPLE_SECONDS + 9
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
-    assert "draft-model" in found[0].speculation.tokens_by_source
-    assert found[0].notices[-1] == "the draft model is back: there is memory for it again"
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
+    assert "draft-model" in results[0].speculation.tokens_by_source
+    assert results[0].notices[-1] == "the draft model is back: there is memory for it again"
 
 
 def test_it_does_not_come_back_while_there_is_too_little():
@@ -361,12 +361,12 @@ def test_a_head_goes_in_the_middle_and_its_texts_go_on(name):
         loaded = LoadedPair(Pair(target), ResolvedPair(TARGET, None, Twins().loaded.plan))
         relief = DraftModelRelief(loaded, ProposerFactory((by,)), memory, clock)
         engine = Engine(target, relief, 4, parts=EngineParts(relief=relief))
-        found = converse(engine, wants)
+        results = converse(engine, wants)
         assert target.head is None
         assert not relief.away
         assert said(converse(engine, wants)) == plain  # whose prefixes are in slots
-    assert said(found) == plain
-    for result in found:
+    assert said(results) == plain
+    for result in results:
         [notice] = result.notices
         assert notice.startswith("the drafting head was put away, prompt lookup drafts instead")
         assert result.speculation.positions[by][0][0] > 0
@@ -383,8 +383,8 @@ class Look:
 
 def watcher(free, stalls=0.0):
     needs = Needs(100 * MB, 10 * MB, 10 * MB)
-    found = plan(PlanRequest(lambda _: needs, Options(), 8192), cpu(8 * GB))
-    return Watcher(found, Look(free), lambda: stalls)
+    planned = plan(PlanRequest(lambda _: needs, Options(), 8192), cpu(8 * GB))
+    return Watcher(planned, Look(free), lambda: stalls)
 
 
 def test_memory_is_short_when_half_of_the_reserve_is_gone():

@@ -243,25 +243,25 @@ def watch(busy=0.0):
 def test_a_pair_is_measured_as_it_is_and_left_empty():
     clock = Clock()
     target, draft = Timed(clock), Timed(clock)
-    found = measure(Pair(target, draft), clock, watch())
-    assert found.agreed == "1" * POSITIONS
-    assert found.plain == pytest.approx([0.011] * len(found.plain))
-    assert found.checking == pytest.approx([0.015] * len(found.plain))
-    assert len(found.plain) >= 3
+    measured = measure(Pair(target, draft), clock, watch())
+    assert measured.agreed == "1" * POSITIONS
+    assert measured.plain == pytest.approx([0.011] * len(measured.plain))
+    assert measured.checking == pytest.approx([0.015] * len(measured.plain))
+    assert len(measured.plain) >= 3
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
 
 
 def test_a_drafter_that_is_another_model_agrees_now_and_then():
     clock = Clock()
-    found = measure(Pair(Timed(clock), Timed(clock, seed=2)), clock, watch())
-    assert 0 < found.agreed.count("1") < len(found.agreed)
+    measured = measure(Pair(Timed(clock), Timed(clock, seed=2)), clock, watch())
+    assert 0 < measured.agreed.count("1") < len(measured.agreed)
     assert measure(Pair(Timed(clock)), clock, watch()).agreed == ""
 
 
 def test_on_a_busy_machine_no_speed_is_measured_and_on_a_slow_one_not_for_long():
     clock = Clock()
-    found = measure(Pair(Timed(clock), Timed(clock)), clock, watch(busy=0.5))
-    assert (found.plain, found.checking, found.agreed) == ((), (), "1" * POSITIONS)
+    measured = measure(Pair(Timed(clock), Timed(clock)), clock, watch(busy=0.5))
+    assert (measured.plain, measured.checking, measured.agreed) == ((), (), "1" * POSITIONS)
     slow = Clock()
     assert measure(Pair(Timed(slow, first=9.0)), slow, watch()).plain == ()
     assert slow.now < 10 * MAX_SECONDS + 9
@@ -274,9 +274,9 @@ TARGETS += [*engines.MLX[:1], *engines.MLX_HEADS[:1]]
 @pytest.mark.parametrize("name", TARGETS)
 def test_each_engine_and_kind_of_head_is_measured_and_left_empty(name):
     with closing(engines.target(name)) as target:
-        found = measure(Pair(target), count(step=1e-6).__next__, watch())
-        assert len(found.plain) == len(found.checking) >= 3
-        assert len(found.agreed) == (POSITIONS if name in engines.HEADS else 0)
+        measured = measure(Pair(target), count(step=1e-6).__next__, watch())
+        assert len(measured.plain) == len(measured.checking) >= 3
+        assert len(measured.agreed) == (POSITIONS if name in engines.HEADS else 0)
         assert target.truncate(0, 99) == 0
 
 

@@ -82,10 +82,10 @@ def test_the_log_is_read_from_where_one_was(server, caplog):
     assert any("GET '/props' 200" in line for line in first["lines"])
     server.client.get("/v1/models")
     server.client.get("/slots")
-    rest = server.client.get("/localspec/log", params={"after": first["last"]}).json()
-    assert not any("'/props'" in line for line in rest["lines"])
-    assert any("GET '/v1/models' 200" in line for line in rest["lines"])
-    assert not any("'/slots'" in line for line in rest["lines"])  # asked every second
+    body = server.client.get("/localspec/log", params={"after": first["last"]}).json()
+    assert not any("'/props'" in line for line in body["lines"])
+    assert any("GET '/v1/models' 200" in line for line in body["lines"])
+    assert not any("'/slots'" in line for line in body["lines"])  # asked every second
 
 
 def test_the_log_that_is_shown_is_bounded():

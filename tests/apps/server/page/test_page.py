@@ -166,9 +166,9 @@ def test_a_browser_that_cannot_be_opened_is_told(capsys):
     thread = show_page("http://here/", browse=True, open_browser=lambda _: False)
     assert thread is not None
     thread.join()
-    told = capsys.readouterr().err
-    assert "a page for browsers is at http://here/" in told
-    assert "open that address yourself" in told
+    err = capsys.readouterr().err
+    assert "a page for browsers is at http://here/" in err
+    assert "open that address yourself" in err
 
 
 def test_no_browser_is_opened_unasked():
