@@ -28,7 +28,7 @@ class Piece:
 
     text: str = ""
     kind: Literal["answer", "thought"] = "answer"
-    said: Sequence[Span] = ()  # the source of its characters
+    spans: Sequence[Span] = ()  # the source of its characters
     round: AnswerRound | None = None  # of each round once
 
 

@@ -69,8 +69,8 @@ class AskTiming:
     def quiets(self, asks: Sequence[Ask], watches: Mapping[int, Watch]) -> dict[int, Quiet]:
         """Return for each text how long it is not looked at."""
         rows, apart = len(asks), self._apart(len(asks))
-        looks = [self._next_look(ask, rows, ask.slot in watches, after=1) for ask in asks]
-        waits = [look - self.rounds for look in looks]
+        next_looks = [self._next_look(ask, rows, ask.slot in watches, after=1) for ask in asks]
+        waits = [look - self.rounds for look in next_looks]
         if self._jointly(rows):
             waits = [max(waits)] * rows
         pairs = zip(asks, waits, strict=True)

@@ -166,9 +166,9 @@ class Job:
         """Send the log-probabilities of tokens of the prompt, once each."""
         turn, g = outcome.turn, self.generation
         start = (g.prompt_tokens if turn.emits else g.cached) - turn.feed
-        known = len(self.logprobs) - start  # read again, as after an error
+        sent = len(self.logprobs) - start  # read again, as after an error
         tokens = g.tokens[start + 1 : start + 1 + len(outcome.scored)].tolist()
-        rows = logprobs(outcome.scored[known:], tokens[known:], self.settings.logprobs or 0)
+        rows = logprobs(outcome.scored[sent:], tokens[sent:], self.settings.logprobs or 0)
         self._send(Chunk("", (), 0, "", tuple(rows)))
 
     def publish(self, outcome: Outcome, now: float) -> None:

@@ -98,7 +98,7 @@ class RoundPlanner:
         longer than a piece of a prompt may. They fit into one batch, beside the tokens of prompts
         that it may read or three quarters of it, so that no reply waits for the draft of another.
         """
-        free_cells = self._slots.room(sum(g.history.size for g in active))
+        free_cells = self._slots.spare_tokens(sum(g.history.size for g in active))
         if len(active) == 1:
             return max(SHORT_DRAFT, free_cells)
         replies = [g for g in generations if not g.reads]

@@ -187,4 +187,4 @@ def test_an_error_ends_it():
     for told, message in (({"error": "oh no"}, "oh no"), ({"error": 5}, "failed in mid-answer")):
         with pytest.raises(BackendError, match=message):
             heard(chunk({"content": "a"}), told)
-    assert heard(chunk({"content": "a"}, error=None))[0] == [Piece("a", said=[])]
+    assert heard(chunk({"content": "a"}, error=None))[0] == [Piece("a", spans=[])]
