@@ -431,8 +431,8 @@ def measured(monkeypatch):
 
     def load_with(seconds):
         ticks = itertools.count(step=seconds)
-        draft, _, sizes, _ = calibrate.__defaults__
-        defaults = (draft, 100 * seconds, sizes, lambda: next(ticks))
+        draft, *_ = calibrate.__defaults__
+        defaults = (draft, 100 * seconds, lambda: next(ticks))
         monkeypatch.setattr(calibrate, "__defaults__", defaults)
         return load(engines.tiny("llama"), loading=Loading(engines.OPTIONS))
 
