@@ -75,10 +75,10 @@ def fresh(model):
     def drafts(text):
         model.truncate(3, 0)
         feed(model, 3, text[:-1])
-        found = roll(model, 3, text)
+        draft = roll(model, 3, text)
         model.truncate(3, 0)
-        assert len(found) == reach(model)
-        return found
+        assert len(draft) == reach(model)
+        return draft
 
     return drafts
 
@@ -371,12 +371,12 @@ def test_blocks_in_a_file_of_their_own_draft_as_inside(name, tmp_path):
         if tensor.name.startswith(("blk.0.", "blk.1.", "blk.2."))
     }
     beside = copied(whole, tmp_path / "mtp-blocks.gguf", tensors=trunk)
-    found = []
+    drafts = []
     for head in (whole, beside):
         with closing(engines.target(name, head=head)) as model:
             feed(model, 0, TEXT[:LONG])
-            found.append(roll(model, 0, TEXT[: LONG + 1]))
-    assert found[0] == found[1] != []
+            drafts.append(roll(model, 0, TEXT[: LONG + 1]))
+    assert drafts[0] == drafts[1] != []
 
 
 def test_blocks_of_another_architecture_are_refused(tmp_path):

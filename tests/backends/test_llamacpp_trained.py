@@ -102,11 +102,11 @@ def greedy(model, text):
     """Return the tokens with which the model goes on."""
     model.truncate(2, 0)
     feed(model, 2, text[:-1])
-    said = [text[-1]]
+    written = [text[-1]]
     for _ in range(DEPTH):
-        [logits] = model.forward([Row(2, np.array(said[-1:], np.int32))])
-        said.append(int(logits[0].argmax()))
-    return said[1:]
+        [logits] = model.forward([Row(2, np.array(written[-1:], np.int32))])
+        written.append(int(logits[0].argmax()))
+    return written[1:]
 
 
 def rightness(model, way):

@@ -18,8 +18,8 @@ from tests.backends.safetensors_files import GOOD, Entry, packed, put, refusal
 
 def configured(folder: Path, **changes: object) -> Path:
     values = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, **changes}
-    given = {name: value for name, value in values.items() if value is not None}
-    return put(folder, config_json=given)
+    present = {name: value for name, value in values.items() if value is not None}
+    return put(folder, config_json=present)
 
 
 CONFIGS: dict[str, Entry] = {

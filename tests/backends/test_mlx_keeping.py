@@ -78,8 +78,8 @@ def test_layers_that_share_a_window_are_counted_together(tmp_path: Path) -> None
 
 
 def test_shorter_windows_count_for_less() -> None:
-    found = SlotUse((CacheUse(100, window=8), CacheUse(10, window=3), CacheUse(7)), 0)
-    assert (found.window, found.window_bytes, found.token_bytes) == (8, 104, 7)
+    use = SlotUse((CacheUse(100, window=8), CacheUse(10, window=3), CacheUse(7)), 0)
+    assert (use.window, use.window_bytes, use.token_bytes) == (8, 104, 7)
 
 
 def test_a_cache_of_unknown_kind_is_known_by_how_it_grows(tmp_path: Path) -> None:

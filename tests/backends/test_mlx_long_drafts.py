@@ -244,9 +244,9 @@ def test_a_forward_waits_for_a_long_draft_and_copies_no_more_than_is_looked_at()
     with closing(engines.target("mlx llama", **LONG)) as model:
         model.forward([Row(0, tokens_of(PROMPT))])
         row = Row(0, tokens_of([*PROMPT, *PROMPT, *PROMPT]), 270, 269)
-        found = []
-        assert cost(model, lambda: found.extend(model.forward([row]))) == (1, 3)
-        [logits] = found
+        drafts = []
+        assert cost(model, lambda: drafts.extend(model.forward([row]))) == (1, 3)
+        [logits] = drafts
         assert cost(model, lambda: [logits.best(at) for at in range(270)]) == (0, 0)
         assert cost(model, lambda: [logits[at] for at in range(BLOCK)]) == (0, 1)
 

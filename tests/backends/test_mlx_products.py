@@ -66,10 +66,10 @@ def test_every_way_gives_the_same_product(bits, kind):
         x = mx.random.normal((2, rows, 64)).astype(kind)
         exact = x.astype(mx.float32) @ mx.dequantize(*weights[:3], **weights.how).T
         for way in WAYS.values():
-            found = way(x, weights)
-            assert found.dtype == kind
-            assert found.shape == (2, rows, 96)
-            assert mx.allclose(found.astype(mx.float32), exact, 0.02, 0.05)
+            product = way(x, weights)
+            assert product.dtype == kind
+            assert product.shape == (2, rows, 96)
+            assert mx.allclose(product.astype(mx.float32), exact, 0.02, 0.05)
 
 
 @pytest.mark.parametrize("fast", NAMES)
@@ -85,11 +85,11 @@ def test_layers_multiply_in_the_way_that_was_measured_to_be_fast(fast):
 
 
 def test_ways_are_measured_once_for_each_kind_of_weights():
-    found, clock = {}, count()
-    tune(Small(4, mx.bfloat16), found, lambda: next(clock))
+    products, clock = {}, count()
+    tune(Small(4, mx.bfloat16), products, lambda: next(clock))
     timed = next(clock)
-    tune(Small(4, mx.bfloat16), found, lambda: next(clock))
+    tune(Small(4, mx.bfloat16), products, lambda: next(clock))
     assert next(clock) == timed + 1
-    tune(Small(8, mx.bfloat16), found, lambda: next(clock))
-    assert len(found) == 2
-    assert all(set(ways.chosen) == set(ROWS) for ways in found.values())
+    tune(Small(8, mx.bfloat16), products, lambda: next(clock))
+    assert len(products) == 2
+    assert all(set(ways.chosen) == set(ROWS) for ways in products.values())

@@ -102,8 +102,8 @@ def test_the_size_is_that_of_the_models_logits_and_padding_says_nothing(tmp_path
     assert tokenizer.size == SIZE
     texts = {tokenizer.token_text(token) for token in range(SIZE)}
     assert len(texts) == SIZE
-    known = [text for text in texts if not text.startswith("<unused")]
-    padding = range(len(known), SIZE)
+    used = [text for text in texts if not text.startswith("<unused")]
+    padding = range(len(used), SIZE)
     assert {tokenizer.token_bytes(token) for token in padding} <= {b""}
     assert tokenizer.kind == ("unigram" if family == "unigram" else "bpe")
 
@@ -217,20 +217,20 @@ def test_what_a_file_says_of_training_is_not_done(tmp_path):
 def test_threads_may_read_control_tokens_and_text_at_once(tmp_path):
     tokenizer = loaded(tmp_path)
     text = "the code <|im_start|> is <|im_end|> the sea\n" * 200
-    wanted = [tokenizer.encode(text, special=special).tolist() for special in (False, True)]
-    assert wanted[0] != wanted[1]
-    found = [[], [], [], []]
+    expected = [tokenizer.encode(text, special=special).tolist() for special in (False, True)]
+    assert expected[0] != expected[1]
+    encoded = [[], [], [], []]
 
     def read(at):
         special = at % 2 == 1
-        found[at] += [tokenizer.encode(text, special=special).tolist() for _ in range(40)]
+        encoded[at] += [tokenizer.encode(text, special=special).tolist() for _ in range(40)]
 
     threads = [threading.Thread(target=read, args=(at,)) for at in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [[tokens] * 40 for tokens in wanted * 2]
+    assert encoded == [[tokens] * 40 for tokens in expected * 2]
 
 
 def test_a_text_the_file_cannot_cope_with_is_an_error_of_one_line(tmp_path, capfd):

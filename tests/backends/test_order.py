@@ -212,5 +212,5 @@ def fed(model, slot, text, at=0):
         at = 40
         model.truncate(slot, 0)
         model.forward([Row(slot, text[:at])])
-    rest = [text[each : each + 1] for each in range(at, len(text))]
-    return np.array([model.forward([Row(slot, token)])[0][-1].copy() for token in rest])
+    others = [text[each : each + 1] for each in range(at, len(text))]
+    return np.array([model.forward([Row(slot, token)])[0][-1].copy() for token in others])

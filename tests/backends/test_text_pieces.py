@@ -116,8 +116,8 @@ def test_the_tokens_of_the_pieces_are_those_of_the_whole(kind, special, parts):
     model, text = weights(kind), "".join(parts).encode()
     pieces = list(short_pieces(kind, special).of(text))
     assert b"".join(pieces) == text
-    found = [token for piece in pieces for token in model.tokenize(piece, special)]
-    assert found == model.tokenize(text, special).tolist()
+    tokens = [token for piece in pieces for token in model.tokenize(piece, special)]
+    assert tokens == model.tokenize(text, special).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -353,9 +353,9 @@ def test_a_record_comes_back_as_it_was_written(site):
 )
 def test_the_cause_of_a_failure_is_read_from_the_log(tmp_path, log, cause):
     (tmp_path / "log").write_text(log)
-    said = pip.explain(tmp_path / "log")
-    assert cause in said
-    assert str(tmp_path / "log-failed") in said  # the next run of pip writes its own log
+    explanation = pip.explain(tmp_path / "log")
+    assert cause in explanation
+    assert str(tmp_path / "log-failed") in explanation  # the next run of pip writes its own log
     assert (tmp_path / "log-failed").read_text() == log
 
 

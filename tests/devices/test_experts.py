@@ -45,13 +45,13 @@ def test_text_is_that_of_the_cpu_wherever_experts_are(layers):
 @pytest.mark.parametrize("layers", [2, 3])
 def test_drafts_change_nothing_with_experts_on_the_host(layers):
     settings = Settings(max_tokens=40, ignore_end=True)
-    found = []
+    texts = []
     for proposer in (Silent(), NgramProposer(3, 1)):
         options = replace(OPTIONS, cpu_moe=layers)
         with closing(llamacpp.load(engines.tiny(NAME), options)) as model:
             wants = [Want(model.tokenizer.encode(text).tolist(), settings) for text in TEXTS[:2]]
-            found.append(said(replies(model, proposer, wants)))
-    assert found[0] == found[1]
+            texts.append(said(replies(model, proposer, wants)))
+    assert texts[0] == texts[1]
 
 
 def test_the_host_takes_the_experts_of_the_first_layers_and_the_gpus_the_rest():

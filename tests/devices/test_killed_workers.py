@@ -201,7 +201,7 @@ def lose(fate: Fate, kinds: set[int], nth: int) -> None:
 def failure(work: Act, server: ServerProcess) -> str:
     """Return what a request ended with, if that was an error, of HTTP or of its connection."""
     try:
-        found = work(server)
+        text = work(server)
     except httpx.HTTPError as error:
         return repr(error)
-    return found.text if found.status_code >= 500 else ""
+    return text.text if text.status_code >= 500 else ""

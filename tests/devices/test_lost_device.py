@@ -96,8 +96,8 @@ def test_a_lost_device_ends_a_single_answer_with_two_lines(device):
     )
     os.read(process.stdout.fileno(), 10)
     device.kill()
-    _, said = process.communicate(timeout=60)
-    why, advice = said.decode().splitlines()[-2:]
+    _, errors = process.communicate(timeout=60)
+    why, advice = errors.decode().splitlines()[-2:]
     assert re.fullmatch(r"llama.cpp: .*ggml-rpc.cpp:\d+: Remote RPC server crashed.*", why)
     assert advice.startswith("localspec: SIGABRT ended the engine; if a graphics card")
     assert process.returncode == 1

@@ -80,9 +80,9 @@ def test_weights_beside_which_little_is_free_stay_in_their_file(path, share, map
 
 
 def test_logits_are_the_same_from_either(path):
-    found = []
+    shares = []
     for options in (replace(READ, products="llama.cpp"), MAPPED):
         with closing(loading.load(path, options)) as model:
-            found.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
-    for ours, theirs in zip(*found, strict=True):
+            shares.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
+    for ours, theirs in zip(*shares, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -183,12 +183,12 @@ def test_near_ties_are_counted_beside_the_same_texts():
         volley("llama-server", reply(), reply(), reply(), reply()),
         volley("x", reply(), reply(text="b"), reply(text="c"), reply()),
     ]
-    [_, found] = summarise(volleys, 1, {("x", 0, 0, 2): 0.1})
-    assert (found.same_texts, found.near_ties) == (0.5, 0.25)
+    [_, second] = summarise(volleys, 1, {("x", 0, 0, 2): 0.1})
+    assert (second.same_texts, second.near_ties) == (0.5, 0.25)
 
 
 def test_speeds_are_shown_by_the_depth_of_the_context():
     volleys = [volley("llama-server", reply()), volley("localspec", reply(decoding=0.5))]
-    said = curve({1000: summarise(volleys, 1), 4000: summarise(volleys, 1)})
-    assert said.count("| 20 | 10.0 | 2.00 |") == 2
-    assert said.count("| 20 | 100 | 1.00 |") == 2
+    text = curve({1000: summarise(volleys, 1), 4000: summarise(volleys, 1)})
+    assert text.count("| 20 | 10.0 | 2.00 |") == 2
+    assert text.count("| 20 | 100 | 1.00 |") == 2

@@ -64,11 +64,11 @@ def test_the_search_takes_out_what_costs_least():
         """Only layers 3 to 8 count; each of the others takes its time."""
         tried.append(tuple(layers))
         counts = sum(3 <= at < 9 for at in layers)
-        found = LayerChoice(tuple(layers), counts / 6, len(layers) / 20)
-        return promised(found, dict.fromkeys(range(1, DEEPEST + 2), 1.0))
+        layer_choice = LayerChoice(tuple(layers), counts / 6, len(layers) / 20)
+        return promised(layer_choice, dict.fromkeys(range(1, DEEPEST + 2), 1.0))
 
-    found = list(search(20, judge, lambda: False))
-    best = max(found, key=lambda each: each.speedup)
+    layer_choice = list(search(20, judge, lambda: False))
+    best = max(layer_choice, key=lambda each: each.speedup)
     assert set(best.layers) == {2, 3, 4, 5, 6, 7, 8, 9}  # groups of two
     assert len(tried) < 10 + 4 * 9
     assert list(search(20, judge, lambda: True)) == []

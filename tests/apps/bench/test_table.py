@@ -61,8 +61,10 @@ def test_drafts_show_what_became_of_them():
 
 
 def test_theory_stands_beside_what_was_measured():
-    chance, said, predicted, forward, rest, measured, promised = row(THEORY, "all:", "ngram:4")
-    assert (chance, said, forward, rest, measured) == ("0.88", "4.14", "1.70", "0.30", "2.07")
+    chance, tokens, predicted, forward, overhead, measured, promised = row(
+        THEORY, "all:", "ngram:4"
+    )
+    assert (chance, tokens, forward, overhead, measured) == ("0.88", "4.14", "1.70", "0.30", "2.07")
     assert float(promised) == round(float(predicted) / 2, 2)
 
 
@@ -104,9 +106,9 @@ def test_many_positions_are_cut():
 
 
 def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
-    first, rest, *lines = text(reported(), details=False).splitlines()
+    first, second, *lines = text(reported(), details=False).splitlines()
     assert first == "The fastest of these is ngram:4: 1.76 times plain (chat 2.00, edit 1.50), 3.5"
-    assert rest == "tokens a round."
+    assert second == "tokens a round."
     assert lines[-1].startswith("--details shows more")
     assert any("3 prompts" in line for line in lines)
     assert all(len(line) <= 80 for line in lines)
@@ -115,10 +117,10 @@ def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
 
 def test_the_share_of_memorys_speed_is_told_where_the_host_reads_all_weights():
     outcome = Outcome(tuple(run()), QUIET)
-    known = report(replace(SETUP, read_bytes=81_000_000), outcome, lambda: 10e9)
+    with_speed = report(replace(SETUP, read_bytes=81_000_000), outcome, lambda: 10e9)
     shown = "Plain decoding reads weights at 81% of what memory allows (10.0 GB/s)."
-    assert shown in text(known, details=False).splitlines()
-    assert json.loads(as_json(known))["read_share"] == pytest.approx(0.81)
+    assert shown in text(with_speed, details=False).splitlines()
+    assert json.loads(as_json(with_speed))["read_share"] == pytest.approx(0.81)
     for setup in (SETUP, replace(SETUP, read_bytes=1, on_host=False)):
         unknown = report(setup, outcome, lambda: pytest.fail("nobody asks"))
         assert "memory allows" not in text(unknown, details=False)

@@ -37,12 +37,12 @@ def test_where_draft_tokens_are_independent_the_prediction_comes_true():
     rng = random.Random(5)
     rounds = [played(0.8, rng.choice([0, 0, 0, 2, 8]), 0.02, rng) for _ in range(20_000)]
     predicted = forecast(rounds, 0.01, {0: 1.8, 2: 1.8, 8: 1.8})
-    said = fmean(each.emitted for each in rounds)
+    emitted = fmean(each.emitted for each in rounds)
     assert predicted.chance == pytest.approx(0.8, abs=0.01)
-    assert predicted.tokens == pytest.approx(said, rel=0.01)
-    assert predicted.speedup == pytest.approx(said / 2, rel=0.01)
+    assert predicted.tokens == pytest.approx(emitted, rel=0.01)
+    assert predicted.speedup == pytest.approx(emitted / 2, rel=0.01)
     at_the_mean = tokens_a_round(predicted.chance, fmean(each.drafted for each in rounds))
-    assert at_the_mean > 1.2 * said
+    assert at_the_mean > 1.2 * emitted
 
 
 def test_what_follows_a_wrong_token_is_not_counted_against_it():

@@ -48,8 +48,8 @@ def script(tokenizer: Bytes):
     def logits(context: Sequence[int]):
         last = len(context) - 1 - context[::-1].index(START)
         asked = bytes(each for each in context[: last - 1][-1 << 17 :] if each < START)
-        said = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
-        written = tokenizer.encode(reply(said))
+        question = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
+        written = tokenizer.encode(reply(question))
         at = len(context) - last - 1 - len(b"assistant\n")
         array = np.zeros(tokenizer.size, np.float32)
         array[int(written[at]) if 0 <= at < len(written) else END] = 20.0

@@ -561,8 +561,8 @@ def test_a_stream_that_cannot_be_followed_ends_in_one_sentence(stream, message):
 
 def test_ends_in_all_ways_are_ends():
     said_so, unsaid = events(chunk("Hi"), LAST), events(chunk("Hi"))
-    head, _, told = said_so.partition(b"\r\n\r\n")
-    carriages = head + b"\r\n\r\n: hello\r\n\r\n" + told.replace(b"\n", b"\r\n")
+    head, _, body = said_so.partition(b"\r\n\r\n")
+    carriages = head + b"\r\n\r\n: hello\r\n\r\n" + body.replace(b"\n", b"\r\n")
     for stream in (said_so + DONE, said_so, carriages, unsaid + DONE):
         pieces, ended = stranger(stream)
         assert (text_of(pieces), ended.finish) == ("Hi", "stop")

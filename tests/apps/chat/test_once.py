@@ -27,8 +27,8 @@ def asked(*pieces, session=None):
 
 
 def test_the_answer_goes_out_and_thoughts_and_notices_do_not(capsys):
-    told = Ended("stop", AnswerFigures(tokens=3), ["memory is short"])
-    asked(Piece("hm", "thought"), Piece("a\n"), Piece("b"), told)
+    ended = Ended("stop", AnswerFigures(tokens=3), ["memory is short"])
+    asked(Piece("hm", "thought"), Piece("a\n"), Piece("b"), ended)
     assert capsys.readouterr() == ("a\nb\n", "localspec: memory is short\n")
 
 

@@ -59,10 +59,10 @@ class Saying:
         return self
 
     def next(self, seconds):
-        found = self.coming.pop(0)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        following = self.coming.pop(0)
+        if isinstance(following, BaseException):
+            raise following
+        return following
 
     def cancel(self):
         pass

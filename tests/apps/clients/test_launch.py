@@ -165,13 +165,13 @@ def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     ],
 )
 def test_an_agent_hears_whether_the_model_sees(name, setting, tmp_path):
-    def told(sees: bool) -> str:
+    def all_texts(sees: bool) -> str:
         setup = AGENTS[name].setup(Endpoint("http://h:1", "m", 40_000, sees=sees), tmp_path)
-        told = [*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()]
-        return " ".join(told)
+        texts = [*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()]
+        return " ".join(texts)
 
-    assert setting in told(True)
-    assert setting not in told(False)
+    assert setting in all_texts(True)
+    assert setting not in all_texts(False)
 
 
 @POSIX

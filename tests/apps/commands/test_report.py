@@ -175,8 +175,8 @@ def test_paths_and_addresses_are_taken_out_and_facts_left(text, public):
 
 def test_names_of_people_and_machines_and_keys_are_taken_out(home):
     private = PrivateTexts.of_this_machine({"USERNAME": "Ottilie", "MY_API_KEY": "abc+def"})
-    said = f"ottilie at {socket.gethostname()} under {home}/x y with abc+def, not ottilies"
-    assert private.text_without(said) == "USER at HOST under PATH y with KEY, not ottilies"
+    line = f"ottilie at {socket.gethostname()} under {home}/x y with abc+def, not ottilies"
+    assert private.text_without(line) == "USER at HOST under PATH y with KEY, not ottilies"
 
 
 def test_a_mistake_of_the_user_is_no_defect(home):

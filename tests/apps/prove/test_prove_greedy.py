@@ -187,14 +187,14 @@ def test_rounding_by_the_width_of_batches_is_reported_as_that(recurrent, slots):
 
 @pytest.mark.parametrize("slots", [1, 8])
 def test_rounding_that_never_comes_again_is_told_by_its_size(slots):
-    found = []
+    differing = []
     for seed in (5, 6):
         model = rounding(repeats=False, seed=seed)
         model.slots = slots
-        found += differences(compared(model))
-    assert len(found) > 6
+        differing += differences(compared(model))
+    assert len(differing) > 6
     # With eight slots 225 of 242 are, over six seeds.
-    assert sum(each.explained for each in found) > 0.85 * len(found)
+    assert sum(each.explained for each in differing) > 0.85 * len(differing)
 
 
 @pytest.mark.parametrize("broken", [forgetful, credulous])
@@ -223,9 +223,9 @@ def test_a_text_the_model_did_not_say_is_a_defect_though_it_be_equal():
         replace(text, answers={at: each for at, each in text.answers.items() if at != 5}),
     ):
         for pair in ((text, bad), (bad, text)):
-            found = differ(model, *pair)
-            assert not found.explained
-            assert "did not say" in found.why
+            difference = differ(model, *pair)
+            assert not difference.explained
+            assert "did not say" in difference.why
     assert differ(model, text, text) is None
 
 
@@ -234,10 +234,10 @@ def test_a_text_that_ends_too_early_is_a_defect():
     [text] = plain(model, PROMPTS[:1], 9)
     short = replace(text, text=text.text[:-1])
     for pair in ((text, short), (short, text)):
-        found = differ(model, *pair)
-        assert found.place == 9
-        assert "(the end)" in (found.plain, found.speculative)
-        assert not found.explained
+        difference = differ(model, *pair)
+        assert difference.place == 9
+        assert "(the end)" in (difference.plain, difference.speculative)
+        assert not difference.explained
 
 
 def test_a_difference_names_its_place_its_tokens_and_its_margin():
@@ -245,12 +245,12 @@ def test_a_difference_names_its_place_its_tokens_and_its_margin():
     [text] = plain(model, PROMPTS[:1], 9)
     [other] = plain(scripted(2), PROMPTS[:1], 9)
     at = next(at for at in range(9) if text.text[3 + at] != other.text[3 + at])
-    found = differ(model, text, other)
-    assert found.place == at + 1
-    assert found.plain == "abcdefg"[text.text[3 + at]]
-    assert found.speculative == "abcdefg"[other.text[3 + at]]
-    assert found.margin == text.answers[3 + at].top_two.lead
-    assert not found.explained
+    difference = differ(model, text, other)
+    assert difference.place == at + 1
+    assert difference.plain == "abcdefg"[text.text[3 + at]]
+    assert difference.speculative == "abcdefg"[other.text[3 + at]]
+    assert difference.margin == text.answers[3 + at].top_two.lead
+    assert not difference.explained
     assert not differ(model, other, text).explained
 
 

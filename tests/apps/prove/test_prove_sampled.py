@@ -114,9 +114,9 @@ def test_a_token_that_the_law_does_not_have_is_never_chance():
 
 def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
     dice = np.random.default_rng(1)
-    rest = 1 / np.arange(2, 400) ** 1.2
-    fair = np.concatenate(([0.3], 0.7 * rest / rest.sum()))
-    biased = np.concatenate(([0.4], 0.6 * rest / rest.sum()))
+    tail = 1 / np.arange(2, 400) ** 1.2
+    fair = np.concatenate(([0.3], 0.7 * tail / tail.sum()))
+    biased = np.concatenate(([0.4], 0.6 * tail / tail.sum()))
 
     def p(probs):
         counts = dice.multinomial(2000, probs)
@@ -237,8 +237,8 @@ def test_the_law_of_a_case_comes_from_an_empty_slot_in_a_batch_as_wide():
     model.held[1] = [5, 5, 5]
     model.batch, model.forward = 4, watched
     text = [1, 2, 3, 4, 5, 6]
-    found = reference_logits(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
-    assert found.tolist() == hashed_logits(1)([*text, 2]).tolist()
+    logits = reference_logits(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
+    assert logits.tolist() == hashed_logits(1)([*text, 2]).tolist()
     assert widths == [[4], [1], [3]]
     assert not any(model.held.values())
 

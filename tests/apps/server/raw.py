@@ -109,14 +109,14 @@ def ask(address: str, body: object) -> socket.socket:
 
 def answer(port: int, stream: bytes, seconds: float) -> bytes:
     """All that comes back until the other side hangs up; a time-out is an error."""
-    found = b""
+    received = b""
     line = socket.create_connection(("127.0.0.1", port), seconds)
     with line, suppress(ConnectionResetError, BrokenPipeError):  # it need not read everything
         line.sendall(stream)
         if not select.select([line], [], [], PATIENCE_SECONDS)[0]:
             line.shutdown(socket.SHUT_WR)
         while piece := line.recv(1 << 16):
-            found += piece
-            if CONTINUE.fullmatch(found):  # what is cut off does not come later either
+            received += piece
+            if CONTINUE.fullmatch(received):  # what is cut off does not come later either
                 line.shutdown(socket.SHUT_WR)
-    return found
+    return received

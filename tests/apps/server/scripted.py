@@ -91,8 +91,8 @@ def script(
     def message(turns: tuple[int, ...]) -> str:
         """Read the last message of the last two turns, of which the second has only begun."""
         asked = b"".join(map(spelling, turns)).partition(b"\n")[2]
-        said = asked.partition(b"\nassistant\n")[0].decode("utf-8", "replace").strip()
-        return said.removesuffix("\nassistant").strip()
+        question = asked.partition(b"\nassistant\n")[0].decode("utf-8", "replace").strip()
+        return question.removesuffix("\nassistant").strip()
 
     @lru_cache(64)
     def encoded(text: str) -> list[int]:
@@ -102,10 +102,10 @@ def script(
         array = np.zeros(tokenizer.size, np.float32)
         last = last_start(context, len(context))
         before = last_start(context, last)
-        said = last + 1 + len(b"assistant\n")
-        asked = message(tuple(context[before + 1 : said])) if before >= 0 else ""
+        question = last + 1 + len(b"assistant\n")
+        asked = message(tuple(context[before + 1 : question])) if before >= 0 else ""
         reply = encoded(replies.get(asked, f"You said: {asked}"))
-        at = len(context) - said if last >= 0 else 0
+        at = len(context) - question if last >= 0 else 0
         array[reply[at] if 0 <= at < len(reply) else END] = 20.0
         return array
 

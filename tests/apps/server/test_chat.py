@@ -49,8 +49,8 @@ def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
     whole = ask(client)
     chunks = list(ask(client, stream=True, stream_options={"include_usage": True}))
     assert chunks[0].choices[0].delta.role == "assistant"
-    said = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
-    assert "".join(said) == whole.choices[0].message.content
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(texts) == whole.choices[0].message.content
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].choices == []
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
@@ -236,10 +236,10 @@ def test_drafting_can_be_left_away_or_chosen(client):
 def test_who_asked_for_a_proposer_that_drafted_nothing_is_told(client):
     """It is asked only where that pays, so a request that names it may have no drafts."""
     fields = {"localspec": {"proposer": "prediction", "depth": 3}}
-    told = "prediction drafted nothing: no draft was found, or none would have paid here"
-    assert ask(client, "abc " * 30, extra_body=fields).localspec == {"notices": [told]}
+    notice = "prediction drafted nothing: no draft was found, or none would have paid here"
+    assert ask(client, "abc " * 30, extra_body=fields).localspec == {"notices": [notice]}
     *_, last = ask(client, "abc " * 30, extra_body=fields, stream=True)
-    assert last.localspec == {"notices": [told]}
+    assert last.localspec == {"notices": [notice]}
     usual = ask(client, "abc " * 30, extra_body={"localspec": {"depth": 3}})
     assert "localspec" not in usual.model_extra
 

@@ -40,8 +40,8 @@ def editor() -> Iterator[Server]:
 
 
 def call(name, arguments):
-    told = json.dumps({"name": name, "arguments": arguments})
-    return f"<tool_call>\n{told}\n</tool_call>"
+    call = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def events(text):
@@ -217,10 +217,10 @@ def test_a_custom_tool_is_held_to_its_grammar_if_it_is_a_regular_one(
     tool = PATCH | {"format": form}
     body = {"input": "patch", "tools": [tool], "max_output_tokens": 200}
     answer = server.client.post("/v1/responses", json=body)
-    told = answer.headers.get("x-localspec-ignored", "")
-    assert told == ("" if definition == LINES else "tools.format")
-    given = [item.get("input", "") for item in answer.json()["output"]]
-    assert (given == [said]) == follows
+    ignored = answer.headers.get("x-localspec-ignored", "")
+    assert ignored == ("" if definition == LINES else "tools.format")
+    inputs = [item.get("input", "") for item in answer.json()["output"]]
+    assert (inputs == [said]) == follows
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_a_prompt_is_repeated_if_that_is_wished(client):
     assert texts(ask(client, list(COUNTING.encode()), echo=True)) == [COUNTING + SAYS]
     twice = ask(client, [COUNTING, "größe"], n=2, echo=True)
     assert texts(twice) == [COUNTING + SAYS] * 2 + ["größe is size"] * 2
-    said = streamed(ask(client, [COUNTING, "größe"], echo=True, stream=True), 2)
-    assert said == [COUNTING + SAYS, "größe is size"]
+    replies = streamed(ask(client, [COUNTING, "größe"], echo=True, stream=True), 2)
+    assert replies == [COUNTING + SAYS, "größe is size"]
 
 
 def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first(client):
@@ -96,8 +96,8 @@ def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
     assert choice.logprobs.tokens == list(COUNTING)
     chunks = [chunk.choices[0] for chunk in ask(client, **fields, stream=True)]
     assert "".join(chunk.text for chunk in chunks) == COUNTING
-    found = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
-    assert found == list(COUNTING)
+    scored = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
+    assert scored == list(COUNTING)
 
 
 def test_tokens_end_a_reply_sooner_and_a_least_length_later(client, coder):
@@ -135,11 +135,11 @@ def test_half_a_character_is_repeated_as_a_question_mark(server):
 
 def streamed(chunks, replies=1):
     """The texts that a stream is put together to."""
-    said = [""] * replies
+    written = [""] * replies
     for chunk in chunks:
         for choice in chunk.choices:
-            said[choice.index] += choice.text
-    return said
+            written[choice.index] += choice.text
+    return written
 
 
 def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
@@ -156,10 +156,10 @@ def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
 def test_several_replies_differ_and_come_again_with_their_seed(client):
     level = {str(ord(letter)): -20 for letter in SAYS}  # they are as likely as all others then
     wishes = {"n": 3, "temperature": 2, "logit_bias": level, "seed": 7, "max_tokens": 12}
-    said = texts(ask(client, **wishes))
-    assert len(set(said)) == 3
-    assert texts(ask(client, **wishes)) == said
-    assert streamed(ask(client, stream=True, **wishes), 3) == said
+    replies = texts(ask(client, **wishes))
+    assert len(set(replies)) == 3
+    assert texts(ask(client, **wishes)) == replies
+    assert streamed(ask(client, stream=True, **wishes), 3) == replies
 
 
 def test_the_coldest_temperature_draws_the_likeliest(client):
@@ -186,8 +186,8 @@ def test_streamed_columns_are_the_whole_ones_in_pieces(client):
     whole = ask(client, "größe", logprobs=1).choices[0].logprobs
     pieces = [chunk.choices[0].logprobs for chunk in ask(client, "größe", logprobs=1, stream=True)]
     for column in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
-        found = [each for piece in pieces if piece for each in getattr(piece, column)]
-        assert found == getattr(whole, column), column
+        values = [each for piece in pieces if piece for each in getattr(piece, column)]
+        assert values == getattr(whole, column), column
 
 
 def test_a_reply_ends_at_a_stop_text(client):

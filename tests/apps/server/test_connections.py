@@ -236,8 +236,8 @@ def test_a_server_with_few_descriptors_answers_whoever_else_is_connected(lines):
         for _ in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
-    _, said = process.communicate(timeout=60)
-    assert said == ""
+    _, errors = process.communicate(timeout=60)
+    assert errors == ""
 
 
 LIMIT = """

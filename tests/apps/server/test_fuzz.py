@@ -73,8 +73,8 @@ def _lives_on(attacked, caplog):
 
 def fine(status: int, said: bytes) -> bool:
     """Tell whether it is an answer, or a refusal with its reason."""
-    told = status < 400 or b'"error"' in said
-    return told and (status < 500 or status in BUSY) and b"the server failed" not in said
+    is_answer = status < 400 or b'"error"' in said
+    return is_answer and (status < 500 or status in BUSY) and b"the server failed" not in said
 
 
 async def asked(app, path: str, body: bytes, headers: dict[bytes, bytes]) -> tuple[int, bytes]:
@@ -95,11 +95,11 @@ async def asked(app, path: str, body: bytes, headers: dict[bytes, bytes]) -> tup
         "state": {},
         "extensions": {},
     }
-    given = [{"type": "http.request", "body": body, "more_body": False}]
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
     status, said = 0, b""
 
     async def receive():
-        return given.pop() if given else await asyncio.Event().wait()
+        return messages.pop() if messages else await asyncio.Event().wait()
 
     async def send(message):
         nonlocal status, said
@@ -134,12 +134,12 @@ async def attack_often(app, count: int, seed: int = 20) -> tuple[list[object], d
         for path, body, headers in attacks:
             begun = time.monotonic()
             try:
-                status, said = await asked(app, path, body, headers)
+                status, answer = await asked(app, path, body, headers)
             except Exception as error:
-                status, said = 0, repr(error).encode()
+                status, answer = 0, repr(error).encode()
             statuses[status] = statuses.get(status, 0) + 1
-            if not status or not fine(status, said) or time.monotonic() - begun > SECONDS:
-                wrong.append((path, body[:600], status, said[:300]))
+            if not status or not fine(status, answer) or time.monotonic() - begun > SECONDS:
+                wrong.append((path, body[:600], status, answer[:300]))
 
     await asyncio.gather(*(go_on() for _ in range(AT_ONCE)))
     return wrong, statuses

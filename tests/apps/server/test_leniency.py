@@ -178,8 +178,8 @@ def test_parameters_are_read_by_all_their_names_also_from_texts():
     for each in PARAMETERS:
         middle = (max(each.low, 0) + min(each.high, 2)) / 2
         for name in (*each.names, *each.aliases):
-            found = SamplingFields.model_validate({name: str(middle)}).sampling(Sampling())
-            assert each.get(found) == (int(middle) if each.whole else middle)
+            sampling = SamplingFields.model_validate({name: str(middle)}).sampling(Sampling())
+            assert each.get(sampling) == (int(middle) if each.whole else middle)
     both = SamplingFields.model_validate(
         {"repeat_penalty": 1.5, "repetition_penalty": 1.2, "top_k": -1}
     )

@@ -122,18 +122,18 @@ def test_a_model_is_copied_and_deleted(client, library):
 
 @pytest.mark.parametrize("name", ["small", "event"])  # the second is a word of the listeners' too
 def test_listeners_hear_of_a_download(server, library, name):
-    told = []
+    states = []
     with server.client.stream("GET", "/models/sse") as stream:
         lines = stream.iter_lines()
         server.client.post("/models", json={"model": name})
         for line in lines:
             if line.startswith("data: "):
-                told.append(json.loads(line[6:]))
-            if told and told[-1]["event"] == "download_finished":
+                states.append(json.loads(line[6:]))
+            if states and states[-1]["event"] == "download_finished":
                 break
-    far = [each["data"] for each in told if each["event"] == "download_progress"]
+    far = [each["data"] for each in states if each["event"] == "download_progress"]
     assert far[-1] == {name: {"done": 1000, "total": 1000}}
-    assert [each["event"] for each in told if each["model"] == "*"] == ["models_reload"]
+    assert [each["event"] for each in states if each["model"] == "*"] == ["models_reload"]
     assert server.client.delete("/models", params={"model": name}).json() == {"success": True}
     assert not library.here
 

@@ -419,9 +419,9 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
 
 def test_a_conversation_is_drawn_as_the_editor_says():
     asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
-    found = asked.sampling(Sampling(temperature=1.0))
+    sampling = asked.sampling(Sampling(temperature=1.0))
     names = ("penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
-    assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64, samplers=names)
+    assert sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64, samplers=names)
     assert asked.token_limit is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
     assert asked.sampling(Sampling()) == Sampling(0.8, 40, samplers=("top_k", "temperature"))

@@ -30,9 +30,9 @@ def small():
 
 def gauge(server, name, **labels):
     """A figure as Prometheus reads it."""
-    wanted = name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+    sample = name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
     for line in server.client.get("/metrics").text.splitlines():
-        if line.startswith(wanted + " "):
+        if line.startswith(sample + " "):
             return float(line.rpartition(" ")[2])
     return 0.0
 

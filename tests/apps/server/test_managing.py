@@ -109,14 +109,14 @@ def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
 
 
 def test_listeners_hear_what_becomes_of_a_model(fresh):
-    told = []
+    states = []
 
     def listen():
         with fresh.client.stream("GET", "/models/sse") as stream:
             for line in stream.iter_lines():
                 if line.startswith("data: "):
-                    told.append(json.loads(line[6:]))
-                if len(told) == 3:
+                    states.append(json.loads(line[6:]))
+                if len(states) == 3:
                     return
 
     listening = threading.Thread(target=listen)
@@ -126,8 +126,8 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
     until(lambda: state(fresh) == "loaded")
     fresh.client.post("/models/unload", json={"model": "scripted"})
     listening.join()
-    assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
-    assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
+    assert {(each["model"], each["event"]) for each in states} == {("scripted", "model_status")}
+    assert [each["data"]["status"] for each in states] == ["loading", "loaded", "unloaded"]
     until(lambda: not len(fresh.app.state.host.events._queues))
 
 
@@ -238,15 +238,15 @@ def test_health_is_told_under_both_names(closed):
 def test_figures_are_told_by_the_names_of_llama_cpp(fresh):
     before = figures(fresh)
     fresh.ask("here")
-    told = {name: count - before[name] for name, count in figures(fresh).items()}
-    assert told["llamacpp:tokens_predicted_total"] == len("You said: here") + 1
-    assert told["llamacpp:prompt_tokens_total"] > 20
-    assert told["llamacpp:tokens_predicted_seconds_total"] > 0
-    assert told["llamacpp:n_decode_total"] > 1
-    assert told["llamacpp:requests_processing"] == told["llamacpp:requests_deferred"] == 0
+    changes = {name: count - before[name] for name, count in figures(fresh).items()}
+    assert changes["llamacpp:tokens_predicted_total"] == len("You said: here") + 1
+    assert changes["llamacpp:prompt_tokens_total"] > 20
+    assert changes["llamacpp:tokens_predicted_seconds_total"] > 0
+    assert changes["llamacpp:n_decode_total"] > 1
+    assert changes["llamacpp:requests_processing"] == changes["llamacpp:requests_deferred"] == 0
 
 
 def figures(server):
     lines = server.client.get("/metrics").text.splitlines()
-    told = [line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:")]
-    return {name: float(count) for name, count in told}
+    samples = [line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:")]
+    return {name: float(count) for name, count in samples}

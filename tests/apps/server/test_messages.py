@@ -115,9 +115,9 @@ def test_blocks_come_one_after_the_other(client):
 
 def test_thoughts_are_a_block_of_their_own(client):
     reply = ask(client, "why?", thinking={"type": "enabled", "budget_tokens": 1024})
-    thought, said = reply.content
+    thought, text = reply.content
     assert (thought.type, thought.thinking) == ("thinking", "Let me see.")
-    assert said.text == "Because."
+    assert text.text == "Because."
     assert reply.usage.output_tokens_details.thinking_tokens == len("\nLet me see.\n")
 
 
@@ -143,12 +143,12 @@ def test_a_tool_is_used_and_its_result_read(client, thinker):
     results = [
         {"type": "tool_result", "tool_use_id": call.id, "content": "It rains."} for call in calls
     ]
-    given = [
+    messages = [
         {"role": "user", "content": "weather?"},
         {"role": "assistant", "content": reply.content},
         {"role": "user", "content": results},
     ]
-    assert ask(client, given, tools=[WEATHER]).content[0].text == "Take an umbrella."
+    assert ask(client, messages, tools=[WEATHER]).content[0].text == "Take an umbrella."
 
 
 def test_the_library_runs_tools_until_they_are_done(client, thinker):

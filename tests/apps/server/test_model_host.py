@@ -221,12 +221,12 @@ def test_listeners_hear_how_far_a_model_and_its_drafter_are_loaded():
         host = memory.host = ModelHost(Offers({"a": loud}), lambda name, result: None)
         heard = host.events.listen()
         await host.preload("a")
-        told = [(await anext(heard))["data"] for _ in range(4)]
-        assert told[0] == {"status": "loading"}
-        steps = [(data["progress"]["current"], data["progress"]["value"]) for data in told[1:3]]
+        states = [(await anext(heard))["data"] for _ in range(4)]
+        assert states[0] == {"status": "loading"}
+        steps = [(data["progress"]["current"], data["progress"]["value"]) for data in states[1:3]]
         assert steps == [("text_model", 0.25), ("spec_model", 0.5)]
-        assert told[1]["progress"]["stages"] == ["text_model", "spec_model"]
-        assert told[3] == {"status": "loaded"}
+        assert states[1]["progress"]["stages"] == ["text_model", "spec_model"]
+        assert states[3] == {"status": "loaded"}
         await heard.aclose()
         await host.close()
 

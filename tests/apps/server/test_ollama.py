@@ -111,9 +111,9 @@ def test_a_call_comes_whole_with_its_arguments_as_an_object(server, client):
 def test_of_two_calls_the_first_is_told_before_the_second_is_over(server, client):
     server.replies["both?"] = f"Well.{CALL}\n{CALL.replace('Oslo', 'Rome')}"
     pieces = list(ask(client, "both?", tools=[weather], stream=True))
-    told = [len(piece.message.tool_calls or []) for piece in pieces]
-    assert sum(told) == 2
-    assert max(told) == 1
+    counts = [len(piece.message.tool_calls or []) for piece in pieces]
+    assert sum(counts) == 2
+    assert max(counts) == 1
     assert "".join(piece.message.content for piece in pieces) == "Well."
 
 
@@ -163,8 +163,8 @@ def test_results_are_paired_with_calls():
         {"role": "tool"},
         {"role": "tool", "tool_name": "three"},
     ]
-    given = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
-    read = groups([Message.model_validate(each) for each in given])
+    messages = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
+    read = groups([Message.model_validate(each) for each in messages])
     first, *rest = messages_of(paired(read))
     ids = [call["id"] for call in first["tool_calls"]]
     assert len(set(ids)) == 3
@@ -288,8 +288,8 @@ def test_log_probabilities_are_told_whole_and_streamed(client):
     assert first.logprob == first.top_logprobs[0].logprob <= 0
     assert len(first.top_logprobs) == 2
     streamed = ask(client, logprobs=True, top_logprobs=2, stream=True)
-    told = [each for piece in streamed for each in piece.logprobs or ()]
-    assert told == list(whole.logprobs)
+    scored = [each for piece in streamed for each in piece.logprobs or ()]
+    assert scored == list(whole.logprobs)
     plain = client.generate("scripted", "here", logprobs=True)
     assert "".join(each.token for each in plain.logprobs).startswith(plain.response)
     assert not plain.logprobs[0].top_logprobs

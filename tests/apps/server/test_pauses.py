@@ -84,11 +84,11 @@ def address() -> Iterator[str]:
     assert process.stderr is not None
     with process:
         line = next(line for line in process.stderr if "answering at" in line)
-        rest = threading.Thread(target=process.stderr.read)  # so that it never waits for a reader
-        rest.start()
+        reader = threading.Thread(target=process.stderr.read)  # so that it never waits for a reader
+        reader.start()
         yield re.findall(r"http://[0-9.]+:\d+", line)[0]
         process.terminate()
-        rest.join()
+        reader.join()
 
 
 @pytest.fixture(scope="module")

@@ -192,11 +192,11 @@ def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
 
 
 def test_a_body_at_the_limit_is_read_and_one_above_it_refused(server):
-    room = server.app.state.host and ServerPolicy().rules.body_bytes
+    body_bytes = server.app.state.host and ServerPolicy().rules.body_bytes
     image = written(Image.effect_noise((4000, 4000), 99), "BMP")  # 16 MB
     body = json.dumps(asked(b64encode(image).decode())).encode()
-    assert room // 2 < len(body) < room
-    padded = body + b" " * (room - len(body))
+    assert body_bytes // 2 < len(body) < body_bytes
+    padded = body + b" " * (body_bytes - len(body))
     headers = {"content-type": "application/json"}
     answer = server.client.post(CHAT, content=padded, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -273,8 +273,8 @@ def test_a_small_picture_is_next_whatever_came_before(held):
 
 def test_between_the_pictures_of_a_request_others_have_their_turn():
     media = [Medium("image", b"", pixels=pixels) for pixels in (1, 3, 1, 9, 2, 2)]
-    found = [([medium.pixels for medium in group], size) for group, size in groups(media, most=5)]
-    assert found == [([1, 3, 1], 5), ([9], 9), ([2, 2], 4)]
+    grouped = [([medium.pixels for medium in group], size) for group, size in groups(media, most=5)]
+    assert grouped == [([1, 3, 1], 5), ([9], 9), ([2, 2], 4)]
 
 
 def test_a_picture_is_given_up_when_its_client_leaves(held):

@@ -150,8 +150,8 @@ def test_one_owner_cannot_push_out_what_another_keeps(tmp_path, on_disk, most):
         keep(store, "b", number)
     assert store.get(id_of(0), "a")
     assert store.get(id_of(1), "a")
-    found = [number for number in range(2, 40) if store.get(id_of(number), "b")]
-    assert found == [36, 37, 38, 39]
+    kept = [number for number in range(2, 40) if store.get(id_of(number), "b")]
+    assert kept == [36, 37, 38, 39]
     keep(store, "c", 40)
     assert store.get(id_of(40), "c")
     assert not store.get(id_of(36), "b")
@@ -171,8 +171,8 @@ def test_what_a_client_wants_forgotten_is_not_kept(client):
 
 
 def test_items_come_in_pages(server, client):
-    given = [{"role": "user", "content": f"number {at}"} for at in range(5)]
-    reply = ask(client, given)
+    items = [{"role": "user", "content": f"number {at}"} for at in range(5)]
+    reply = ask(client, items)
     texts = [item.content[0].text for item in client.responses.input_items.list(reply.id, limit=2)]
     assert texts == [f"number {at}" for at in (4, 3, 2, 1, 0)]
     page = client.responses.input_items.list(reply.id, limit=2, order="asc")
@@ -193,9 +193,9 @@ def test_an_item_is_referred_to_by_its_identifier(client):
     """Libraries do that where a server keeps responses."""
     first = ask(client, "one")
     reference = {"type": "item_reference", "id": first.output[0].id}
-    given = [{"role": "user", "content": "one"}, reference, {"role": "user", "content": "two"}]
+    items = [{"role": "user", "content": "one"}, reference, {"role": "user", "content": "two"}]
     second = ask(client, "two", previous_response_id=first.id)
-    assert ask(client, given).usage.input_tokens == second.usage.input_tokens
+    assert ask(client, items).usage.input_tokens == second.usage.input_tokens
     for id in ("msg_1", first.output[0].id[:-1] + "7", f"msg_{'0' * 24}o0"):
         with pytest.raises(openai.NotFoundError, match="not found: send the item itself"):
             ask(client, [{"type": "item_reference", "id": id}])
@@ -345,11 +345,11 @@ def test_items_of_another_version_are_as_good_as_none(tmp_path):
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path):
     store = ResponseStore(9, tmp_path)
-    said = [b"", b"{", b"[]", b"\xff", b'{"owner": ""}', None]
+    contents = [b"", b"{", b"[]", b"\xff", b'{"owner": ""}', None]
     loops = {"owner": "", "previous": name(6), "input": [], "response": {"output": []}}
     strange = [loops, loops | {"previous": [1]}, loops | {"input": [1]}, loops | {"response": 1}]
-    said += [json.dumps(each).encode() for each in strange]
-    for number, data in enumerate(said[:9]):
+    contents += [json.dumps(each).encode() for each in strange]
+    for number, data in enumerate(contents[:9]):
         store.add(stored(number))
         path = tmp_path / "responses" / f"{name(number)}.json"
         path.unlink() if data is None else path.write_bytes(data)

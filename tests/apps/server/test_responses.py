@@ -89,17 +89,17 @@ def test_a_stream_ends_in_what_is_said_at_once(client, question):
 
 
 def test_the_deltas_of_an_item_are_its_text(client):
-    said = {}
+    texts = {}
     for event in streamed(client, "weather?", tools=[WEATHER]):
         if event.type == "response.output_item.added":
             assert not event.item.to_dict().get("content")
         elif event.type.endswith(".delta"):
-            said[event.output_index] = said.get(event.output_index, "") + event.delta
+            texts[event.output_index] = texts.get(event.output_index, "") + event.delta
         elif event.type in ("response.output_text.done", "response.reasoning_text.done"):
-            assert said[event.output_index] == event.text
+            assert texts[event.output_index] == event.text
         elif event.type == "response.function_call_arguments.done":
-            assert said[event.output_index] == event.arguments
-    assert list(said.values()) == ["They ask.", "I look.", *['{"city": "Oslo"}'] * 2]
+            assert texts[event.output_index] == event.arguments
+    assert list(texts.values()) == ["They ask.", "I look.", *['{"city": "Oslo"}'] * 2]
 
 
 def test_reasoning_is_an_item_of_its_own(client):
@@ -240,9 +240,9 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
     answer = ask(client, "weather?", tools=tools)
     call, other = (item for item in answer.output if item.type == "function_call")
     assert (call.name, call.namespace) == ("weather", "skies")
-    said = [{"role": "user", "content": "weather?"}, call.model_dump(exclude_none=True)]
+    items = [{"role": "user", "content": "weather?"}, call.model_dump(exclude_none=True)]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "here"}
-    assert ask(client, [*said, result], tools=tools).output_text == "You said: here"
+    assert ask(client, [*items, result], tools=tools).output_text == "You said: here"
     assert other.namespace == "skies"
     assert [tool.type for tool in answer.tools] == ["web_search", "namespace"]
 

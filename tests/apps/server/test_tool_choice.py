@@ -75,15 +75,15 @@ def test_a_call_in_plain_json_is_a_call_in_each_api(server, text):
 def test_a_stream_shows_nothing_of_a_call_in_plain_json_as_text(server):
     server.replies["go"] = f"Yes.\n{FENCED}"
     body = {"messages": [{"role": "user", "content": "go"}], "tools": TOOLS, "stream": True}
-    said, arguments = "", ""
+    text, arguments = "", ""
     with server.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         for line in answer.iter_lines():
             if line.startswith("data: {"):
                 delta = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
-                said += delta.get("content") or ""
+                text += delta.get("content") or ""
                 for call in delta.get("tool_calls", ()):
                     arguments += call["function"]["arguments"]
-    assert (said, json.loads(arguments)) == ("Yes.", {"city": "Oslo"})
+    assert (text, json.loads(arguments)) == ("Yes.", {"city": "Oslo"})
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ drafts = st.lists(
 
 
 def products(rates):
-    alive, found = 1.0, []
+    alive, chances = 1.0, []
     for rate in rates:
         alive *= rate
-        found.append(alive)
-    return found
+        chances.append(alive)
+    return chances
 
 
 def depth(curve, drafting=None, scale=0.01):

@@ -30,13 +30,13 @@ def after(text):
 
 @given(st.lists(st.integers(0, 6), max_size=6), st.integers(0, 2**63), st.integers(0, 50))
 def test_whatever_is_drafted_the_target_says_what_it_says_without(drafted, seed, start):
-    dice, said = Dice(seed), [1, 2]
+    dice, text = Dice(seed), [1, 2]
     for at in range(len(drafted) + 1):
-        said.append(after(said).draw(dice, start + at))
+        text.append(after(text).draw(dice, start + at))
     draft = Draft(tokens_of(drafted), "test")
     emitted = verify(draft, lambda at: after([1, 2, *drafted[:at]]), dice, start)
-    assert emitted == said[2 : 2 + len(emitted)]
-    right = next((at for at, token in enumerate(drafted) if token != said[2 + at]), len(drafted))
+    assert emitted == text[2 : 2 + len(emitted)]
+    right = next((at for at, token in enumerate(drafted) if token != text[2 + at]), len(drafted))
     assert len(emitted) == right + 1
 
 

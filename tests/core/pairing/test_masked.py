@@ -23,9 +23,9 @@ MASK, COUNTED = 5, 5
 
 def counting(context):
     """Tell the next of 0, 1, 2, 3, 4, 0, ..., or, at a mask, the one that belongs there."""
-    known = [at for at, token in enumerate(context) if token != MASK]
+    unmasked = [at for at, token in enumerate(context) if token != MASK]
     logits = np.zeros(7, np.float32)
-    logits[(context[known[-1]] + len(context) - known[-1]) % COUNTED] = 6.0
+    logits[(context[unmasked[-1]] + len(context) - unmasked[-1]) % COUNTED] = 6.0
     return logits
 
 

@@ -519,9 +519,9 @@ def test_slots_beside_a_restored_one_do_not_hear_of_it(name):
     model.truncate(0, 0)
     read(model, 0, LONG)
     assert model.restore(2, saved.data, len(LONG) - 1) == len(LONG) - 1
-    found = [feed(model, slot, [3, 2]) for slot in (0, 1, 2)]
-    assert np.allclose(found[0], before, atol=6e-3, rtol=1e-3)
-    assert np.allclose(found[1], found[2], atol=6e-3, rtol=1e-3)
+    fed = [feed(model, slot, [3, 2]) for slot in (0, 1, 2)]
+    assert np.allclose(fed[0], before, atol=6e-3, rtol=1e-3)
+    assert np.allclose(fed[1], fed[2], atol=6e-3, rtol=1e-3)
     model.close()
 
 

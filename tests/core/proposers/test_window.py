@@ -113,8 +113,8 @@ def test_several_texts_have_windows_of_their_own():
     texts = [TEXT[:300], TEXT[100:170], TEXT[5:20]]
     for grown in range(40):
         asks = [ask(np.append(t, TEXT[:grown]), slot=slot) for slot, t in enumerate(texts)]
-        found = [draft.tokens.tolist() for draft in by.propose(asks)]
-        assert found == [fresh(window(a.history, len(a.history), SIZE)) for a in asks]
+        drafts = [draft.tokens.tolist() for draft in by.propose(asks)]
+        assert drafts == [fresh(window(a.history, len(a.history), SIZE)) for a in asks]
 
 
 def counted(draft):

@@ -163,7 +163,7 @@ def test_scales_that_cannot_be_are_refused_by_number(adapters, message):
 
 def test_a_model_is_asked_once_for_its_adapters():
     class Counted(Adapted):
-        looks = 0
+        look_count = 0
 
         @property
         def adapters(self):
@@ -172,10 +172,10 @@ def test_a_model_is_asked_once_for_its_adapters():
 
     model = Counted()
     engine = Engine(model, Silent())
-    looks = model.looks
+    look_count = model.looks
     for _ in range(3):
         engine.prepare(tokens_of([1]), settings({0: 0.5}), lambda _: None)
-    assert model.looks == looks
+    assert model.looks == look_count
 
 
 def test_a_model_without_adapters_refuses_scales_but_those_of_zero():

@@ -396,9 +396,9 @@ def test_the_engine_is_told_how_a_token_that_will_be_fed_alone_is_sampled(settin
     model = Watched()
     proposer = NgramProposer() if settings.depth else Silent()
     [result] = replies(model, proposer, [Want([1, 2, 3], replace(settings, ignore_end=True))])
-    told = [row.next for row in model.rows if row.next]
-    assert len(told) == told_of
-    for at, each in enumerate(told):
+    nexts = [row.next for row in model.rows if row.next]
+    assert len(nexts) == told_of
+    for at, each in enumerate(nexts):
         assert each.position == 3 + at
         assert each.sampler.sampling == settings.sampling
         assert each.sampler.dice.seed == result.seed

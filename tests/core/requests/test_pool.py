@@ -96,9 +96,9 @@ def test_a_draft_model_frees_what_released_slots_hold_before_it_gives_up():
     draft = pooled(slots=4, pool=200)
     proposer = DraftModelProposer(draft)
     some = wants([60, 60, 60, 60], reply=30)
-    found = said(converse(Engine(scripted(), proposer, 4), some[:2]))
-    found += said(converse(Engine(scripted(), proposer, 4), some[2:]))
-    assert found == alone(some)
+    texts = said(converse(Engine(scripted(), proposer, 4), some[:2]))
+    texts += said(converse(Engine(scripted(), proposer, 4), some[2:]))
+    assert texts == alone(some)
     assert draft.forwards > 0
 
 

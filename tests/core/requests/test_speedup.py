@@ -126,9 +126,9 @@ def test_long_texts_waste_more():
 def test_a_result_tells_what_its_rounds_wasted_where_costs_are_known():
     want = Want([1, 2, 3], Settings(max_tokens=40, ignore_end=True))
     parts = EngineParts(costs=COSTS)
-    known, other = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want] * 2)
+    one, other = converse(Engine(scripted(), NgramProposer(3, 1), parts=parts), [want] * 2)
     [unknown] = converse(Engine(scripted(), NgramProposer(3, 1)), [want])
-    assert known.speculation.taken_back > 0
-    assert known.speculation.wasted_seconds > 0
-    assert other.speculation.wasted_seconds == pytest.approx(known.speculation.wasted_seconds)
+    assert one.speculation.taken_back > 0
+    assert one.speculation.wasted_seconds > 0
+    assert other.speculation.wasted_seconds == pytest.approx(one.speculation.wasted_seconds)
     assert unknown.speculation.wasted_seconds is None

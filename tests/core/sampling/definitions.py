@@ -195,8 +195,8 @@ def text_probabilities(s, logits, prompt, length, spell=no_bytes):
         for reply, (p, state) in texts.items():
             row = logits(reply)
             for coin, share in ((0.0, s.xtc_probability), (1.0, 1 - s.xtc_probability)):
-                found, measured = reference(s, row, prompt, reply, state, coin, spell)
-                for token, q in found.items():
+                distribution, measured = reference(s, row, prompt, reply, state, coin, spell)
+                for token, q in distribution.items():
                     if p * share * q > 0:
                         before, _ = longer.get((*reply, token), (0.0, 0.0))
                         total = before + p * share * q

@@ -153,13 +153,13 @@ def test_what_a_proposer_asks_for_its_drafts_moves_no_state():
 
 @given(st.lists(st.integers(0, 2), max_size=30))
 def test_repetitions_of_the_end_are_found_at_every_place(text):
-    found = repeats(tokens_of(text)).tolist()
-    for at, length in enumerate(found):
+    repeated = repeats(tokens_of(text)).tolist()
+    for at, length in enumerate(repeated):
         same = 0
         while same <= at and text[at - same] == text[len(text) - 1 - same]:
             same += 1
         assert length == same
-    assert len(found) == max(len(text) - 1, 0)
+    assert len(repeated) == max(len(text) - 1, 0)
 
 
 def test_a_text_of_one_token_over_and_over_is_no_burden_to_dry():
@@ -321,7 +321,7 @@ def test_logits_of_a_proposer_are_sampled_with_the_coin_of_the_target():
     sampler = Sampler(s, 3, tokens_of([1, 2, 1, 2]), SamplerParts(spell=spell))
     for at in range(20):
         row, drafted = hashed_logits(1)([at]), [1, 2, 3][: at % 4]
-        found = sampler.draft_distribution(sampler.adjusted(row, drafted), drafted)
+        distribution = sampler.draft_distribution(sampler.adjusted(row, drafted), drafted)
         expected = sampler.distribution(row, drafted)
-        assert found.ids.tolist() == expected.ids.tolist()
-        assert found.probs.tolist() == expected.probs.tolist()
+        assert distribution.ids.tolist() == expected.ids.tolist()
+        assert distribution.probs.tolist() == expected.probs.tolist()

@@ -125,13 +125,13 @@ def test_penalties_look_at_a_window_of_the_last_tokens(window):
     sampler.emit(reply[1:])
     logits = np.array([4, -2, 6, 1, 3, 5], np.float32)
     kept = len(reply + drafted) if window > len(reply + drafted) else window
-    said = (reply + drafted)[len(reply + drafted) - kept :]
+    recent = (reply + drafted)[len(reply + drafted) - kept :]
     seen = (text + reply + drafted)[len(text + reply + drafted) - min(window, 8) :]
     expected = logits.copy()
     for token in set(seen):
         expected[token] = logits[token] / 2 if logits[token] > 0 else logits[token] * 2
-    for token in set(said):
-        expected[token] -= 0.5 + 0.25 * said.count(token)
+    for token in set(recent):
+        expected[token] -= 0.5 + 0.25 * recent.count(token)
     weights = np.exp(expected - expected.max())
     distribution = sampler.distribution(logits, drafted)
     assert distribution.probs.tolist() == pytest.approx(

@@ -48,8 +48,8 @@ def arguments(parts):
     """The arguments of each call, as text."""
     calls = [part.index for part in parts if isinstance(part, Call)]
     assert calls == list(range(len(calls)))
-    given = {part.index: part.text for part in parts if isinstance(part, Arguments)}
-    return [given.get(index, "") for index in calls]
+    arguments = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+    return [arguments.get(index, "") for index in calls]
 
 
 def words(template, text):
@@ -269,8 +269,10 @@ def test_parameters_become_what_their_schemas_say():
     tools = [
         {"function": {"name": "f", "parameters": {"type": "object", "properties": properties}}}
     ]
-    given = "".join(f"<parameter={key}>{text}</parameter>" for key, (text, _) in wishes.items())
-    parts, _ = read(CODER, f"<function=f>{given}</function>", tools=tools)
+    parameters = "".join(
+        f"<parameter={key}>{text}</parameter>" for key, (text, _) in wishes.items()
+    )
+    parts, _ = read(CODER, f"<function=f>{parameters}</function>", tools=tools)
     assert json.loads(parts[1].text) == {key: value for key, (_, value) in wishes.items()}
     wrong = "<function=f><parameter=n>many</parameter></function>"
     assert json.loads(read(CODER, wrong, tools=tools)[0][1].text) == {"n": "many"}

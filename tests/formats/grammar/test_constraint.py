@@ -202,7 +202,7 @@ WARM = Sampling(1.1, top_p=0.95)
 
 def distribution_of_texts(logits, prompt):
     """The probability of every reply, worked out from the texts that the grammar has."""
-    found, open_ = {}, {(): 1.0}
+    chances, open_ = {}, {(): 1.0}
     while open_:
         tokens, p = open_.popitem()
         text = "".join("abcdef"[token] for token in tokens)
@@ -213,12 +213,12 @@ def distribution_of_texts(logits, prompt):
         if text not in TEXTS:
             row[6] = -np.inf
         if not np.isfinite(row[:6]).any():
-            found[tokens] = p  # nothing is left but the end
+            chances[tokens] = p  # nothing is left but the end
             continue
         distribution = filters.distribution(WARM, row)
         for token, q in zip(distribution.ids.tolist(), distribution.probs.tolist(), strict=True):
-            (found if token == 6 else open_)[(*tokens, token)] = p * q
-    return {tokens: p for tokens, p in found.items() if p > 0}
+            (chances if token == 6 else open_)[(*tokens, token)] = p * q
+    return {tokens: p for tokens, p in chances.items() if p > 0}
 
 
 class Stubborn:
@@ -468,17 +468,17 @@ def test_an_ambiguous_grammar_ends_its_own_reply_before_others_wait_for_it():
 
 
 def test_a_cancelled_reply_leaves_nothing_behind():
-    wish = want(GRAMMARS["schema"])
+    request = want(GRAMMARS["schema"])
     engine = Engine(model(), PROPOSERS["stranger"]())
     heard: list[object] = []
-    job = engine.prepare(tokens_of(wish.prompt), wish.settings, heard.append)
+    job = engine.prepare(tokens_of(request.prompt), request.settings, heard.append)
     engine.add(job)
     for _ in range(3):
         engine.step()
     job.cancelled = True
     engine.step()
     assert heard[-1].finish_reason == "cancelled"
-    assert said(converse(engine, [wish])) == plain([wish])
+    assert said(converse(engine, [request])) == plain([request])
 
 
 def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():

@@ -124,8 +124,8 @@ def test_files_and_their_heads_never_take_more_room_than_is_left(repository):
 
 def test_while_someone_types_the_beginning_stays_the_same():
     text = "".join(chr(32 + at * at % 90) for at in range(3000))
-    found = [middle(model(), text[:size], "", limit=2000)[:1000] for size in range(2500, 2600)]
-    assert sum(a != b for a, b in pairwise(found)) == 1
+    beginnings = [middle(model(), text[:size], "", limit=2000)[:1000] for size in range(2500, 2600)]
+    assert sum(a != b for a, b in pairwise(beginnings)) == 1
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 3])
@@ -182,17 +182,17 @@ class Counting(Bytes):
 
 def test_what_is_far_from_the_middle_takes_no_time():
     tokenizer = Counting(PIECES, infill=PLAIN)
-    far, room = "x" * 3_000_000, 200
-    text = shown(middle(tokenizer, far + "near", "next" + far, [("a", far)], limit=room))
+    far, limit = "x" * 3_000_000, 200
+    text = shown(middle(tokenizer, far + "near", "next" + far, [("a", far)], limit=limit))
     assert "near<S>next" in text
-    assert len(text) <= room + 3 * len("<P>")
+    assert len(text) <= limit + 3 * len("<P>")
     assert tokenizer.letters < 200_000
 
 
 def test_a_prefix_without_an_end_keeps_its_start_while_someone_types():
-    tokenizer, room = model(), 2000
+    tokenizer, limit = model(), 2000
     text = "".join(map(chr, range(97, 123))) * 40_000
     starts = [
-        shown(middle(tokenizer, text[:at], "", limit=room))[:200] for at in range(900_000, 900_020)
+        shown(middle(tokenizer, text[:at], "", limit=limit))[:200] for at in range(900_000, 900_020)
     ]
     assert len(set(starts)) <= 2

@@ -86,14 +86,14 @@ class Thinker:
     def logits(self, context):
         text = b"".join(map(self.spelled.__getitem__, context[self.start :]))
         plan, answer = self.plan.encode(), self.answer.encode()
-        rest = plan[len(text) :]
+        following = plan[len(text) :]
         if not plan.startswith(text):
             after = text.partition(self.close.encode())[2].lstrip(b"\n")
-            rest = answer[len(after) :] if answer.startswith(after) else b""
+            following = answer[len(after) :] if answer.startswith(after) else b""
         marks = range(256, self.tokenizer.size)
-        whole = (mark for mark in marks if rest.startswith(self.spelled[mark]))
+        whole = (mark for mark in marks if following.startswith(self.spelled[mark]))
         array = np.zeros(self.tokenizer.size, np.float32)
-        array[next(whole, rest[0]) if rest else END] = 20.0
+        array[next(whole, following[0]) if following else END] = 20.0
         if self.tempted and text.endswith(b"<|channel|>"):
             array[ord("a")] = 30.0  # it would rather think again
         return array

@@ -219,9 +219,9 @@ def test_a_model_reads_text_only_rather_than_not_being_loaded():
     assert planned.options.projector is None
     assert [concession.what for concession in planned.concessions][-1] == TEXT_ONLY
     assert planned.taken(machine.host) <= machine.host.available
-    given = wanted("8b", projector=Path("mmproj.gguf"))
+    request = wanted("8b", projector=Path("mmproj.gguf"))
     with pytest.raises(DoesNotFit, match="with --no-mmproj it would fit"):
-        plan(given, machine)
+        plan(request, machine)
 
 
 def test_a_draft_model_goes_before_a_projector_does():

@@ -49,12 +49,12 @@ def needed(*, draft: bool) -> int:
 
 def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, insists=False):
     """The plan for files, by the engine that they are for."""
-    found = (
+    shown = (
         ModelFiles(engines.MLX_ENGINE if path.is_dir() else engines.GGUF_ENGINE, path)
         for path in (target, draft)
         if path
     )
-    with PairFiles(*found).examine() as looked:
+    with PairFiles(*shown).examine() as looked:
         return plan_pair(*looked, options, limits or Limits(), insists=insists)
 
 
@@ -84,9 +84,9 @@ def test_below_the_least_nothing_is_read(monkeypatch):
 
 def test_who_names_the_draft_model_gets_it_or_an_error():
     target, draft = files()
-    room = needed(draft=False) + MB
+    free_bytes = needed(draft=False) + MB
     with pytest.raises(DoesNotFit, match="with no draft model"):
-        load(target, draft, budget(room, proposer="draft-model", depth=4))
+        load(target, draft, budget(free_bytes, proposer="draft-model", depth=4))
 
 
 def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
@@ -161,16 +161,18 @@ def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
 @pytest.mark.parametrize("architecture", engines.ARCHITECTURES)
 def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architecture, monkeypatch):
     path, options = engines.tiny(architecture), Options(context=1024, slots=2, threads=1)
-    found = []
+    bytes_of_both = []
     for silent in (False, True):
         if silent:
             monkeypatch.setattr(LOG, "take_sizes", list)
         with llamacpp.rehearse(path) as rehearsal:
-            found.append(rehearsal.needs(options))
-    told, guessed = found
-    assert told.cache <= 1.03 * guessed.cache <= 6 * told.cache  # sizes are told to 0.01 MiB
+            bytes_of_both.append(rehearsal.needs(options))
+    reported, guessed = bytes_of_both
+    assert (
+        reported.cache <= 1.03 * guessed.cache <= 6 * reported.cache
+    )  # sizes are told to 0.01 MiB
     assert guessed.working > 0
-    assert guessed.weights == told.weights
+    assert guessed.weights == reported.weights
 
 
 GROWTH = """

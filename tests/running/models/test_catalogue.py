@@ -67,12 +67,12 @@ def write(tmp_path):
 
 
 def test_a_catalogue_is_read_as_it_is_meant(write):
-    [found] = read(write(GOOD)).values()
+    [entry] = read(write(GOOD)).values()
     weights = {
         "q8_0": Weights(Hub("people/one"), 1_500_000_000),
         "q4_0": Weights(Hub("people/one", "one-*.gguf"), 800_000_000),
     }
-    assert found == Entry(
+    assert entry == Entry(
         "one",
         "a model",
         "MIT",
@@ -82,7 +82,7 @@ def test_a_catalogue_is_read_as_it_is_meant(write):
         sampling={"temperature": 0.7, "top-k": 20.0},
         shape=Shape(2, 1, 64, 100),
     )
-    assert found.shape.token_bytes == 2 * 2 * 2 * 64
+    assert entry.shape.token_bytes == 2 * 2 * 2 * 64
 
 
 FAULTS = [

@@ -196,11 +196,11 @@ def told(tmp_path_factory) -> list[str]:
 
 @pytest.mark.parametrize("what", WRONG)
 def test_an_offer_is_wrong_where(told, what):
-    entry, _, said = WRONG[what]
+    entry, _, problem = WRONG[what]
     about = [line for line in told if line.startswith(f"{entry.name}:{entry.weights} for")]
     assert len(about) == 2, about  # one line as it is checked, one among the problems
     assert "1 problem (" in about[0]
-    assert about[1].startswith(f"{entry.name}:{entry.weights} for llamacpp: {said}")
+    assert about[1].startswith(f"{entry.name}:{entry.weights} for llamacpp: {problem}")
     assert told.index(about[1]) > told.index(f"{len(WRONG) + 1} offers, {len(WRONG)} problems")
 
 

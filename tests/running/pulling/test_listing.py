@@ -126,8 +126,8 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
     ],
 )
 def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
-    found = repository("a.gguf", name).drafter(GGUF)
-    assert (found.role if found else "") == kind
+    drafter = repository("a.gguf", name).drafter(GGUF)
+    assert (drafter.role if drafter else "") == kind
     assert repository("a.gguf", name).drafter(MLX) is None
 
 
@@ -143,8 +143,8 @@ def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
     ],
 )
 def test_a_projector_beside_a_model_is_known_by_its_name(names, chosen):
-    found = repository("a.gguf", *names).projector(GGUF)
-    assert (found.name if found else None) == chosen
+    projector = repository("a.gguf", *names).projector(GGUF)
+    assert (projector.name if projector else None) == chosen
     assert gguf(repository("a.gguf", *names), "") == ["a.gguf"]
     assert repository("a.gguf", *names).projector(MLX) is None
 

@@ -48,6 +48,8 @@ def test_parts_on_one_disk_are_added_up():
 
 def test_a_name_of_the_catalogue_is_not_taken_by_a_file():
     source = f"http://127.0.0.1:9/Qwen2.5-Coder-0.5B.gguf#sha256={'0' * 64}"
-    said = r"qwen2.5-coder-0.5b is a name of the catalogue already, .* localspec add NAME --target"
-    with pytest.raises(PullError, match=said):
+    message = (
+        r"qwen2.5-coder-0.5b is a name of the catalogue already, .* localspec add NAME --target"
+    )
+    with pytest.raises(PullError, match=message):
         pull_plan(source)

@@ -28,8 +28,8 @@ def tensors(*kinds, output=True):
     names = ["token_embd.weight", *(f"blk.{at}.weight" for at in range(len(kinds)))]
     names += ["output.weight"] if output else []
     kinds = ["F16", *kinds, *(["Q8_0"] if output else [])]
-    found = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
-    return [*found, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
+    tensors = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
+    return [*tensors, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
 
 
 def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys):

@@ -192,12 +192,12 @@ def test_without_a_shortage_it_stays():
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
     twins = Twins(clock=Clock(step=LOOK_SECONDS / 10))
-    looks = []
+    look_times = []
     shortage = twins.memory.shortage
-    twins.memory.shortage = lambda: looks.append(twins.clock.now) or shortage()
+    twins.memory.shortage = lambda: look_times.append(twins.clock.now) or shortage()
     converse(twins.engine, WANTS[:1])
-    assert looks
-    assert all(b - a >= LOOK_SECONDS - 1e-9 for a, b in pairwise(looks))
+    assert look_times
+    assert all(b - a >= LOOK_SECONDS - 1e-9 for a, b in pairwise(look_times))
 
 
 @pytest.mark.parametrize("kind", [OutOfMemory, BackendError])

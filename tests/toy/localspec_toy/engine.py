@@ -82,9 +82,9 @@ def check(options: Options) -> None:
 
 
 def alphabet() -> Alphabet:
-    found = Alphabet([bytes([byte]) for byte in range(BYTES)] + [b""], ends=(END,))
-    found.chat_template = TEMPLATE
-    return found
+    alphabet = Alphabet([bytes([byte]) for byte in range(BYTES)] + [b""], ends=(END,))
+    alphabet.chat_template = TEMPLATE
+    return alphabet
 
 
 def load(path: Path, options: Options, tell: Progress = silent) -> ScriptedModel:

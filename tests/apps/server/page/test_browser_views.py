@@ -265,19 +265,19 @@ def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
     with opened(browser, server.address, **options) as page:
         ask(page, "lens")
         page.evaluate(source)
-        found = [*faults(page, "lens")]
+        problems = [*faults(page, "lens")]
         page.click("#lens")
-        found += faults(page, "markdown")
+        problems += faults(page, "markdown")
         page.click("#open-settings")
-        found += faults(page, "simple settings")
+        problems += faults(page, "simple settings")
         page.click("#settings-all")
-        found += faults(page, "settings")
+        problems += faults(page, "settings")
         page.click("#settings [data-close]")
         for view in VIEWS[1:]:
             page.evaluate("view => { location.hash = view; }", view)
             page.wait_for_timeout(300)
-            found += faults(page, view)
-        assert found == []
+            problems += faults(page, view)
+        assert problems == []
 
 
 def faults(page, where: str) -> list[str]:

@@ -92,10 +92,10 @@ def test_the_log_that_is_shown_is_bounded():
     lines = RecentLines()
     for at in range(MAX_LINES + 7):
         lines.emit(logging.makeLogRecord({"msg": f"{at} " + "x" * 5_000}))
-    told = lines.after(0)
-    assert told["last"] == MAX_LINES + 7
-    assert len(told["lines"]) == MAX_LINES
-    assert max(map(len, told["lines"])) == 2_000
+    page = lines.after(0)
+    assert page["last"] == MAX_LINES + 7
+    assert len(page["lines"]) == MAX_LINES
+    assert max(map(len, page["lines"])) == 2_000
 
 
 def test_models_to_pull_are_listed_beside_those_that_are_here():
