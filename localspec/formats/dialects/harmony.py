@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from localspec.formats.dialects.bounds import Bounds
 from localspec.formats.dialects.envelope import arguments
-from localspec.formats.dialects.incoming_text import IncomingText, Reading
 from localspec.formats.dialects.lark import Lark, choice, json_reply, json_value, quoted
 from localspec.formats.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.formats.dialects.parts import Parts
 from localspec.formats.dialects.reader import Reader
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.templates.message import Tool
 from localspec.formats.thought.form import Place, ThoughtMarks
 
@@ -35,9 +35,9 @@ class Harmony:
     reasons = True
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
-        incoming, parts = IncomingText(), Parts()
-        incoming.feed(_begun(prompt_end))
-        return Reader(incoming, parts, _reply(incoming, parts, bool(offered_tools(tools))))
+        stream, parts = TextStream(), Parts()
+        stream.feed(_begun(prompt_end))
+        return Reader(stream, parts, _reply(stream, parts, bool(offered_tools(tools))))
 
     def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks:
         """After a thought comes the answer or, if there are tools, perhaps a call."""
@@ -114,36 +114,36 @@ def _call_rule(lark: Lark, offered: Sequence[OfferedTool]) -> str:
     return choice(calls)
 
 
-def _reply(incoming: IncomingText, parts: Parts, may_call: bool) -> Reading[None]:
+def _reply(stream: TextStream, parts: Parts, may_call: bool) -> Reading[None]:
     """Read one message after another; text outside of messages is content."""
     mark = ""
-    while mark or (yield from incoming.ahead()):
-        incoming.begin(mark)
+    while mark or (yield from stream.ahead()):
+        stream.begin(mark)
         if not mark:
-            yield from incoming.blank()
-            mark = yield from incoming.starts(START, CHANNEL, MESSAGE, "to=")
+            yield from stream.blank()
+            mark = yield from stream.starts(START, CHANNEL, MESSAGE, "to=")
         if not mark:
-            parts.say(incoming.written())
-            mark = yield from incoming.until((START, CHANNEL), parts.say)
+            parts.say(stream.written())
+            mark = yield from stream.until((START, CHANNEL), parts.say)
             continue
         pieces, message = [mark], mark
         if mark != MESSAGE:
-            message = yield from incoming.until((MESSAGE, *ENDS), pieces.append)
+            message = yield from stream.until((MESSAGE, *ENDS), pieces.append)
         if message == MESSAGE:
-            mark = yield from _body(incoming, parts, "".join(pieces), may_call)
+            mark = yield from _body(stream, parts, "".join(pieces), may_call)
         else:
-            parts.say(incoming.written())
+            parts.say(stream.written())
             mark = ""
 
 
-def _body(incoming: IncomingText, parts: Parts, header: str, may_call: bool) -> Reading[str]:
+def _body(stream: TextStream, parts: Parts, header: str, may_call: bool) -> Reading[str]:
     """Read the body of a message; return the mark that begins the next one, if there is one."""
     if recipient := RECIPIENT.search(header):
-        yield from incoming.blank()
-        called = may_call and (yield from arguments(incoming, parts, recipient[1]))
-        parts.say(incoming.written())
+        yield from stream.blank()
+        called = may_call and (yield from arguments(stream, parts, recipient[1]))
+        parts.say(stream.written())
         if called and not parts.complete:
-            return (yield from incoming.until((), parts.say))
+            return (yield from stream.until((), parts.say))
     say = parts.think if _thinks(header) else parts.say
-    mark = yield from incoming.until((*ENDS, START, CHANNEL), say)
+    mark = yield from stream.until((*ENDS, START, CHANNEL), say)
     return "" if mark in ENDS else mark

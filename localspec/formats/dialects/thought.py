@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from localspec.formats.dialects.incoming_text import IncomingText, Reading
 from localspec.formats.dialects.lark import Lark
 from localspec.formats.dialects.parts import BLANKS, Parts
 from localspec.formats.dialects.segments import marks
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.thought.form import Place
 
 BLANK_BYTES = BLANKS.encode()
@@ -32,22 +32,22 @@ class Thought:
         return prompt_end.rstrip().endswith(self.open)
 
     def read(
-        self, incoming: IncomingText, parts: Parts, prompt_end: str, breaks: Sequence[str] = ()
+        self, stream: TextStream, parts: Parts, prompt_end: str, breaks: Sequence[str] = ()
     ) -> Reading[None]:
         """Read reasoning if the reply begins with it; what breaks it off stays unread."""
-        incoming.begin()
+        stream.begin()
         if not self.opened_by(prompt_end):
-            yield from incoming.blank()
-            mark = yield from incoming.starts(self.open, self.close)
+            yield from stream.blank()
+            mark = yield from stream.starts(self.open, self.close)
             if mark != self.open:
                 if mark:  # of reasoning that was none
-                    incoming.begin()
+                    stream.begin()
                 return
         parts.think("")
-        mark = yield from incoming.until((self.close, *breaks), parts.think)
+        mark = yield from stream.until((self.close, *breaks), parts.think)
         if mark in breaks:
-            incoming.back(mark)
-        incoming.begin()
+            stream.back(mark)
+        stream.begin()
 
     def form(self, prompt_end: str, calls: Sequence[str], breaks: Sequence[str]) -> FirstThought:
         """Return the form by which tokens are followed as `read` reads them.

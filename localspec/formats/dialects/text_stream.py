@@ -15,7 +15,7 @@ T = TypeVar("T")
 Reading = Generator[None, None, T]
 
 
-class IncomingText:
+class TextStream:
     """Holds no more unread text than the longest mark, and what was read since `begin`."""
 
     def __init__(self) -> None:
