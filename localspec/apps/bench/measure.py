@@ -114,11 +114,6 @@ def _answer(
     )
 
 
-def alone() -> bool:
-    """Return that nothing waits for the engine."""
-    return False
-
-
 def ask(
     engine: Engine,
     target: Watched,
@@ -143,7 +138,7 @@ def ask(
 
     engine.add(engine.prepare(question.tokens, question.settings, hear))
     while engine.busy:
-        engine.step(alone)
+        engine.step(lambda: False)  # nothing else waits for it
     [end] = ends
     if isinstance(end, Result):
         return end, tuple(rounds)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from localspec.base.errors import PullError
 from localspec.base.model_files import RemoteModel
-from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, find, names
+from localspec.running.memory.planner import Limits
+from localspec.running.models.catalogue import find, names
 from localspec.running.models.engines import AUTO, Engine, candidates, taker
 from localspec.running.models.entry import Offer, Weights
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import Address, Hub, Package, Source, source
 from localspec.running.pulling import address, hub
-from localspec.running.pulling.estimate import find_draft, fitting
+from localspec.running.pulling.estimate import find_draft, fitted_offer
 from localspec.running.pulling.listing import Listing
 from localspec.running.pulling.pull_plan import PullPart, PullPlan
 
@@ -36,10 +36,8 @@ def plan_of_name(full_name: str, backend: str, draft: str) -> PullPlan:
     name, _, weights = full_name.partition(":")
     # A repository is no name, and the error is to show it whole.
     entry = find(full_name if "/" in full_name else name)
-    engine = choose(entry, backend)
-    weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
-    offer = entry.offers[engine.spec.format]
-    target = listed_part(offer.weights[weights], engine, weights)
+    engine, offer, weights, listed = fitted_offer(entry, backend, weights, Limits())
+    target = listed_part(listed, engine, weights)
     drafter, draft = ("model", draft) if draft else (offer.drafter, offer.draft)
     draft_part = part_of_draft(draft, engine) if draft else None
     return with_projector(PullPlan(name, weights, engine, target, drafter, draft_part), offer)

@@ -21,7 +21,7 @@ from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
 from localspec.core.requests.engine import Engine, EngineParts
 from localspec.interfaces.abilities import NotingModel
-from localspec.interfaces.backend import Model, Options
+from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
@@ -87,16 +87,17 @@ def load_pair(
             closing.callback(corpus.close)
         engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)
-        resolved = loaded.resolved
+        resolved, target = loaded.resolved, loaded.pair.target
         vectors = load_vectors_beside(loaded)
         if vectors:
             closing.callback(vectors.close)
+        notices = target.take_notices() if isinstance(target, NotingModel) else []
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*advice(loaded), *([fall] if fall else []), *notices_of(loaded.pair.target)),
+            (*advice(loaded), *([fall] if fall else []), *notices),
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )
@@ -144,11 +145,6 @@ def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
 def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     """Whether measured costs decide the depth."""
     return loading.depth is None and bool(loaded.resolved.proposers)
-
-
-def notices_of(target: Model) -> list[str]:
-    """Return what a model changed since it was loaded, as it was measured."""
-    return target.take_notices() if isinstance(target, NotingModel) else []
 
 
 def may_begin_drafted(loaded: LoadedPair) -> bool:

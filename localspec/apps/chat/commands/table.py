@@ -29,18 +29,6 @@ def quit_(talk: Talk, _: str) -> None:
     talk.over = True
 
 
-def setting_names(_: Talk) -> Sequence[str]:
-    return [f"{name}=" for name in named_settings.NAMES]
-
-
-def thinking(talk: Talk) -> Sequence[str]:
-    return *switches(talk), named_settings.AUTO
-
-
-def model_names(talk: Talk) -> Sequence[str]:
-    return talk.source.names()
-
-
 WIDTH = 25  # of the first column of /help
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "This conversation": {
@@ -61,7 +49,10 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "The model, and how it answers": {
         "/model": Command(
-            "[NAME]", "show the models here, or change to one", settings.model, model_names
+            "[NAME]",
+            "show the models here, or change to one",
+            settings.model,
+            lambda talk: talk.source.names(),
         ),
         "/system": Command("[TEXT|off]", "show or set the system prompt", settings.system),
         "/prompt": Command(
@@ -74,10 +65,13 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "[NAME=VALUE]",
             f"temperature and so on; NAME={named_settings.DEFAULT} resets",
             settings.set_,
-            setting_names,
+            lambda _: [f"{name}=" for name in named_settings.NAMES],
         ),
         "/think": Command(
-            "[on|off|N|auto]", "think before answering, N tokens at most", settings.think, thinking
+            "[on|off|N|auto]",
+            "think before answering, N tokens at most",
+            settings.think,
+            lambda talk: (*switches(talk), named_settings.AUTO),
         ),
         "/plain": Command("[on|off]", "answer without drafts", settings.plain, switches),
         "/json": Command("SCHEMA|off", "answer in JSON by a schema", settings.json_, None),
