@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from localspec.base.errors import UsageError
@@ -180,7 +181,7 @@ class Runtime:
             raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
         if corpus := self.facts.corpus:
             corpus.look_for_changes()
-            listener = learning(corpus, tokens[-LEAD:], listener)
+            listener = partial(pass_on, corpus, tokens[-LEAD:], listener)
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def encode(self, text: str) -> list[int]:
@@ -210,15 +211,11 @@ class Runtime:
         self.close()
 
 
-def learning(corpus: Corpus, lead: Sequence[int], listener: Listener) -> Listener:
-    """Return a listener that passes events on, and lets a corpus keep the reply."""
-
-    def hear(event: Event) -> None:
-        listener(event)
-        if isinstance(event, Result):
-            corpus.learn(lead, event.tokens)
-
-    return hear
+def pass_on(corpus: Corpus, lead: Sequence[int], listener: Listener, event: Event) -> None:
+    """Pass an event on, and let a corpus keep the reply."""
+    listener(event)
+    if isinstance(event, Result):
+        corpus.learn(lead, event.tokens)
 
 
 def _end(worker: Worker, closing: ExitStack) -> None:

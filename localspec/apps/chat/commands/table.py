@@ -32,8 +32,10 @@ def quit_(talk: Talk, _: str) -> None:
 WIDTH = 25  # of the first column of /help
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "This conversation": {
-        "/retry": Command("", "answer the last question once more", conversation.retry),
-        "/edit": Command("", "change the last question, and ask it again", conversation.edit),
+        "/retry": Command("", "answer the last question once more", lambda talk, _: talk.again()),
+        "/edit": Command(
+            "", "change the last question, and ask it again", lambda talk, _: talk.edit()
+        ),
         "/undo": Command("", "take back the last question and its answer", conversation.undo),
         "/copy": Command("", "the last answer to the clipboard", conversation.copy),
         "/export": Command("FILE.md", "write it down as Markdown", conversation.export, None),
