@@ -7,28 +7,24 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import psutil
-
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.reply import Choices, Reply
 from localspec.apps.server.requests.prepared import Prepared, Verbatim
-from localspec.core.engine.settings import Settings
+from localspec.base.system.power import is_on_battery
+from localspec.core.engine.settings import READ_ONLY
 from localspec.formats.templates.message import Json, Message
 
 
 def may_read_ahead(choice: bool | None) -> bool:
     """Whether to read in advance: as chosen, else wherever no battery pays for it."""
-    if choice is not None:
-        return choice
-    battery = psutil.sensors_battery()
-    return battery is None or battery.power_plugged is not False
+    return not is_on_battery() if choice is None else choice
 
 
 def only_read(prepared: Prepared) -> Prepared:
     """Have a prompt read, and no reply written."""
     given = prepared.settings
-    settings = Settings(max_tokens=1, ahead=True, adapters=given.adapters, media=given.media)
+    settings = replace(READ_ONLY, adapters=given.adapters, media=given.media)
     return replace(prepared, settings=settings, reader=Verbatim)
 
 

@@ -161,3 +161,4 @@ def check_banned(strings: tuple[str, ...]) -> None:
 
 
 DEFAULT = Settings()
+READ_ONLY = Settings(max_tokens=1, ahead=True)
