@@ -29,6 +29,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
             "serve", "apps.cli.serve:serve", "Answer over HTTP, in the APIs of OpenAI and others"
         ),
         ListedCommand("generate", "apps.cli.generate:generate", "Answer one prompt, and exit"),
+        ListedCommand("batch", "apps.batch.command:batch", "Answer the requests in a file"),
         ListedCommand("embed", "apps.commands.embed:embed", "Turn the lines of files into vectors"),
         ListedCommand(
             "list",
