@@ -76,6 +76,7 @@ def _a_home_of_its_own(tmp_path_factory):
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, home)
         patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("OLLAMA_MODELS", f"{home}/ollama")  # and not those of this machine
         yield
 
 

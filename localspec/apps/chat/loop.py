@@ -19,6 +19,7 @@ def converse(talk: Talk, editor: Editor) -> None:
         try:
             if once:
                 editor.forget()
+            talk.read_ahead()
             line = editor.read(prefill)
         except KeyboardInterrupt:
             if once:

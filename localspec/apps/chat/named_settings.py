@@ -69,11 +69,11 @@ def of_list(parameter: ListParameter) -> NamedSetting:
 
 
 def of_number(name: str, field: str, about: str, aliases: tuple[str, ...] = ()) -> NamedSetting:
-    def put(settings: Settings, text: str) -> Settings:
+    def with_number(settings: Settings, text: str) -> Settings:
         change: dict[str, Any] = {field: None if text == AUTO else int(text)}
         return replace(settings, **change)
 
-    return NamedSetting(name, about, put, attrgetter(field), aliases)
+    return NamedSetting(name, about, with_number, attrgetter(field), aliases)
 
 
 SETTINGS = (

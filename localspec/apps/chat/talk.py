@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,7 @@ from localspec.apps.chat.status import status
 from localspec.apps.chat.terminal.coloured import legend
 from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import LocalSpecError, PromptTooLong, UsageError
+from localspec.base.system.power import is_on_battery
 from localspec.console.speakers.speaker import Speaker
 from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
@@ -101,6 +103,14 @@ class Talk:
         if heard.anything:
             self.prefill, self.next, self.editing = "", ChatMessage.empty(), False
         return not heard.stopped
+
+    def read_ahead(self) -> None:
+        """Have the model read the conversation while the next question is typed."""
+        if not self.session.said or is_on_battery():
+            return
+        *said, _ = self.session.messages(ChatMessage.empty())
+        with suppress(LocalSpecError):  # the question hears of it
+            self.speaker.read_ahead(said, self.settings, think=self.think)
 
     def _named(self, question: str) -> Sequence[str]:
         """List the files that a question names; paths of pictures count where a model sees."""

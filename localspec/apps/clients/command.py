@@ -50,6 +50,7 @@ def launch(context: click.Context, tool: str, model: str) -> None:
         loading=read_loading(context),
         draft=read(context, LoadingOptions).draft,
         arguments=arguments(context, StartOptions, *LOADING),
+        keeps=not launch_options.forgetful and read(context, StartOptions).cache_dir is None,
     )
     if launch_options.print:
         click.echo("\n".join(shell_lines(AGENTS[tool], agent_arguments, server)))

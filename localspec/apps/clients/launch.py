@@ -22,6 +22,7 @@ from localspec.apps.clients.running import configured_endpoint, endpoint_at
 from localspec.apps.clients.started import SLOTS, Start, free_port, run_server
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions
 from localspec.base.errors import DoesNotFit, UsageError
+from localspec.base.system import folders
 from localspec.base.system.signals import ENDINGS, handled, held_back, leaving
 from localspec.console.options.configuration import HIDDEN
 from localspec.console.questions.interactive_load import locate_or_pull
@@ -31,6 +32,7 @@ from localspec.running.models.ollama_names import listed_name
 from localspec.running.runtime.loading import Loading, choose_proposers
 from localspec.running.runtime.pair_files import PairFiles
 
+KEPT = "4GiB"  # of prompts, on disk
 LARGE_CONTEXT = 65_536  # tokens of context, by which an agent need not summarise so soon
 
 
@@ -45,6 +47,7 @@ class ServerRequest:
     loading: Loading
     draft: str | None
     arguments: tuple[str, ...]  # for a server that is started
+    keeps: bool = False  # whether that keeps prompts on disk, where nothing else is configured
 
 
 def run_agent(agent: Agent, arguments: Sequence[str], request: ServerRequest) -> int:
@@ -102,7 +105,14 @@ def plan_start(request: ServerRequest) -> Start:
     requested = request.loading.options.context
     context = requested or choose_context(name, request)
     larger = ("--context", str(context)) if not requested and context == LARGE_CONTEXT else ()
-    return Start(name, (*request.arguments, *larger), context, free_port())
+    return Start(name, (*request.arguments, *larger, *keeping(request)), context, free_port())
+
+
+def keeping(request: ServerRequest) -> tuple[str, ...]:
+    """Keep what is read for the next time: an agent begins with the same 10,000 tokens."""
+    if not request.keeps or request.serving.cache_dir is not None:
+        return ()
+    return ("--cache-dir", str(folders.cache() / "prompts"), "--cache-size", KEPT)
 
 
 def choose_context(name: str, request: ServerRequest, large: int = LARGE_CONTEXT) -> int:

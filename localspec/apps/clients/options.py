@@ -19,10 +19,13 @@ class StartOptions:
     """Options of a server that is started."""
 
     cache_dir: Path | None = option(
-        FOLDER, "Folder for the KV cache of long prompts, kept for the next start."
+        FOLDER,
+        "Folder for the KV cache of long prompts, kept for the next start.",
+        otherwise="one of LocalSpec's own, of at most 4 GiB",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     print: bool = flag("Command and its variables, printed instead of run.")
+    forgetful: bool = flag("Nothing of what is read kept on disk.")

@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "generate", "apps.command_line.generate:generate", "Answer one prompt, and exit"
         ),
+        ListedCommand("batch", "apps.batch.command:batch", "Answer the requests in a file"),
         ListedCommand("embed", "apps.commands.embed:embed", "Turn the lines of files into vectors"),
         ListedCommand(
             "list",

@@ -21,6 +21,7 @@ from localspec.running.models import catalogue, store
 from localspec.running.models.catalogue import entries
 from localspec.running.models.engines import Engine, engine
 from localspec.running.models.entry import Entry, Offer
+from localspec.running.models.stored_pair import PulledPair
 from localspec.running.pulling.at_hand import with_a_way_on
 from localspec.running.pulling.listed_model import available_row, pulled_row
 
@@ -151,7 +152,7 @@ def drafting(offer: Offer) -> str:
     return f"drafts with {offer.draft}{kind}"
 
 
-def describe_pulled(pulled: store.PulledPair) -> Iterator[str]:
+def describe_pulled(pulled: PulledPair) -> Iterator[str]:
     yield f"here: {pulled.weights} for {pulled.engine}, {size(pulled.bytes)}"
     yield f"  model    {pulled.target.path}"
     if pulled.projector:

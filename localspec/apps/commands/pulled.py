@@ -11,6 +11,7 @@ from localspec.running.memory.machine import size
 from localspec.running.models import catalogue, catalogue_file, store
 from localspec.running.models.pulled_files import copy, forget
 from localspec.running.models.sources import Package, expand_home, is_there
+from localspec.running.models.stored_pair import PulledPair
 
 PULLED = click.Argument(
     ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
@@ -59,7 +60,7 @@ def verify_files(name: str) -> None:
         raise PullError(f"{files} not what was pulled: localspec pull {name}")
 
 
-def pulled(name: str, otherwise: str) -> list[store.PulledPair]:
+def pulled(name: str, otherwise: str) -> list[PulledPair]:
     """Find what was pulled under a name; `otherwise` is the way for a model of a package."""
     bare, _, weights = name.partition(":")
     pairs = [pair for pair in store.everything() if pair.name == bare]

@@ -250,6 +250,7 @@ def policy_of(options: ServingOptions) -> ServerPolicy:
         page=not options.no_page,
         responses=options.response_store,
         cache_dir=options.cache_dir,
+        read_ahead=options.read_ahead,
         media=MediaLimits(options.max_images, options.max_image_size, options.max_image_pixels),
         fetch=fetcher() if options.fetch_images else None,
     )

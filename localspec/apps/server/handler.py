@@ -20,6 +20,7 @@ from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.monitoring.metrics import Metrics
 from localspec.apps.server.monitoring.request_log import Ignored, quote
 from localspec.apps.server.preparing import Preparing
+from localspec.apps.server.reading_ahead import follow, may_read_ahead
 from localspec.apps.server.replies.exchange import Limit
 from localspec.apps.server.replies.reply import Choices
 from localspec.apps.server.replies.streaming import SSE, Answer, Streaming, while_listening
@@ -131,17 +132,16 @@ class RequestHandler:
     async def serve(self, request: Request, api_request: ApiRequest) -> Response:
         """Answer a request, by a stream if its client wants one."""
         body, places = api_request.body, api_request.prompts * api_request.copies
-        await self.report_ignored(request, body, api_request.also_ignored)
-        media = await self.take_media(request, body)
         async with AsyncExitStack() as leases:
-            served = await leases.enter_async_context(self.host.lease(body.model, places))
-            media = await self.intake.decode(request, served, media)
-            prompts = await self.run(request, partial(body.prepare, served, media))
+            also_ignored = api_request.also_ignored
+            prompts = await self.prepare(request, body, leases, places, also_ignored)
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
             if self.policy.quotes:
                 quote(prompts)
             choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)
             leases.callback(choices.cancel)
+            if may_read_ahead(self.policy.read_ahead):
+                leases.callback(follow, self.host, self.preparing, choices)
             await choices.begin()
             answer = api_request.answer(choices)
             response: Response
@@ -154,13 +154,25 @@ class RequestHandler:
                 response.headers[PREFIX] = hint
             return response
 
+    async def prepare(
+        self,
+        request: Request,
+        body: PromptBody,
+        leases: AsyncExitStack,
+        places: int = 1,
+        also_ignored: Sequence[str] = (),
+    ) -> Sequence[Prepared]:
+        """Render and tokenise the prompts of a request, for a model that `leases` then hold."""
+        await self.report_ignored(request, body, also_ignored)
+        media = await self.take_media(request, body)
+        served = await leases.enter_async_context(self.host.lease(body.model, places))
+        media = await self.intake.decode(request, served, media)
+        return await self.run(request, partial(body.prepare, served, media))
+
     async def prompt_tokens(self, request: Request, body: PromptBody) -> Sequence[int]:
         """Return the tokens of a prompt without answering it."""
-        await self.report_ignored(request, body)
-        media = await self.take_media(request, body)
-        async with self.host.lease(body.model) as served:
-            media = await self.intake.decode(request, served, media)
-            [prepared] = await self.run(request, partial(body.prepare, served, media))
+        async with AsyncExitStack() as leases:
+            [prepared] = await self.prepare(request, body, leases)
             return prepared.tokens
 
     async def count_tokens(self, request: Request, body: PromptBody) -> int:

@@ -14,6 +14,7 @@ from localspec.running.models import catalogue, store
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.pulled_files import copy, forget
 from localspec.running.models.sources import LocalFiles, Package, Source
+from localspec.running.models.stored_pair import PulledPair
 from localspec.running.pulling.listed_model import MISSING, TOO_LARGE, available_row, pulled_row
 
 HUB = re.compile(r"(hf\.co|huggingface\.co)/(?P<repository>[\w.-]+/[\w.-]+)(:(?P<file>[\w.-]+))?")
@@ -122,7 +123,7 @@ def is_on_disk(source: Source) -> bool:
     return False
 
 
-def pulled(name: str) -> list[store.PulledPair]:
+def pulled(name: str) -> list[PulledPair]:
     pairs = store.find(listed_name(name.removesuffix(LATEST)))
     if not pairs:
         raise UnknownModel(f"{name[:200]!r} was not pulled; `localspec list` shows what was")

@@ -107,6 +107,12 @@ class ServingOptions:
         "Memory for KV caches evicted from slots; at most a quarter of free memory.",
         default=8 << 30,
     )
+    read_ahead: bool | None = option(
+        click.BOOL,
+        "Reading of prompts that may come, while nobody waits for an answer.",
+        "yes|no",
+        otherwise="yes, but not on battery",
+    )
     response_store: int = option(
         click.IntRange(0),
         "Number of responses kept for previous_response_id; on disk with --cache-dir.",

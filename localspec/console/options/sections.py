@@ -27,7 +27,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "Access": "api_key api_key_file allow_host allow_origin manage insecure",
         "Requests": "slots queue max_gap time_limit body_limit strict response_store",
         "Pictures": "max_images max_image_size max_image_pixels fetch_images",
-        "Prompt cache": "cache_ram cache_dir cache_size",
+        "Prompt cache": "cache_ram cache_dir cache_size read_ahead",
         "Log": "log_file log_prompts",
         "Model": "context backend mmproj no_mmproj adapter bit_exact",
         "Speculation": """

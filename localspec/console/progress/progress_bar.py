@@ -25,6 +25,7 @@ class Unit(NamedTuple):
 
 BYTES = Unit("GB", 1e9, 2, "MB/s", 1e6)
 TEXTS = Unit("texts", 1, 0, "texts/s", 1)
+REQUESTS = Unit("requests", 1, 0, "a minute", 1 / 60)
 
 
 class Progress:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece, texts_of
 from localspec.core.requests.attribution import Trail
 from localspec.core.requests.job import Chunk, Event, Job, Result
-from localspec.core.requests.settings import Settings
+from localspec.core.requests.settings import READ_ONLY, Settings
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.formats.templates.message import Message
 from localspec.formats.templates.thinking import SWITCH
@@ -39,10 +39,23 @@ class LocalSpeaker:
     def ask(
         self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
     ) -> LocalAnswer:
+        return LocalAnswer(self._runtime, self._prompt(messages, settings, think))
+
+    def read_ahead(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> None:
+        *before, reply = messages
+        tokens = self._prompt(before, settings, think).before_next(reply)
+        if len(tokens):
+            self._runtime.submit(tokens.tolist(), READ_ONLY, lambda _: None)
+
+    def _prompt(
+        self, messages: Sequence[Message], settings: Settings, think: bool | None
+    ) -> PreparedPrompt:
         extra = {} if think is None else {SWITCH: think}
         texts, media = with_media(messages if self.sees else texts_of(messages))
         conversation = Conversation(texts, format=settings.grammar, extra=extra, media=media)
-        return LocalAnswer(self._runtime, prompt(self._runtime.text, conversation, settings))
+        return prompt(self._runtime.text, conversation, settings)
 
     def close(self) -> None:
         self._runtime.close()

@@ -151,6 +151,11 @@ class Attached:
             request["return_progress"] = True
         return AttachedAnswer(self._wire, request)
 
+    def read_ahead(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> None:
+        """Do nothing: a server of ours reads ahead by itself."""
+
     def sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages as the server is sent them: without pictures where it takes none."""
         return texts_of(messages) if self.sees is False else list(messages)

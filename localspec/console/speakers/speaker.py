@@ -96,6 +96,11 @@ class Speaker(Protocol):
     ) -> LiveAnswer:
         """Begin an answer, with thinking or without where that can be chosen."""
 
+    def read_ahead(
+        self, messages: Sequence[Message], settings: Settings, *, think: bool | None = None
+    ) -> None:
+        """Read a conversation whose next question is being typed, until that is asked."""
+
     def close(self) -> None: ...
 
 

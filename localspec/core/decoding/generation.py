@@ -39,6 +39,7 @@ class Generation:
     reports: bool = False  # whether outcomes have the distributions of its tokens
     scores: int = 0  # tokens of the prompt in a round, if their log-probabilities are reported
     adapters: Scales = ()  # that the target computes this text with
+    ahead: bool = False  # whether its prompt is read in advance, for a request that may come
     media: tuple[Stretch, ...] = ()  # where pictures and sounds stand in the prompt
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds

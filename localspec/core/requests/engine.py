@@ -311,7 +311,9 @@ class Engine:
             self.slots.empty(slot)
 
     def _drop_cancelled(self) -> None:
-        for job in [job for job in (*self._waiting, *self._active.values()) if job.cancelled]:
+        jobs = (*self._waiting, *self._active.values())
+        is_awaited = any(not job.settings.ahead for job in jobs)
+        for job in [job for job in jobs if job.cancelled or (job.settings.ahead and is_awaited)]:
             if job in self._waiting:
                 self._waiting.remove(job)
             else:

@@ -108,6 +108,7 @@ def generation(
         hints=Hints(prediction, forced, settings.proposers, seen),
         scores=model.tentative + 1 if scored else 0,
         reports=settings.logprobs is not None and settings.sampled_logprobs,
+        ahead=settings.ahead,
         media=media,
     )
 

@@ -51,7 +51,7 @@ class RoundPlanner:
         reading = [g for g in generations if g.reads]
         allowance = self._allowance(reading)
         longest = self._longest_draft(active, generations, allowance) if self._is_priced else None
-        alone = len(generations) == len(readable)
+        alone = len(generations) == len(readable) and not generations[0].ahead
         turns = self._scheduler.plan(generations, allowance, longest, alone=alone)
         if len(active) > 1:
             note_waiting(active, turns)

@@ -47,6 +47,7 @@ class Settings:
     prompt_logprobs: report log-probabilities of the prompt's tokens but the first, too
     min_tokens: how many come before any token that ends the reply
     reuse_prefix: begin where the KV cache of an earlier text ends, if it is a prefix of the prompt
+    ahead: only read the prompt, while nobody waits for a reply; what was read is kept
     """
 
     max_tokens: int | None = None
@@ -71,6 +72,7 @@ class Settings:
     prompt_logprobs: bool = False
     min_tokens: int = 0
     reuse_prefix: bool = True
+    ahead: bool = False
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -159,3 +161,4 @@ def check_banned(strings: tuple[str, ...]) -> None:
 
 
 DEFAULT = Settings()
+READ_ONLY = Settings(max_tokens=1, ahead=True)

@@ -20,6 +20,7 @@ from localspec.running.models.sources import (
     is_there,
     source,
 )
+from localspec.running.models.stored_pair import PulledPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,14 @@ def _locate(name_or_path: str, backend: str) -> ModelFiles:
     return _unpulled(entry, choose(entry, backend), weights)
 
 
-def _choose_pulled(name: str, engines: Sequence[Engine]) -> store.PulledPair | None:
+def _choose_pulled(name: str, engines: Sequence[Engine]) -> PulledPair | None:
     """Choose among several pulled under a name: the first by engine and by the catalogue."""
     formats = {engine.name: engine.spec.format for engine in engines}
     pairs = store.find(name, formats)
     if not pairs or (entry := entries().get(name.partition(":")[0])) is None:
         return next(iter(pairs), None)
 
-    def order(pulled: store.PulledPair) -> tuple[int, int]:
+    def order(pulled: PulledPair) -> tuple[int, int]:
         offer = entry.offers.get(formats[pulled.engine])
         listed = list(offer.weights) if offer else []
         rank = listed.index(pulled.weights) if pulled.weights in listed else len(listed)

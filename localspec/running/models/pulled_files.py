@@ -10,20 +10,24 @@ from pathlib import Path
 from localspec.base.errors import UsageError
 from localspec.running.models import catalogue, store
 from localspec.running.models.catalogue_file import NAME
+from localspec.running.models.stored_pair import PulledPair
 
 
-def copy(pairs: Sequence[store.PulledPair], new_name: str) -> None:
+def copy(pairs: Sequence[PulledPair], new_name: str) -> None:
     """Register models under another name, with the files that they have."""
     if not NAME.fullmatch(new_name):
         raise UsageError(f"{new_name[:80]!r} is no name: it must match {NAME.pattern}")
     if new_name in catalogue.entries() or store.find(new_name):
         raise UsageError(f"there is a model {new_name} already: choose another name")
     for pair in pairs:
-        store.keep(replace(pair, name=new_name))
+        store.keep(replace(pair, name=new_name, owner=""))
 
 
-def forget(pairs: Sequence[store.PulledPair]) -> int:
+def forget(pairs: Sequence[PulledPair]) -> int:
     """Forget pairs, and remove what was downloaded for them alone; return the bytes freed."""
+    for pulled in pairs:
+        if pulled.owner:
+            raise UsageError(f"{pulled.name} lies in {pulled.owner}'s store: remove it there")
     for pulled in pairs:
         store.forget(pulled)
     used = {

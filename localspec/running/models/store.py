@@ -1,71 +1,22 @@
-"""The records of pulled models, one for each pair, written once all of it is there and right."""
+"""The models that are here by name.
+
+A record for each pair is written once all of it is there and right.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Container
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from localspec.base.errors import PullError
 from localspec.base.system import folders, kept_json
 from localspec.base.system.atomic_write import write
-
-UNUSED = "unused"  # in place of the kind of a drafter that its engine does not run
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    path: Path
-    bytes: int
-    sum: str
-    large: bool  # by which the sum is sha256 rather than git's
-
-
-@dataclass(frozen=True, slots=True)
-class StoredModel:
-    """A model, or a drafter, on disk."""
-
-    source: str
-    path: Path  # what is loaded: a GGUF, the first of its parts, or a folder
-    files: tuple[File, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def whole(self) -> bool:
-        """Whether all files are still there, by name and size."""
-        return all(
-            file.path.exists() and file.path.stat().st_size == file.bytes for file in self.files
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PulledPair:
-    name: str
-    weights: str
-    engine: str
-    target: StoredModel
-    drafter: str = "none"
-    draft: StoredModel | None = None
-    projector: StoredModel | None = None
-
-    @property
-    def draft_path(self) -> Path | None:
-        """The file that drafts for the model, if it can be used."""
-        return self.draft.path if self.draft and self.drafter != UNUSED else None
-
-    @property
-    def models(self) -> tuple[StoredModel, ...]:
-        return tuple(model for model in (self.target, self.draft, self.projector) if model)
-
-    @property
-    def bytes(self) -> int:
-        return sum(model.bytes for model in self.models)
+from localspec.running.models import other_stores
+from localspec.running.models.stored_pair import File, PulledPair, StoredModel
 
 
 def folder() -> Path:
@@ -82,9 +33,10 @@ def keep(pulled: PulledPair) -> None:
 
 
 def everything() -> list[PulledPair]:
-    """Read all valid records, by name."""
+    """Read all valid records, by name; then what other programs have downloaded."""
     paths = sorted(folder().glob("*.json"))
-    return [pair for path in paths if (pair := kept_json.load(path, _pair))]
+    own = [pair for path in paths if (pair := kept_json.load(path, _pair))]
+    return [*own, *other_stores.everything()]
 
 
 def find(name: str, engines: Container[str] | None = None) -> list[PulledPair]:

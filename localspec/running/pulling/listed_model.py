@@ -8,11 +8,11 @@ from functools import cache
 from localspec.base.errors import BackendError, DoesNotFit
 from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.planner import Limits, machine_within
-from localspec.running.models import store
 from localspec.running.models.engines import Engine, all_engines
 from localspec.running.models.entry import Entry
 from localspec.running.models.seen_devices import seen_devices
 from localspec.running.models.sources import LocalFiles, Package
+from localspec.running.models.stored_pair import PulledPair
 from localspec.running.pulling.estimate import fitting, size_of_drafter
 from localspec.running.pulling.pace import Pace, pace, speed_text
 
@@ -41,10 +41,11 @@ class ListedModel:
         return self.name, self.weights, size(self.bytes), self.engine, drafter, projector, state
 
 
-def pulled_row(pulled: store.PulledPair) -> ListedModel:
+def pulled_row(pulled: PulledPair) -> ListedModel:
     whole = all(model.whole for model in pulled.models)
     usable = pulled.engine in map(str, all_engines())
-    state = "files are missing" if not whole else "here" if usable else MISSING
+    here = f"in {pulled.owner}'s store" if pulled.owner else "here"
+    state = "files are missing" if not whole else here if usable else MISSING
     return ListedModel(
         pulled.name,
         pulled.weights,

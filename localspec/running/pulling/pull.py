@@ -19,6 +19,7 @@ from localspec.running.models import store, trial
 from localspec.running.models.engines import Engine
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.sources import Address, LocalFiles, Package, Source
+from localspec.running.models.stored_pair import UNUSED, File, PulledPair, StoredModel
 from localspec.running.models.trial import Examined
 from localspec.running.pulling import address, hub
 from localspec.running.pulling.listing import Listing, Remote
@@ -49,7 +50,7 @@ def require_disk_space(plan: PullPlan) -> None:
             )
 
 
-def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
+def pull(plan: PullPlan, count: hub.Count, say: Say) -> PulledPair:
     """Download, check and register a pair."""
     require_disk_space(plan)
     for part in (plan.target, plan.draft):
@@ -65,14 +66,12 @@ def pull(plan: PullPlan, count: hub.Count, say: Say) -> store.PulledPair:
         if projector and not takes_projector(plan, examined, projector, say):
             projector = None
     engine = plan.engine.name
-    pair = store.PulledPair(plan.name, plan.weights, engine, target, drafter, draft, projector)
+    pair = PulledPair(plan.name, plan.weights, engine, target, drafter, draft, projector)
     store.keep(pair)
     return pair
 
 
-def takes_projector(
-    plan: PullPlan, target: Examined, projector: store.StoredModel, say: Say
-) -> bool:
+def takes_projector(plan: PullPlan, target: Examined, projector: StoredModel, say: Say) -> bool:
     """Try a model with its projector; say why its engine does not take it."""
     free_bytes = current_machine(plan.engine, Limits()).available
     try:
@@ -83,7 +82,7 @@ def takes_projector(
     return True
 
 
-def check_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, say: Say) -> str:
+def check_drafter(plan: PullPlan, target: Examined, draft: StoredModel, say: Say) -> str:
     """Try a model's drafter, and return its kind; a head that fails is left unused."""
     free_bytes = current_machine(plan.engine, Limits()).available
     with trial.examine(ModelFiles(plan.engine, draft.path)) as examined:
@@ -96,16 +95,16 @@ def check_drafter(plan: PullPlan, target: Examined, draft: store.StoredModel, sa
             if plan.drafter == "model":
                 raise
             say(f"its drafter ({plan.drafter}) is not used: {error}")
-            return store.UNUSED
+            return UNUSED
         if plan.drafter != "model":
             say(f"its drafter ({plan.drafter}) is not used: it is a model of its own")
-            return store.UNUSED
+            return UNUSED
         examined.check_runs(Options(), free_bytes)
     trial.vocabularies(plan.engine, target.files.path, draft.path)
     return "model"
 
 
-def fetch_model(part: PullPart, engine: Engine, count: hub.Count) -> store.StoredModel:
+def fetch_model(part: PullPart, engine: Engine, count: hub.Count) -> StoredModel:
     """Record a model on disk, once its files are whole and right."""
     if isinstance(part.source, Address):
         path = address.fetch(part.source, part.address_bytes, count)
@@ -114,11 +113,11 @@ def fetch_model(part: PullPart, engine: Engine, count: hub.Count) -> store.Store
         return _stored(part.source)
     paths = fetch_all(part.listing, part.files, count)
     files = tuple(
-        store.File(path, file.size, file.sum, file.large)
+        File(path, file.size, file.sum, file.large)
         for path, file in zip(paths, part.files, strict=True)
     )
     main = paths[0].parent if engine.spec.folder else paths[0]
-    return store.StoredModel(str(part.source), main, files)
+    return StoredModel(str(part.source), main, files)
 
 
 def fetch_all(listing: Listing, files: Sequence[Remote], count: hub.Count) -> list[Path]:
@@ -139,7 +138,7 @@ def fetch_all(listing: Listing, files: Sequence[Remote], count: hub.Count) -> li
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _stored(origin: Source) -> store.StoredModel:
+def _stored(origin: Source) -> StoredModel:
     if isinstance(origin, Package):
         path = origin.find()
         if path is None:
@@ -151,7 +150,6 @@ def _stored(origin: Source) -> store.StoredModel:
             raise PullError(f"there is no {path}")
     inner = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     files = tuple(
-        store.File(file, file.stat().st_size, digest(file, large=True), large=True)
-        for file in inner
+        File(file, file.stat().st_size, digest(file, large=True), large=True) for file in inner
     )
-    return store.StoredModel(str(origin), path, files)
+    return StoredModel(str(origin), path, files)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer, encode_within
+from localspec.base.tokens import NONE, Tokens, common_prefix, tokens_of
 from localspec.core.decoding.growing_text import sendable
 from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Bounds, PlainCalls, ReplyReader
@@ -24,6 +25,7 @@ from localspec.running.runtime.model_text import ModelText
 
 Choice = Literal["auto", "none", "required"]
 ANY_OBJECT = '{"type": "object"}'
+UNLIKE = ("Aa", "0")  # words of the next message, which share no token
 MAX_ENDING = 256  # characters of a prompt's end, which tell a dialect how the reply begins
 
 
@@ -93,6 +95,24 @@ class PreparedPrompt:
         if not tools or self.conversation.format:  # what has a form is an answer
             return reader
         return PlainCalls(reader, offered_tools(tools), self.conversation.may_repeat)
+
+    def before_next(self, reply: Message) -> Tokens:
+        """Return the beginning of the next prompt: up to what the user or a tool will say."""
+        earlier = [said for said in self.conversation.messages if said["role"] == "assistant"]
+        sends_thoughts = any("reasoning_content" in said for said in earlier)
+        is_unknown = "tool_calls" in reply and "reasoning_content" in reply and not earlier
+        if self.conversation.media or self.conversation.begun or is_unknown:
+            return NONE
+        if not sends_thoughts:
+            reply = {key: value for key, value in reply.items() if key != "reasoning_content"}
+        role = "tool" if reply.get("tool_calls") else "user"
+        readings = []
+        for content in UNLIKE:
+            messages = [*self.conversation.messages, reply, {"role": role, "content": content}]
+            conversation = replace(self.conversation, messages=messages)
+            text = render_prompt(self.model, conversation, self.settings)
+            readings.append(tokens_of(self.model.read(text)))
+        return readings[0][: common_prefix(*readings)]
 
 
 def prompt(model: ModelText, conversation: Conversation, settings: Settings) -> PreparedPrompt:

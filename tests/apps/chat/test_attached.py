@@ -63,7 +63,7 @@ def said(text: str, role: str = "user") -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def thinker():
-    made = Server(dict(REPLIES), template=THINKING)
+    made = Server(dict(REPLIES), template=THINKING, policy=ServerPolicy(read_ahead=False))
     made.model.tokenizer.bos, made.model.tokenizer.starts = BEGIN, True
     yield made
     made.close()
@@ -184,6 +184,22 @@ def test_the_choice_about_thinking_reaches_the_chat_template():
                 prompts.append(ended.figures.prompt)
             assert prompts[0] == prompts[1] == prompts[2] + len("Think.")
         assert here.thinks
+
+
+def test_a_conversation_is_read_ahead_without_the_thoughts_that_its_prompt_will_lack():
+    template = "{# <think> </think> #}" + TEMPLATE
+    tokenizer = Bytes(template)
+    model = ScriptedModel(script(tokenizer, {}), tokenizer)
+    model.context = 8192
+    with Runtime(Engine(model, SuffixProposer(), 4)) as runtime:
+        here = LocalSpeaker("scripted", runtime)
+        first = said("a long question " * 20)
+        reply = {**said("So.", "assistant"), "reasoning_content": "hm"}
+        here.read_ahead([first, reply], PLAIN)
+        until(lambda: len(model.held.get(0, [])) > len(first["content"]))
+        _, ended = answered(here.ask([first, reply, said("Why?")], PLAIN))
+        new = tokenizer.encode("Why?<|im_end|>\n<|im_start|>assistant\n", special=True)
+        assert ended.figures.prompt - ended.figures.cached == len(new)
 
 
 def test_models_are_listed_checked_and_loaded_with_their_context(thinker):

@@ -22,7 +22,7 @@ from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits
 from localspec.running.models import recent, store
 from localspec.running.models.catalogue import entries
-from localspec.running.models.store import File, PulledPair, StoredModel
+from localspec.running.models.stored_pair import File, PulledPair, StoredModel
 from localspec.running.pulling.at_hand import INSTALLED, at_hand, with_a_way_on
 from localspec.running.pulling.pace import TALKING_SPEED, Pace, expectation, pace, speed_text
 from localspec.running.runtime.loading import Loading

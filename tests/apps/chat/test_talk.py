@@ -58,6 +58,9 @@ class Saying:
         self.coming = list(self.answers.pop(0))
         return self
 
+    def read_ahead(self, messages, settings, *, think=None):
+        self.ahead = [message["content"] for message in messages]
+
     def next(self, seconds):
         following = self.coming.pop(0)
         if isinstance(following, BaseException):
@@ -276,6 +279,15 @@ def test_what_has_no_answer_is_on_the_next_line():
     editor = Lines("hi", None)
     converse(talk_with([CANCELLED]), editor)
     assert editor.begun == ["", "hi"]
+
+
+@pytest.mark.parametrize("on_battery", [True, False])
+def test_the_conversation_is_read_while_the_next_question_is_typed(monkeypatch, on_battery):
+    monkeypatch.setattr("localspec.apps.chat.talk.is_on_battery", lambda: on_battery)
+    talk = talk_with([Piece("ho"), STOP])
+    talk.speaker.ahead = []
+    converse(talk, Lines("hi", None))
+    assert talk.speaker.ahead == ([] if on_battery else ["hi", "ho"])
 
 
 def test_what_was_typed_during_an_answer_is_dropped_with_it_and_else_kept():

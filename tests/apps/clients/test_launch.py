@@ -24,6 +24,7 @@ from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.options import ServingOptions
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import UsageError
+from localspec.base.system import folders
 from localspec.running.memory.planner import Limits
 from localspec.running.runtime.loading import Loading
 from tests import engines
@@ -110,6 +111,19 @@ def test_a_server_that_would_be_started_is_shown(capsys):
     words = shlex.split(serve)
     assert words[:3] == ["localspec", "serve", model]
     assert words[-4:] == ["--cache-dir", "c", "--kv-type", "q8_0"]
+
+
+def test_a_server_that_is_started_keeps_prompts_unless_it_should_not(capsys, monkeypatch, tmp_path):
+    command = ["launch", "codex", str(engines.tiny("llama")), "--print"]
+    assert run(command) == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[0])
+    own = str(folders.cache() / "prompts")
+    assert words[-4:] == ["--cache-dir", own, "--cache-size", "4GiB"]
+    assert run([*command, "--forgetful"]) == 0
+    assert "--cache-dir" not in capsys.readouterr().out
+    monkeypatch.setenv("LOCALSPEC_SERVE_CACHE_DIR", str(tmp_path))
+    assert run(command) == 0
+    assert "--cache-dir" not in capsys.readouterr().out
 
 
 def test_an_agent_that_is_not_installed_is_one_sentence(capsys, tmp_path, monkeypatch):

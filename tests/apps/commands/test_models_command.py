@@ -16,7 +16,7 @@ from localspec.base.errors import HubUnreachable
 from localspec.console.options.model_names import name_or_path
 from localspec.running.models import catalogue, catalogue_file, store
 from localspec.running.models.locate import locate
-from localspec.running.models.store import File, PulledPair, StoredModel
+from localspec.running.models.stored_pair import File, PulledPair, StoredModel
 from localspec.running.pulling import hub, listed_model
 from tests import engines
 from tests.machines import MACHINES

@@ -20,7 +20,7 @@ from localspec.base.system import defects, kept_json
 from localspec.base.system.atomic_write import write
 from localspec.interfaces.footprint import Footprint
 from localspec.running.models import store, trial_record
-from localspec.running.models.store import PulledPair, StoredModel
+from localspec.running.models.stored_pair import PulledPair, StoredModel
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.calibration import Calibration
 from localspec.running.runtime.pair_history import Era, History

@@ -14,6 +14,7 @@ from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.model_library import Download, PulledLibrary, pullable
 from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import store
+from localspec.running.models.stored_pair import File, PulledPair, StoredModel
 from tests.apps.server.library import ScriptedLibrary
 from tests.apps.server.scripted import Server
 from tests.apps.server.test_load import until
@@ -181,9 +182,9 @@ def test_a_name_that_can_never_be_downloaded_is_refused(server, name):
 def kept(tmp_path: Path, name: str) -> Path:
     path = tmp_path / f"{name}.gguf"
     path.write_bytes(b"weights")
-    file = store.File(path, 7, "", large=True)
-    model = store.StoredModel("hf:a/b", path, (file,))
-    store.keep(store.PulledPair(name, "Q8_0", "llamacpp", model))
+    file = File(path, 7, "", large=True)
+    model = StoredModel("hf:a/b", path, (file,))
+    store.keep(PulledPair(name, "Q8_0", "llamacpp", model))
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,8 +19,9 @@ from localspec.apps.server.openai.chat import ChatAnswer, stream_error
 from localspec.apps.server.openai.completion import CompletionAnswer
 from localspec.apps.server.openai.completion_request import CompletionRequest, MiddleRequest
 from localspec.apps.server.openai.responses_routes import responses
-from localspec.apps.server.replies.reply import Choices
-from localspec.apps.server.replies.streaming import Answer
+from localspec.apps.server.reading_ahead import may_read_ahead, only_read
+from localspec.apps.server.replies.reply import Choices, Reply
+from localspec.apps.server.replies.streaming import Answer, while_listening
 from localspec.apps.server.requests.chat_request import ChatRequest
 from localspec.apps.server.requests.completion_prompts import count
 from localspec.apps.server.requests.reading import body_route
@@ -27,6 +29,7 @@ from localspec.apps.server.served import media_of
 from localspec.interfaces.footprint import Kind
 
 OUTPUTS: Mapping[Kind, str] = {"text": "text", "embedding": "embeddings", "reranking": "scores"}
+NOT_AHEAD = "this server reads nothing ahead: it runs on battery, or with --read-ahead no"
 PROGRESS_SECONDS = 0.25  # between two words on how far a prompt is read
 
 
@@ -69,8 +72,21 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
         name = name if name in offer.names else offer.name
         return JSONResponse(describe_model(handler, offer, name))
 
+    async def warm(request: Request, body: ChatRequest) -> Response:
+        """Read the prompt of a conversation while nobody waits, for a request that may come."""
+        if not may_read_ahead(handler.policy.read_ahead):
+            return JSONResponse({"object": "cache.warm", "complete": False, "reason": NOT_AHEAD})
+        async with AsyncExitStack() as leases:
+            [prepared] = await handler.prepare(request, body, leases)
+            choices = Choices([only_read(prepared)], handler.limit, copies=1)
+            leases.callback(choices.cancel)
+            await choices.begin()
+            await while_listening(request.receive, choices.wait())
+        return JSONResponse(describe_reading(choices.replies[0]))
+
     return [
         body_route("/v1/chat/completions", ChatRequest, chat),
+        body_route("/v1/cache/warm", ChatRequest, warm),
         body_route("/v1/completions", CompletionRequest, completions),
         body_route("/v1/fim/completions", MiddleRequest, middles),
         Route("/v1/models", models),
@@ -87,6 +103,18 @@ def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> 
         prompts=count(body.prompt, body.n),
         copies=body.n,
     )
+
+
+def describe_reading(reply: Reply) -> dict[str, object]:
+    """Report how much of a prompt is held; another request may have ended its reading."""
+    result = reply.result
+    return {
+        "object": "cache.warm",
+        "model": reply.prepared.served.name,
+        "prompt_tokens": result.usage.prompt_tokens,
+        "cached_tokens": result.usage.cached_tokens,
+        "complete": result.finish_reason != "cancelled",
+    }
 
 
 def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> dict[str, object]:

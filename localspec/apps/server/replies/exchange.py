@@ -109,7 +109,7 @@ class Exchange:
         served.underway.add(self)
 
         def hear(event: Event) -> None:
-            if isinstance(event, Result):
+            if isinstance(event, Result) and not settings.ahead:
                 served.note(event)
             self.note(event)
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.thinking import with_budget
 from localspec.apps.server.served import Served
+from localspec.base.tokens import Tokens
 from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Content, Part, ReplyReader
+from localspec.formats.templates.message import Message
 from localspec.running.runtime.prompting import Conversation, prompt
 
 
@@ -32,6 +34,7 @@ class Prepared:
     served: Served
     reader: Callable[[], ReplyReader] = Verbatim
     left_out: Sequence[str] = ()  # fields that were shortened to fit the context
+    before_next: Callable[[Message], Tokens] | None = None  # how, after a reply, the next begins
 
 
 def prepare_conversation(
@@ -41,7 +44,8 @@ def prepare_conversation(
     check_choice(conversation)
     settings = with_budget(served, conversation.extra, settings)
     prepared = prompt(served.runtime.text, conversation, settings)
-    return Prepared(prepared.tokens, prepared.settings, served, prepared.reader)
+    reader, before_next = prepared.reader, prepared.before_next
+    return Prepared(prepared.tokens, prepared.settings, served, reader, before_next=before_next)
 
 
 def check_choice(conversation: Conversation) -> None:

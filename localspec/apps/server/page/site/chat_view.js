@@ -1,11 +1,12 @@
 // The conversation that one reads, and what one does with it: ask, stop, retry, edit, branch.
+import { Ahead } from "./ahead.js";
 import { isCut } from "./answer.js";
 import { Composer } from "./composer.js";
 import { find, replace } from "./dom.js";
 import { Hint } from "./lens_view.js";
 import { messageView } from "./message_view.js";
 import { Painter } from "./painter.js";
-import { settingsOf } from "./request.js";
+import { requestFor, settingsOf } from "./request.js";
 import { Run } from "./run.js";
 import { prefer, preference } from "./store.js";
 import { add, branch, path, select } from "./tree.js";
@@ -19,6 +20,7 @@ export class ChatView {
   #runs = new Map(); // answers under way, by conversation
   #views = new Map(); // of the messages shown, by their identity
   #follows = true;
+  #ahead = new Ahead();
 
   /** `app` keeps conversations, names the model, tells the user and screen readers. */
   constructor(app) {
@@ -70,7 +72,19 @@ export class ChatView {
     this.#toEnd();
   }
 
+  /** A message is being written: have the model read it, unless it answers another. */
+  writing(message) {
+    const { conversation, app } = this;
+    if (this.#run) return;
+    const said = path(conversation).map(({ text }) => text);
+    const texts = [...said, message.text, message.edit, ...message.files.map(({ data }) => data)];
+    const letters = texts.reduce((sum, text) => sum + text.length, 0);
+    const request = () => requestFor(conversation, app.models.chosen, conversation.leaf, message);
+    this.#ahead.note(conversation.leaf, letters, request);
+  }
+
   submit(message) {
+    this.#ahead.forget();
     add(this.conversation, this.conversation.leaf, { role: "user", ...message });
     this.ask();
   }

@@ -27,6 +27,7 @@ export class Composer {
     if (!CSS.supports("field-sizing", "content")) {
       this.area.addEventListener("input", () => fit(this.area));
     }
+    form.addEventListener("input", () => chat.writing(this.unsent));
     this.area.addEventListener("paste", (event) => this.#paste(event));
     this.picker.addEventListener("change", () => this.#picked());
     find("#attach").addEventListener("click", () => this.picker.click());
@@ -46,11 +47,16 @@ export class Composer {
     this.send.hidden = value;
   }
 
-  submit() {
-    const text = this.area.value;
+  /** The message as it would be sent. */
+  get unsent() {
     const edit = this.editing.hidden ? "" : this.edit.value;
-    if (this.busy || !(text.trim() || this.files.length || edit)) return;
-    this.chat.submit({ text, files: this.files, edit });
+    return { text: this.area.value, files: this.files, edit };
+  }
+
+  submit() {
+    const { text, files, edit } = this.unsent;
+    if (this.busy || !(text.trim() || files.length || edit)) return;
+    this.chat.submit({ text, files, edit });
     this.clear();
   }
 
@@ -114,6 +120,7 @@ export class Composer {
     }
     this.#show();
     this.area.focus();
+    this.chat.writing(this.unsent);
   }
 
   async #read(file) {

@@ -87,10 +87,10 @@ function contentOf({ text, files = [], edit = "" }) {
   return [...parts, { type: "text", text: whole }];
 }
 
-/** The whole request for the answer to a leaf. */
-export function requestFor(conversation, model, leaf = conversation.leaf) {
+/** The whole request for the answer to a leaf, or to a message after it that is not yet sent. */
+export function requestFor(conversation, model, leaf = conversation.leaf, unsent = null) {
   const settings = settingsOf(conversation.settings);
-  const nodes = path(conversation, leaf);
+  const nodes = [...path(conversation, leaf), ...(unsent ? [{ role: "user", ...unsent }] : [])];
   const system = settings.system.trim() ? [{ role: "system", content: settings.system }] : [];
   const edit = nodes.findLast((node) => node.role === "user")?.edit;
   const functions = tools(settings.tools);
