@@ -17,8 +17,8 @@ def lines(source: str, language: str = "python") -> list:
     return [line for part in parts(source, language) for line in part]
 
 
-def text(found: list) -> str:
-    return "\n".join("".join(run for run, _ in line) for line in found)
+def text(highlighted: list) -> str:
+    return "\n".join("".join(run for run, _ in line) for line in highlighted)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localspec.core.proposers.silent import Silent
 from localspec.core.requests.settings import Settings
-from tests.core.requests.test_engine import Desk
+from tests.core.requests.test_engine import Harness
 from tests.runs import Want, replies, scripted
 
 AHEAD = Settings(max_tokens=1, ahead=True)
@@ -13,37 +13,37 @@ SHORT = Settings(max_tokens=3, ignore_end=True)
 
 
 def test_what_was_read_ahead_is_not_read_again_and_changes_no_text():
-    desk = Desk()
-    _, ahead = desk.ask(PROMPT, AHEAD)
-    desk.finish()
+    harness = Harness()
+    _, ahead = harness.ask(PROMPT, AHEAD)
+    harness.finish()
     assert ahead[-1].finish_reason == "length"
-    _, events = desk.ask([*PROMPT, 2, 2], SHORT)
-    desk.finish()
+    _, events = harness.ask([*PROMPT, 2, 2], SHORT)
+    harness.finish()
     assert events[-1].usage.cached_tokens == len(PROMPT)
     [alone] = replies(scripted(), Silent(), [Want([*PROMPT, 2, 2], SHORT)])
     assert events[-1].tokens == alone.tokens
 
 
 def test_reading_ahead_ends_within_a_piece_when_somebody_asks_and_is_kept():
-    desk = Desk()
-    _, ahead = desk.ask(PROMPT, AHEAD)
-    desk.engine.step()
-    desk.engine.step()
-    _, events = desk.ask([6, 6], SHORT)
-    desk.engine.step()
+    harness = Harness()
+    _, ahead = harness.ask(PROMPT, AHEAD)
+    harness.engine.step()
+    harness.engine.step()
+    _, events = harness.ask([6, 6], SHORT)
+    harness.engine.step()
     assert ahead[-1].finish_reason == "cancelled"
-    desk.finish()
+    harness.finish()
     assert len(events[-1].tokens) == 3
-    _, events = desk.ask(PROMPT, SHORT)
-    desk.finish()
-    assert events[-1].usage.cached_tokens == 2 * desk.model.batch
+    _, events = harness.ask(PROMPT, SHORT)
+    harness.finish()
+    assert events[-1].usage.cached_tokens == 2 * harness.model.batch
 
 
 def test_reading_ahead_begins_only_where_nobody_waits():
-    desk = Desk()
-    _, events = desk.ask([6, 6], SHORT)
-    _, ahead = desk.ask(PROMPT, AHEAD)
-    desk.finish()
+    harness = Harness()
+    _, events = harness.ask([6, 6], SHORT)
+    _, ahead = harness.ask(PROMPT, AHEAD)
+    harness.finish()
     assert ahead[-1].finish_reason == "cancelled"
     assert ahead[-1].usage.cached_tokens == 0
     assert len(events[-1].tokens) == 3
@@ -54,7 +54,7 @@ def test_a_piece_that_is_read_ahead_is_no_longer_than_one_beside_replies():
     model.batch = 256
     forward = model.forward
     model.forward = lambda rows: (sizes.append(len(rows[0].tokens)), forward(rows))[1]
-    desk = Desk(model)
-    desk.ask(PROMPT, AHEAD)
-    desk.engine.step()
+    harness = Harness(model)
+    harness.ask(PROMPT, AHEAD)
+    harness.engine.step()
     assert sizes == [128]
