@@ -144,8 +144,14 @@ def options(
 ) -> list[click.Parameter]:
     """Make click's options of the fields of records, each named like its field.
 
-    `otherwise` says in words what holds where some are left open, in place of their defaults.
+    Of several fields with one name the first counts. `otherwise` says in words what holds where
+    some are left open, in place of their defaults.
     """
+    declared: dict[str, Mapping[str, Any]] = {}
+    for record in records:
+        for member in fields(record):
+            for name, metadata in _members(member.name, member.metadata):
+                declared.setdefault(name, metadata)
     return [
         TypedOption(
             [f"--{name.replace('_', '-')}"],
@@ -153,9 +159,7 @@ def options(
             callback=_keep,
             **{"show_default": otherwise.get(name, True), **metadata},
         )
-        for record in records
-        for member in fields(record)
-        for name, metadata in _members(member.name, member.metadata)
+        for name, metadata in declared.items()
     ]
 
 

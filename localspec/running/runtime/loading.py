@@ -25,9 +25,11 @@ from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
+from localspec.running.models.locate import locate
 from localspec.running.models.recommended import prefixes, usual_sampling
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.cache_identity import identity
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loaded_pair import LoadedPair, advice, load_models
 from localspec.running.runtime.loading_options import Loading as Loading
@@ -55,7 +57,7 @@ def load(
     It takes seconds, and the first time longer; `tell` is called with each `Phase` of it.
     """
     loading = loading or Loading()
-    files = PairFiles.locate(name_or_path, draft, loading.backend, alone=loading.alone)
+    files = pair_files(locate(str(name_or_path), loading.backend), draft, loading)
     return load_pair(files, loading, tell)
 
 
@@ -96,7 +98,7 @@ def load_pair(
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*advice(loaded), *([fall] if fall else []), *notices_of(loaded.pair.target)),
+            (*filter(None, (files.reason, *advice(loaded), fall)), *notices_of(loaded.pair.target)),
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )

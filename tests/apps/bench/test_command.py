@@ -201,6 +201,18 @@ def test_a_draft_model_is_judged_beside_prompt_lookup(model, asked, capsys):
     assert "by prompt lookup  with this draft model" in capsys.readouterr().out
 
 
+def test_several_drafters_answer_the_same_prompts_in_turn(model, asked, capsys):
+    names = [str(engines.tiny("llama", seed=seed)) for seed in (3, 4)]
+    drafts = [word for name in (*names, "none") for word in ("--draft", name)]
+    assert bench(model, "--prompts", asked, *drafts) == 0
+    out, err = capsys.readouterr()
+    assert {line.split()[-1] for line in out.splitlines() if line[:1] == "/"} == {"3/3"}
+    assert "no draft model" in out
+    assert err.count("answers: 0,") == 3
+    assert bench(model, *drafts, "--modes", "ngram") == 2
+    assert "--modes is for one --draft" in capsys.readouterr().err
+
+
 def test_a_recurrent_model_gets_the_room_that_a_deep_mode_needs(asked, tmp_path):
     path = tmp_path / "found"
     wishes = ["--modes=ngram:12", "--max-tokens=100", "--limit=1", "--json", str(path)]
