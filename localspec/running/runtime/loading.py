@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from localspec.base.errors import LocalSpecError
 from localspec.core.control.depth import Depth
+from localspec.core.control.priced_proposer import REACH
 from localspec.core.corpus.corpus import Corpus, open_corpus
 from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.disk import Disk
@@ -93,12 +94,13 @@ def load_pair(
         vectors = load_vectors_beside(loaded)
         if vectors:
             closing.callback(vectors.close)
+        sentences = filter(None, (files.reason, *advice(loaded, costs), fall))
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*filter(None, (files.reason, *advice(loaded), fall)), *notices_of(loaded.pair.target)),
+            (*sentences, *notices_of(loaded.pair.target)),
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )
@@ -182,8 +184,15 @@ def build_engine(
     look = partial(current_machine, loaded.resolved.target.files.engine, Limits())
     # One object in two parts: it proposes, and when memory is short the engine has it give up what
     # drafts.
-    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))
+    hopeless = partial(is_drafter_hopeless, depth, proposers)
+    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look), hopeless=hopeless)
     return Engine(target, relief, max_depth, parts=replace(parts, relief=relief))
+
+
+def is_drafter_hopeless(depth: Depth | None, proposers: Sequence[str]) -> bool:
+    """Whether the draft model or the head could not even pay if it were always right."""
+    drafters = {registry.DRAFT, *registry.HEADS} & set(proposers)
+    return depth is not None and any(depth.is_hopeless(by, REACH) for by in drafters)
 
 
 def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
