@@ -164,7 +164,9 @@ def options(
 
 
 def _members(name: str, metadata: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    return metadata["members"].items() if "members" in metadata else [(name, metadata)]
+    if "members" in metadata:
+        return metadata["members"].items()
+    return [(name.rstrip("_"), metadata)]  # a field cannot be called `from`
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
@@ -180,9 +182,11 @@ def read(context: click.Context, record: type[R]) -> R:
     record_values: dict[str, object] = {}
     for member in fields(record):
         names = [name for name, _ in _members(member.name, member.metadata)]
-        values = {name: context.meta[_key(context, name)] for name in names}
+        values = [context.meta[_key(context, name)] for name in names]
         build = member.metadata.get("build")
-        record_values[member.name] = build(values) if build else values[member.name]
+        record_values[member.name] = (
+            build(dict(zip(names, values, strict=True))) if build else values[0]
+        )
     return record(**record_values)
 
 

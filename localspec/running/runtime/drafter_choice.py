@@ -103,7 +103,7 @@ def circumstances(target: ModelFiles, loading: Loading) -> tuple[str, ...]:
         str(os.cpu_count()),
         loading.limits.device,
         repr(computing(loading.options)),
-        f"usually {target.draft}",
+        f"usually {fingerprint([target.draft], []) if target.draft else None}",
     )
 
 
