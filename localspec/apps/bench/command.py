@@ -106,8 +106,8 @@ def bench(context: click.Context, model: str) -> None:
     depth (suffix:8). With several --draft, each is loaded in turn and answers the same prompts.
     """
     bench_options, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
-    loading = make_loading(replace(loading_options, draft=None))  # which `bench` names itself
-    if len(bench_options.draft) > 1:
+    loading = make_loading(loading_options)
+    if len(set(bench_options.draft)) > 1:
         compare_drafters(model, bench_options, loading)
     else:
         bench_pair(context, model, bench_options, loading)
@@ -156,8 +156,14 @@ def bench_pair(
 def compare_drafters(model: str, bench_options: BenchOptions, loading: Loading) -> None:
     """Measure several drafters in turn by the same prompts, and keep which one is fastest."""
     _refuse_for_several(bench_options)
-    drafts = tuple(dict.fromkeys(bench_options.draft))
-    pairs = {draft: PairFiles.locate(model, draft, loading.backend) for draft in drafts}
+    pairs = {
+        draft: PairFiles.locate(model, draft, loading.backend) for draft in bench_options.draft
+    }
+    usual = PairFiles.locate(model, None, loading.backend)  # what would draft otherwise
+    if usual.draft and usual.draft.path not in {
+        pair.draft.path for pair in pairs.values() if pair.draft
+    }:
+        pairs[str(usual.draft.path)] = usual
     prompts_to_ask, settings = _prompts(bench_options), _settings(bench_options)
     warn_of_others(processors.watched(LOAD_SECONDS))
     reports: dict[str, Report] = {}
@@ -179,8 +185,8 @@ def compare_drafters(model: str, bench_options: BenchOptions, loading: Loading) 
         settings = replace(settings, max_tokens=longest)
     ranking = drafters.rank(reports)
     click.echo(ranking)
-    if chosen := ranking.chosen:
-        remember_fastest(pairs[chosen.name], chosen.name, chosen.ratio.value, loading)
+    chosen = ranking.chosen
+    if chosen and remember_fastest(pairs[chosen.name], chosen.name, chosen.ratio.value, loading):
         click.echo(
             "\nThis is kept: it holds wherever no --draft is named, until versions or files "
             "change; `localspec forget` removes it."

@@ -18,12 +18,12 @@ from localspec.apps.bench import machine
 from localspec.apps.bench.drafter_verdict import TRAINED, judge
 from localspec.apps.bench.report import WIDTH, Report, verdict_table
 from localspec.apps.bench.training_run import TEXTS, Learned, shares, train_apart, working_seconds
-from localspec.apps.training.published import choose_beginning
+from localspec.apps.training.published import RECORD, choose_beginning
 from localspec.apps.training.support import require_trainable
 from localspec.apps.training.texts import TextStore
 from localspec.base.errors import LocalSpecError, UsageError
 from localspec.base.model_files import bare_name
-from localspec.base.system import folders
+from localspec.base.system import folders, kept_json
 from localspec.base.system.atomic_write import write
 from localspec.base.system.fingerprint import digest, installed_versions
 from localspec.base.system.signals import leaving
@@ -203,6 +203,7 @@ def record_of(
         "command": machine.command("localspec"),
         "target": sums(request.files.engine.spec.files(request.files.path)),
         "drafter": sums(files_of(drafter)),
+        "began_with": kept_json.load(training.folder / RECORD, lambda record: record["key"]),
         "texts": training.store.counts,
         "tokens": training.store.tokens,
         "held_out": sum(text.held_out for text in training.store.texts),

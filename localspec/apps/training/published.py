@@ -60,7 +60,7 @@ def read_head(head: Path, target: Footprint) -> TrainedHead:
         config = kept_json.read(head / "config.json")
         tensors = read_tensors(head)
         return fitted(config, tensors, target)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{head} cannot be trained on: {why}") from error
 
@@ -93,6 +93,7 @@ def fitted(
     shape, layers = shape_of(config), layers_read(target.layers)
     require_equal("numbers a state", shape.width, target.embedding)
     require_equal("tokens in its vocabulary", int(config["vocab_size"]), target.vocabulary)
+    require_equal("queries left over by its keys", shape.heads % shape.kv_heads, 0)
     require_equal("layers", int(config.get("num_hidden_layers", 1)), 1)
     if fixed := [name for name in NOT_TRAINED if config.get(name)]:
         raise ValueError(f"it has {fixed[0]}, which training knows nothing of")
@@ -138,6 +139,6 @@ def layers_of(config: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(at) + 1 for at in nested) or tuple(map(int, inputs))
 
 
-def require_equal(what: str, own: int, targets: int) -> None:
+def require_equal(noun: str, own: int, targets: int) -> None:
     if own != targets:
-        raise ValueError(f"it has {own:,} {what}, and must have {targets:,}")
+        raise ValueError(f"it has {own:,} {noun}, and must have {targets:,}")

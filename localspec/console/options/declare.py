@@ -164,9 +164,8 @@ def options(
 
 
 def _members(name: str, metadata: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    if "members" in metadata:
-        return metadata["members"].items()
-    return [(name.rstrip("_"), metadata)]  # a field cannot be called `from`
+    alone = [(name.rstrip("_"), metadata)]  # since no field can be called `from`
+    return metadata["members"].items() if "members" in metadata else alone
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from localspec.apps.bench import command, modes, timed_run
 from localspec.apps.bench.prompts import built_in
 from localspec.apps.cli import commands, run
 from localspec.base.system.processors import ProcessorTimes
+from localspec.running.models import trained
 from tests import engines
 
 
@@ -211,6 +213,19 @@ def test_several_drafters_answer_the_same_prompts_in_turn(model, asked, capsys):
     assert err.count("answers: 0,") == 3
     assert bench(model, *drafts, "--modes", "ngram") == 2
     assert "--modes is for one --draft" in capsys.readouterr().err
+
+
+def test_what_was_pulled_with_a_model_is_compared_unasked(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    model, draft = (tmp_path / name for name in ("model.gguf", "draft.gguf"))
+    shutil.copy(engines.tiny("llama"), model)
+    shutil.copy(engines.tiny("llama", seed=5), draft)
+    trained.keep(model, draft)
+    other = str(engines.tiny("llama", seed=4))
+    limited = ["--prompts", asked, "--limit=1", "--draft", other, "--draft", "none"]
+    assert bench(str(model), *limited) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1] == "/"]
+    assert set(names) == {other, str(draft)}
 
 
 def test_a_recurrent_model_gets_the_room_that_a_deep_mode_needs(asked, tmp_path):

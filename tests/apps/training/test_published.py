@@ -74,6 +74,9 @@ def test_a_head_in_a_folder_is_read_as_it_was_written(head, folder, target):
         ({"draft_vocab_size": 10}, "lm_head is ("),
         ({"num_attention_heads": None}, "lacks 'num_attention_heads'"),
         ({"intermediate_size": "wide"}, "wide"),
+        ({"num_attention_heads": 0, "head_dim": None}, "zero"),
+        ({"num_key_value_heads": 3}, "it has 1 queries left over by its keys"),
+        ({"eagle_config": "none"}, "no attribute"),
     ],
 )
 def test_a_head_that_does_not_fit_is_refused_with_what_differs(fields, why, folder, target):
