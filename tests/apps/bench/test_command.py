@@ -203,13 +203,18 @@ def test_a_draft_model_is_judged_beside_prompt_lookup(model, asked, capsys):
     assert "by prompt lookup  with this draft model" in capsys.readouterr().out
 
 
+def ranked(out):
+    """The rows of the table of drafters, which follows the verdict."""
+    return [line.split() for line in out.split("\n\n")[1].splitlines()[1:]]
+
+
 def test_several_drafters_answer_the_same_prompts_in_turn(model, asked, capsys):
     names = [str(engines.tiny("llama", seed=seed)) for seed in (3, 4)]
     drafts = [word for name in (*names, "none") for word in ("--draft", name)]
     assert bench(model, "--prompts", asked, *drafts) == 0
     out, err = capsys.readouterr()
-    assert {line.split()[-1] for line in out.splitlines() if line[:1] == "/"} == {"3/3"}
-    assert "no draft model" in out
+    assert [row[-1] for row in ranked(out)] == ["3/3"] * 3
+    assert {row[0] for row in ranked(out)} == {*names, "no"}
     assert err.count("answers: 0,") == 3
     assert bench(model, *drafts, "--modes", "ngram") == 2
     assert "--modes is for one --draft" in capsys.readouterr().err
@@ -224,8 +229,7 @@ def test_what_was_pulled_with_a_model_is_compared_unasked(asked, tmp_path, monke
     other = str(engines.tiny("llama", seed=4))
     limited = ["--prompts", asked, "--limit=1", "--draft", other, "--draft", "none"]
     assert bench(str(model), *limited) == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1] == "/"]
-    assert set(names) == {other, str(draft)}
+    assert {row[0] for row in ranked(capsys.readouterr().out)} == {other, str(draft), "no"}
 
 
 def test_a_recurrent_model_gets_the_room_that_a_deep_mode_needs(asked, tmp_path):
