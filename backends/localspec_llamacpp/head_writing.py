@@ -10,7 +10,7 @@ from gguf.quants import quantize
 from numpy.typing import NDArray
 
 from localspec.base.errors import UsageError
-from localspec.interfaces.trained_head import EPSILON, ROPE_BASE, TrainedHead
+from localspec.interfaces.trained_head import TrainedHead
 
 PACKED = 32  # numbers of a row that Q8_0 packs together
 BY_PAIRS = ("attn_q", "attn_k")  # which llama.cpp rotates pair by pair
@@ -49,8 +49,8 @@ def add_metadata(writer: GGUFWriter, head: TrainedHead) -> None:
     writer.add_key_length(shape.head_width)
     writer.add_value_length(shape.head_width)
     writer.add_rope_dimension_count(shape.head_width)
-    writer.add_rope_freq_base(ROPE_BASE)
-    writer.add_layer_norm_rms_eps(EPSILON)
+    writer.add_rope_freq_base(shape.rope_base)
+    writer.add_layer_norm_rms_eps(shape.epsilon)
     writer.add_vocab_size(head.vocabulary)
     writer.add_array("eagle3.target_layers", head.layers)
     writer.add_uint32("eagle3.target_hidden_size", shape.width)

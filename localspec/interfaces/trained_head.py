@@ -11,6 +11,21 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
     from numpy.typing import NDArray
 
 EPSILON, ROPE_BASE = 1e-6, 10_000.0
+PUBLISHED_NAMES = {  # in safetensors, by llama.cpp's names; both without `.weight`
+    "fc": "fc",
+    "blk.0.attn_norm": "midlayer.input_layernorm",
+    "blk.0.attn_norm_2": "midlayer.hidden_norm",
+    "blk.0.attn_q": "midlayer.self_attn.q_proj",
+    "blk.0.attn_k": "midlayer.self_attn.k_proj",
+    "blk.0.attn_v": "midlayer.self_attn.v_proj",
+    "blk.0.attn_output": "midlayer.self_attn.o_proj",
+    "blk.0.ffn_norm": "midlayer.post_attention_layernorm",
+    "blk.0.ffn_gate": "midlayer.mlp.gate_proj",
+    "blk.0.ffn_up": "midlayer.mlp.up_proj",
+    "blk.0.ffn_down": "midlayer.mlp.down_proj",
+    "output_norm": "norm",
+    "output": "lm_head",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +38,8 @@ class HeadShape:
     head_width: int
     feed_forward: int
     drafted: int  # tokens that it can draft
+    epsilon: float = EPSILON  # of its norms
+    rope_base: float = ROPE_BASE
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:

@@ -11,25 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.interfaces.trained_head import EPSILON, ROPE_BASE, TrainedHead
+from localspec.interfaces.trained_head import PUBLISHED_NAMES, TrainedHead
 
 Array = NDArray[np.generic]
 
-NAMES = {  # by llama.cpp's names
-    "fc": "fc",
-    "blk.0.attn_norm": "midlayer.input_layernorm",
-    "blk.0.attn_norm_2": "midlayer.hidden_norm",
-    "blk.0.attn_q": "midlayer.self_attn.q_proj",
-    "blk.0.attn_k": "midlayer.self_attn.k_proj",
-    "blk.0.attn_v": "midlayer.self_attn.v_proj",
-    "blk.0.attn_output": "midlayer.self_attn.o_proj",
-    "blk.0.ffn_norm": "midlayer.post_attention_layernorm",
-    "blk.0.ffn_gate": "midlayer.mlp.gate_proj",
-    "blk.0.ffn_up": "midlayer.mlp.up_proj",
-    "blk.0.ffn_down": "midlayer.mlp.down_proj",
-    "output_norm": "norm",
-    "output": "lm_head",
-}
 KINDS = {"float16": "F16", "int64": "I64", "bool": "BOOL"}
 
 
@@ -39,7 +24,8 @@ def write_head(head: TrainedHead, _: Path, out: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     arrays: dict[str, Array] = {
-        f"{NAMES[name]}.weight": tensor.astype(np.float16) for name, tensor in head.tensors.items()
+        f"{PUBLISHED_NAMES[name]}.weight": tensor.astype(np.float16)
+        for name, tensor in head.tensors.items()
     }
     arrays["d2t"] = head.tokens - np.arange(len(head.tokens))
     arrays["t2d"] = np.isin(np.arange(head.vocabulary), head.tokens)
@@ -59,8 +45,8 @@ def config(head: TrainedHead) -> dict[str, object]:
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_width,
-        "rms_norm_eps": EPSILON,
-        "rope_theta": ROPE_BASE,
+        "rms_norm_eps": shape.epsilon,
+        "rope_theta": shape.rope_base,
         "max_position_embeddings": head.context,
         "vocab_size": head.vocabulary,
         "draft_vocab_size": len(head.tokens),

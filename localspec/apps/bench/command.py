@@ -12,7 +12,7 @@ from typing import Literal
 
 import click
 
-from localspec.apps.bench import earlier_run, modes, prompts, share
+from localspec.apps.bench import drafters, earlier_run, modes, prompts, share
 from localspec.apps.bench.against import compare
 from localspec.apps.bench.earlier_run import BenchRun
 from localspec.apps.bench.measure import questions
@@ -20,6 +20,7 @@ from localspec.apps.bench.prompts import Prompt
 from localspec.apps.bench.report import Report, as_json, report, text
 from localspec.apps.bench.setup import describe_drafter, setup_of, sums
 from localspec.apps.bench.timed_run import run
+from localspec.apps.bench.verdict import AUTO
 from localspec.base.errors import LocalSpecError, UsageError
 from localspec.base.system import processors
 from localspec.base.system.processors import ProcessorTimes
@@ -44,6 +45,8 @@ from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.loading_line import LoadingLine
 from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
+from localspec.running.runtime.drafter_choice import remember_fastest
+from localspec.running.runtime.loading_options import Loading
 from localspec.running.runtime.pair_files import PairFiles
 
 ANSWERING = 150.0  # seconds: with loading, and what a slow machine adds, some three minutes
@@ -53,6 +56,12 @@ PROMPTS_OF_A_CATEGORY = 2
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
+    draft: tuple[str, ...] = repeated(
+        TEXT,
+        "Smaller model, or drafting head, that drafts; none: without. Several are compared, and "
+        "the fastest drafts from then on where none is named.",
+        "NAME_OR_PATH",
+    )
     details: bool = flag("More modes; drafts, costs and forecasts, too.")
     seconds: float = option(
         SECONDS, "Seconds for the answers, once the model is loaded.", "N", default=ANSWERING
@@ -94,10 +103,21 @@ def bench(context: click.Context, model: str) -> None:
 
     Each prompt is answered plainly, with drafts, and plainly once more. Modes are auto (as
     LocalSpec comes), lookup (the same without a draft model), and proposers by name, also with a
-    depth (suffix:8).
+    depth (suffix:8). With several --draft, each is loaded in turn and answers the same prompts.
     """
     bench_options, loading_options = read(context, BenchOptions), read(context, LoadingOptions)
     loading = make_loading(loading_options)
+    if len(set(bench_options.draft)) > 1:
+        compare_drafters(model, bench_options, loading)
+    else:
+        bench_pair(context, model, bench_options, loading)
+
+
+def bench_pair(
+    context: click.Context, model: str, bench_options: BenchOptions, loading: Loading
+) -> None:
+    """Measure a model with one drafter, or with what it has of its own."""
+    draft = next(iter(bench_options.draft), None)
     earlier = earlier_run.read(bench_options.against) if bench_options.against else None
     if earlier:
         bench_options = _as_before(bench_options, earlier)
@@ -106,13 +126,13 @@ def bench(context: click.Context, model: str) -> None:
     modes.kinds(names, modes.ANY)  # fail before anything is looked for
     prompts_to_ask = _prompts(bench_options)
     _check_files(bench_options)
-    files = PairFiles.locate(model, loading_options.draft, loading.backend)
+    files = PairFiles.locate(model, draft, loading.backend)
     warn_of_others(processors.watched(LOAD_SECONDS))
     with ExitStack() as closing:
         with LoadingLine(model) as line:
             opened = modes.load(files, loading, names, line, details=bench_options.details)
             lineup, resolved = closing.enter_context(opened)
-        drafter = describe_drafter(lineup.drafter, chosen_by_user=bool(loading_options.draft))
+        drafter = describe_drafter(lineup.drafter, chosen_by_user=bool(draft))
         weights = sums(resolved) if bench_options.json or bench_options.share or earlier else ()
         setup = setup_of(lineup, resolved, settings, drafter, weights)
         if earlier:
@@ -131,6 +151,60 @@ def bench(context: click.Context, model: str) -> None:
         _share(bench_options.share, share.row(model, resolved, measurements), words)
     if bench_options.against and earlier:
         _compare(bench_options.against, earlier, measurements)
+
+
+def compare_drafters(model: str, bench_options: BenchOptions, loading: Loading) -> None:
+    """Measure several drafters in turn by the same prompts, and keep which one is fastest."""
+    _refuse_for_several(bench_options)
+    pairs = {
+        draft: PairFiles.locate(model, draft, loading.backend) for draft in bench_options.draft
+    }
+    usual = PairFiles.locate(model, None, loading.backend)  # what would draft otherwise
+    if usual.draft and usual.draft.path not in {
+        pair.draft.path for pair in pairs.values() if pair.draft
+    }:
+        pairs[str(usual.draft.path)] = usual
+    prompts_to_ask, settings = _prompts(bench_options), _settings(bench_options)
+    warn_of_others(processors.watched(LOAD_SECONDS))
+    reports: dict[str, Report] = {}
+    for draft, files in pairs.items():
+        with ExitStack() as closing:
+            with LoadingLine(f"{model}, drafted by {draft}") as line:
+                opened = modes.load(files, loading, (AUTO,), line)
+                lineup, resolved = closing.enter_context(opened)
+            asked = questions(lineup.target, prompts_to_ask, settings)
+            deadline = time.monotonic() + bench_options.seconds / len(pairs)
+            outcome = run(lineup, asked, bench_options.repeat, deadline)
+        if outcome.interrupted:
+            raise click.Abort
+        reports[draft] = report(setup_of(lineup, resolved, settings, None), outcome, lambda: 0.0)
+        # The others are asked no more than this one answered.
+        answered = {reply.prompt.name for reply in outcome.replies}
+        prompts_to_ask = [prompt for prompt in prompts_to_ask if prompt.name in answered]
+        longest = max(len(reply.tokens) for reply in outcome.replies)
+        settings = replace(settings, max_tokens=longest)
+    ranking = drafters.rank(reports)
+    click.echo(ranking)
+    chosen = ranking.chosen
+    if chosen and remember_fastest(pairs[chosen.name], chosen.name, chosen.ratio.value, loading):
+        click.echo(
+            "\nThis is kept: it holds wherever no --draft is named, until versions or files "
+            "change; `localspec forget` removes it."
+        )
+
+
+def _refuse_for_several(bench_options: BenchOptions) -> None:
+    """Refuse what is about one drafter where several are compared."""
+    values = {
+        "--details": bench_options.details,
+        "--modes": bench_options.modes,
+        "--json": bench_options.json,
+        "--against": bench_options.against,
+        "--share": bench_options.share,
+    }
+    for name, value in values.items():
+        if value:
+            raise UsageError(f"{name} is for one --draft, and here are several: omit it")
 
 
 def warn_of_others(times: ProcessorTimes) -> None:

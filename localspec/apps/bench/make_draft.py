@@ -29,7 +29,7 @@ from localspec.apps.training.texts import read_texts
 from localspec.base.errors import UsageError
 from localspec.base.model_files import bare_name
 from localspec.base.tokens import Tokens
-from localspec.console.options.declare import EXISTING, flag, option, options, read
+from localspec.console.options.declare import EXISTING, FOLDER, flag, option, options, read
 from localspec.console.options.declare import TEXT as WORDS
 from localspec.console.options.duration import seconds_in
 from localspec.console.options.loading import EngineOptions
@@ -69,6 +69,12 @@ class MakeDraftOptions:
     train: bool = flag(
         "Train a drafting head on what the model writes here, and on --text; keep it if it pays."
     )
+    from_: Path | None = option(
+        FOLDER,
+        "Published EAGLE-3 head that the training begins with: a folder of safetensors.",
+        "FOLDER",
+        otherwise="a head of no training",
+    )
     budget: str = option(WORDS, "Time to train, e.g. 30min.", "TIME", default="2h")
     to: str = option(
         WORDS,
@@ -94,7 +100,7 @@ def make_draft(context: click.Context, model: str) -> None:
     """
     draft_options = read(context, MakeDraftOptions)
     if not draft_options.train:
-        require_default(context, "budget", "to")
+        require_default(context, "budget", "to", "from")
         if draft_options.out:
             require_new(draft_options.out)
     files = locate(model, read(context, EngineOptions).backend)
@@ -135,6 +141,7 @@ def train(files: ModelFiles, footprint: Footprint, draft_options: MakeDraftOptio
             draft_options.text,
             draft_options.to,
             draft_options.out,
+            draft_options.from_,
         )
     )
 

@@ -18,11 +18,12 @@ from localspec.apps.bench import machine
 from localspec.apps.bench.drafter_verdict import TRAINED, judge
 from localspec.apps.bench.report import WIDTH, Report, verdict_table
 from localspec.apps.bench.training_run import TEXTS, Learned, shares, train_apart, working_seconds
+from localspec.apps.training.published import RECORD, choose_beginning
 from localspec.apps.training.support import require_trainable
 from localspec.apps.training.texts import TextStore
 from localspec.base.errors import LocalSpecError, UsageError
 from localspec.base.model_files import bare_name
-from localspec.base.system import folders
+from localspec.base.system import folders, kept_json
 from localspec.base.system.atomic_write import write
 from localspec.base.system.fingerprint import digest, installed_versions
 from localspec.base.system.signals import leaving
@@ -31,7 +32,7 @@ from localspec.console.progress.progress_bar import duration
 from localspec.interfaces.backend_spec import files_of
 from localspec.interfaces.footprint import Footprint
 from localspec.running.memory.machine import size
-from localspec.running.models import trained
+from localspec.running.models import trained, trial
 from localspec.running.models.engines import all_engines
 from localspec.running.models.locate import ModelFiles
 
@@ -52,6 +53,7 @@ class TrainingRequest:
     text: Path | None  # a file or folder of the user's
     format: str  # of the drafter; empty: that of the model
     out: Path | None
+    begin: Path | None = None  # a published head
 
     @property
     def verdict_seconds(self) -> float:
@@ -88,6 +90,9 @@ def train_draft(request: TrainingRequest) -> None:
     require_trainable(files)
     folder = folders.cache() / "training" / trained.key_of(files.path)
     with alone(folder), leaving():
+        if request.begin:
+            footprint = trial.footprint(files.path, files.engine.name)
+            choose_beginning(request.begin, footprint, folder)
         if worked := working_seconds(folder):
             click.echo(f"{folder} has a training of {duration(worked)}: it goes on")
         try:
@@ -198,6 +203,7 @@ def record_of(
         "command": machine.command("localspec"),
         "target": sums(request.files.engine.spec.files(request.files.path)),
         "drafter": sums(files_of(drafter)),
+        "began_with": kept_json.load(training.folder / RECORD, lambda record: record["key"]),
         "texts": training.store.counts,
         "tokens": training.store.tokens,
         "held_out": sum(text.held_out for text in training.store.texts),

@@ -121,7 +121,7 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
         text = _of_lookup(everything, rows)
     else:
         text = _of_fastest(everything, rows)
-    caution = " ".join(_cautions(noise.unsteady, load))
+    caution = " ".join(cautions(noise.unsteady, load))
     text = f"{text} {caution}".strip()
     return Verdict(text, (*rows, everything), noise.unsteady, load, drafter_pays)
 
@@ -238,7 +238,8 @@ def _times(everything: Row, rows: Sequence[Row], mode: str) -> str:
     return f"{text}, {everything.per_round[mode]:.1f} tokens a round"
 
 
-def _cautions(unsteady: float, load: MachineLoad) -> Iterator[str]:
+def cautions(unsteady: float, load: MachineLoad) -> Iterator[str]:
+    """Say why a run is to be repeated before it is believed."""
     if load.crowded:
         yield "The machine was busy: repeat it."
     elif unsteady > UNSTEADY:

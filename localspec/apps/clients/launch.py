@@ -28,9 +28,10 @@ from localspec.console.options.configuration import HIDDEN
 from localspec.console.questions.interactive_load import locate_or_pull
 from localspec.interfaces.backend import CONTEXT
 from localspec.running.memory.planner import plan_pair
+from localspec.running.models.locate import locate
 from localspec.running.models.ollama_names import listed_name
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loading import Loading, choose_proposers
-from localspec.running.runtime.pair_files import PairFiles
 
 KEPT = "4GiB"  # of prompts, on disk
 LARGE_CONTEXT = 65_536  # tokens of context, by which an agent need not summarise so soon
@@ -118,7 +119,7 @@ def keeping(request: ServerRequest) -> tuple[str, ...]:
 def choose_context(name: str, request: ServerRequest, large: int = LARGE_CONTEXT) -> int:
     """Choose a large context if the plan needs no concession for it, else the default."""
     loading = replace(request.loading, options=replace(request.loading.options, slots=SLOTS))
-    files = PairFiles.locate(name, request.draft, loading.backend, alone=loading.alone)
+    files = pair_files(locate(name, loading.backend), request.draft, loading)
     with files.examine() as examined:
         trained = examined.target.footprint().context or large
         usual = min(trained, CONTEXT)

@@ -98,7 +98,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "forget",
             "apps.commands.forget:forget",
-            "Remove the replies that --learn kept, and all indexes",
+            "Remove the replies that --learn kept, all indexes, and the drafters that bench chose",
         ),
         ListedCommand(
             "make-draft",

@@ -1,4 +1,4 @@
-"""The command `localspec forget`: the end of all texts that were kept to draft from."""
+"""The command `localspec forget`: the end of what was kept to draft from, and of who drafts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import click
 
 from localspec.core.corpus import stored
 from localspec.running.memory.machine import size
+from localspec.running.runtime.drafter_choice import drop_choices
 
 
 @click.command()
 def forget() -> None:
-    """Remove the replies that --learn kept, and all indexes.
+    """Remove the replies that --learn kept, all indexes, and the drafters that bench chose.
 
     The files of a corpus stay, and are indexed anew when it is used again. What runs now goes on
     with what it has loaded until it ends.
     """
-    removed = stored.forget()
-    nothing = removed == stored.NOTHING
-    click.echo("there was nothing to remove" if nothing else f"removed {amount(removed)}")
+    removed, choices = stored.forget(), drop_choices()
+    kinds = [amount(removed)] if removed != stored.NOTHING else []
+    if choices:
+        kinds.append(f"who drafts for {choices} model{'s' * (choices > 1)}")
+    click.echo(f"removed {' and '.join(kinds)}" if kinds else "there was nothing to remove")
 
 
 def amount(totals: stored.Stored) -> str:

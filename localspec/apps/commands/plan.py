@@ -22,9 +22,10 @@ from localspec.running.memory.plan import Plan, beyond_training
 from localspec.running.memory.planner import current_machine, plan_pair
 from localspec.running.models.catalogue import choose, find
 from localspec.running.models.engines import all_engines
+from localspec.running.models.locate import locate
 from localspec.running.pulling.estimate import fitting, rough_plan
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loading import Loading, choose_proposers
-from localspec.running.runtime.pair_files import PairFiles
 from localspec.running.runtime.vector_loading import vector_options
 
 BAR_WIDTH = 60  # characters
@@ -67,7 +68,7 @@ def plan(context: click.Context, model: str) -> None:
 
 def plan_by_files(model: str, draft: str | None, loading: Loading) -> tuple[str, Plan]:
     """Plan by a model's files on this machine."""
-    files = PairFiles.locate(model, draft, loading.backend, alone=loading.alone)
+    files = pair_files(locate(model, loading.backend), draft, loading)
     with files.examine() as examined:
         footprint = examined.target.footprint()
         if footprint.kind == "text":

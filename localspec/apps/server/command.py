@@ -52,6 +52,7 @@ from localspec.running.models.recommended import (
     thought_defaults,
     usual_sampling,
 )
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles
 from localspec.running.runtime.phases import TellPhase
@@ -294,7 +295,7 @@ def offer_files(name: str, target: ModelFiles, draft: str | None, loading: Loadi
     footprint = target.engine.backend().inspect(target.path)
     if footprint.kind != "text":
         return offer_vectors(name, target, footprint, loading)
-    files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
+    files = pair_files(target, draft, loading)
     return offer_model(name, files, footprint, loading)
 
 

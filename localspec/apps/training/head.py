@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from localspec.interfaces.trained_head import EPSILON, ROPE_BASE, HeadShape
+from localspec.interfaces.trained_head import HeadShape
 
 HEAD_WIDTH = 64
 
@@ -74,7 +74,7 @@ class Network:
         return F.linear(x, weight)
 
     def norm(self, x: Tensor, name: str) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], self.weights[name], EPSILON)
+        return F.rms_norm(x, x.shape[-1:], self.weights[name], self.shape.epsilon)
 
     def encode(self, states: Tensor) -> Tensor:
         return self.linear(states * self._scale, "fc")
@@ -98,10 +98,10 @@ class Network:
         return self.linear(self.norm(states, "output_norm"), "output")
 
 
-def rotate(x: Tensor, positions: Tensor) -> Tensor:
+def rotate(x: Tensor, positions: Tensor, base: float) -> Tensor:
     """Rotate [texts, heads, rows, width] by the positions of the rows, [texts, rows]."""
     half = x.shape[-1] // 2
-    speeds = ROPE_BASE ** (-torch.arange(half, device=x.device) / half)
+    speeds = base ** (-torch.arange(half, device=x.device) / half)
     angles = positions[:, None, :, None] * speeds
     cos, sin = angles.cos(), angles.sin()
     one, two = x.chunk(2, -1)
@@ -122,7 +122,7 @@ class Chains:
         encoded = network.encode(texts.states[:, :-1])
         places = torch.arange(encoded.shape[1], device=encoded.device)
         joined = network.side_by_side(texts.embedded[:, 1:], encoded)
-        self._keys = rotate(network.heads(joined, "blk.0.attn_k"), places[None])
+        self._keys = self._rotated(joined, "blk.0.attn_k", places[None])
         self._values = network.heads(joined, "blk.0.attn_v")
         self._hidden = places > begins[..., None]  # [texts, drafts, entries]
         self._states = rows_of(encoded, begins)
@@ -138,13 +138,17 @@ class Chains:
         read = self.judges.clamp(max=texts.embedded.shape[1] - 1)
         joined = network.side_by_side(rows_of(texts.embedded, read), self._states)
         places = self.begins + self.depth
-        queries = rotate(network.heads(joined, "blk.0.attn_q"), places)
+        queries = self._rotated(joined, "blk.0.attn_q", places)
         if self.depth:
-            keys = rotate(network.heads(joined, "blk.0.attn_k"), places)
+            keys = self._rotated(joined, "blk.0.attn_k", places)
             self._own.append((keys, network.heads(joined, "blk.0.attn_v")))
         self._states = network.finish(self._attend(queries), self._states)
         self.depth += 1
         return network.logits(self._states)
+
+    def _rotated(self, joined: Tensor, name: str, places: Tensor) -> Tensor:
+        network = self._network
+        return rotate(network.heads(joined, name), places, network.shape.rope_base)
 
     def _attend(self, queries: Tensor) -> Tensor:
         shape, keys, values = self._network.shape, self._keys, self._values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from localspec.apps.training.export import measured_costs, trained_head
 from localspec.apps.training.head import Network, Texts, shape_of
 from localspec.apps.training.losses import acceptance, loss
 from localspec.apps.training.promise import HeldOut, speedup, verdict
-from localspec.apps.training.state import State, first_weights
+from localspec.apps.training.published import chosen_beginning
+from localspec.apps.training.state import Beginning, State, first_weights
 from localspec.base.errors import UsageError
 from localspec.base.system.free_memory import memory
 from localspec.interfaces.costs import Costs
-from localspec.interfaces.trained_head import HeadShape
+from localspec.interfaces.trained_head import HeadShape, TrainedHead
 from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles
 
@@ -69,26 +70,38 @@ class Training:
         self._footprint = trial.footprint(files.path, files.engine.name)
         device = best_device()
         state = State.load(folder, device)
-        size = self._footprint.vocabulary
-        drafted = state.vocabulary if state else likeliest_tokens(folder, size)
+        size, head = self._footprint.vocabulary, None
+        if state:
+            drafted = state.vocabulary
+        elif head := chosen_beginning(folder, self._footprint):
+            drafted = head.tokens
+        else:
+            drafted = likeliest_tokens(folder, size)
         self._reader = Reader(folder, Vocabulary.numbered(drafted, size), device)
-        self.state = state or self._first_state(drafted, device)
+        self.state = state or self._first_state(drafted, head, device)
         self._costs: Costs | None = None
         self.between_steps = True  # the state is whole
 
-    def _first_state(self, drafted: NDArray[np.int64], device: torch.device) -> State:
-        shape = shape_of(self._footprint.embedding, len(drafted))
+    def _first_state(
+        self, drafted: NDArray[np.int64], head: TrainedHead | None, device: torch.device
+    ) -> State:
         scale = (self._reader.mean_squares() + LEAST_SQUARE).rsqrt()
-        outputs = np.load(self._folder / "outputs.npy", mmap_mode="r")[drafted]
-        norm = np.load(self._folder / "norm.npy")
-        weights = first_weights(shape, outputs.astype(np.float32), norm, scale)
-        placed = {name: weight.to(device) for name, weight in weights.items()}
-        batch = batch_tokens(shape, memory().free_bytes // 2)
+        beginning = Beginning.of_head(head, scale) if head else self._first_head(drafted, scale)
+        placed = {name: weight.to(device) for name, weight in beginning.weights.items()}
+        batch = batch_tokens(beginning.shape, memory().free_bytes // 2)
         half = multiplies_faster_in_half(device)
-        state = State(placed, scale.to(device), drafted, batch, in_half=half)
+        beginning = replace(beginning, weights=placed)
+        state = State(beginning, scale.to(device), batch, in_half=half)
         state.progress.next_look = FIRST_LOOK
         state.save(self._folder)  # with what was chosen by the memory that is free now
         return state
+
+    def _first_head(self, drafted: NDArray[np.int64], scale: Tensor) -> Beginning:
+        shape = shape_of(self._footprint.embedding, len(drafted))
+        outputs = np.load(self._folder / "outputs.npy", mmap_mode="r")[drafted]
+        norm = np.load(self._folder / "norm.npy")
+        weights = first_weights(shape, outputs.astype(np.float32), norm, scale)
+        return Beginning(shape, weights, drafted)
 
     def run(self, steps: int | None) -> Iterator[Report]:
         saved = time.monotonic()

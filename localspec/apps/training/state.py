@@ -14,9 +14,9 @@ from torch import Tensor
 
 from localspec.apps.training.head import shape_of
 from localspec.apps.training.promise import HeldOut
-from localspec.interfaces.trained_head import HeadShape
+from localspec.apps.training.support import CHECKPOINT
+from localspec.interfaces.trained_head import HeadShape, TrainedHead
 
-CHECKPOINT = "checkpoint.pt"
 # Of the learning rate, over the root of a state's width: for 64 numbers 4.5e-3, which was better
 # than 1.5e-3 and 3e-3, and 9e-3 hardly more. And the steps until it is reached.
 PEAK, WARM_UP = 0.036, 30
@@ -35,30 +35,42 @@ class Progress:
     next_look: int = 0  # the step after which held-out texts are judged
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A head, and the tokens that it can draft."""
+
+    shape: HeadShape
+    weights: dict[str, Tensor]
+    vocabulary: NDArray[np.int64]
+
+    @classmethod
+    def of_head(cls, head: TrainedHead, scale: Tensor) -> Beginning:
+        """Take a published head, whose first matrix scales the states itself."""
+        weights = {name: torch.from_numpy(array) for name, array in head.tensors.items()}
+        return cls(head.shape, {**weights, "fc": weights["fc"] / scale}, head.tokens)
+
+
 class State:
     """The weights of a head, their recent average, and the moments of AdamW."""
 
     def __init__(
         self,
-        weights: dict[str, Tensor],
+        beginning: Beginning,
         scale: Tensor,
-        vocabulary: NDArray[np.int64],
         batch_tokens: int,
         *,
         in_half: bool,
     ) -> None:
+        weights = beginning.weights
+        self.shape, self.vocabulary = beginning.shape, beginning.vocabulary
         self.weights = {name: weight.requires_grad_() for name, weight in weights.items()}
         self.average = {name: weight.detach().clone() for name, weight in weights.items()}
-        self.scale, self.vocabulary, self.batch_tokens = scale, vocabulary, batch_tokens
+        self.scale, self.batch_tokens = scale, batch_tokens
         self.in_half = in_half  # whether steps multiply in bfloat16
         self.progress, self.measured = Progress(), list[HeldOut]()
         self._optimizer = torch.optim.AdamW(
             self.weights.values(), betas=(0.9, 0.95), weight_decay=0.01
         )
-
-    @property
-    def shape(self) -> HeadShape:
-        return shape_of(len(self.weights["output_norm"]), len(self.vocabulary))
 
     def step(self, loss: Tensor) -> None:
         """Change the weights once; a loss that is no number changes nothing."""
@@ -80,6 +92,7 @@ class State:
         path = folder / CHECKPOINT
         unfinished = path.with_suffix(".part")
         content = {
+            "shape": asdict(self.shape),
             "weights": self.weights,
             "average": self.average,
             "scale": self.scale,
@@ -102,7 +115,12 @@ class State:
         saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         weights = {name: weight.detach() for name, weight in saved["weights"].items()}
         vocabulary, tokens = saved["vocabulary"].cpu().numpy(), saved["batch_tokens"]
-        state = cls(weights, saved["scale"], vocabulary, tokens, in_half=saved["in_half"])
+        if "shape" in saved:
+            shape = HeadShape(**saved["shape"])
+        else:  # as all were before one could begin with a published head
+            shape = shape_of(len(weights["output_norm"]), len(vocabulary))
+        beginning = Beginning(shape, weights, vocabulary)
+        state = cls(beginning, saved["scale"], tokens, in_half=saved["in_half"])
         state.average = saved["average"]
         state.progress = Progress(**saved["progress"])
         state.measured = [HeldOut(*held_out) for held_out in saved["measured"]]

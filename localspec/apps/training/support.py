@@ -11,6 +11,7 @@ from localspec.interfaces.observed_model import ObservedModel
 from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles
 
+CHECKPOINT = "checkpoint.pt"  # the state of a training, in its folder
 NEEDED = {"torch": "PyTorch", "gguf": "gguf"}
 INSTALL = 'pip install "localspec[train]"'
 

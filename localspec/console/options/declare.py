@@ -138,8 +138,14 @@ def options(
 ) -> list[click.Parameter]:
     """Make click's options of the fields of records, each named like its field.
 
-    `otherwise` says in words what holds where some are left open, in place of their defaults.
+    Of several fields with one name the first counts. `otherwise` says in words what holds where
+    some are left open, in place of their defaults.
     """
+    declared: dict[str, Mapping[str, Any]] = {}
+    for record in records:
+        for member in fields(record):
+            for name, metadata in _members(member.name, member.metadata):
+                declared.setdefault(name, metadata)
     return [
         TypedOption(
             [f"--{name.replace('_', '-')}"],
@@ -147,14 +153,13 @@ def options(
             callback=_keep,
             **{"show_default": otherwise.get(name, True), **metadata},
         )
-        for record in records
-        for member in fields(record)
-        for name, metadata in _members(member.name, member.metadata)
+        for name, metadata in declared.items()
     ]
 
 
 def _members(name: str, metadata: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    return metadata["members"].items() if "members" in metadata else [(name, metadata)]
+    alone = [(name.rstrip("_"), metadata)]  # since no field can be called `from`
+    return metadata["members"].items() if "members" in metadata else alone
 
 
 def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
@@ -170,9 +175,11 @@ def read(context: click.Context, record: type[R]) -> R:
     record_values: dict[str, object] = {}
     for member in fields(record):
         names = [name for name, _ in _members(member.name, member.metadata)]
-        values = {name: context.meta[_key(context, name)] for name in names}
+        values = [context.meta[_key(context, name)] for name in names]
         build = member.metadata.get("build")
-        record_values[member.name] = build(values) if build else values[member.name]
+        record_values[member.name] = (
+            build(dict(zip(names, values, strict=True))) if build else values[0]
+        )
     return record(**record_values)
 
 

@@ -88,9 +88,9 @@ class LoadingOptions:
     backend: str = _backend()
     draft: str | None = option(
         TEXT,
-        "Smaller model, or drafting head, that drafts.",
+        "Smaller model, or drafting head, that drafts; none: without.",
         "NAME_OR_PATH",
-        otherwise="the one that was pulled with the model",
+        otherwise="the one that bench chose, else the one that was pulled with the model",
     )
     draft_context: int = option(
         COUNT,

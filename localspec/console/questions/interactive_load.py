@@ -19,6 +19,7 @@ from localspec.running.models import recent, trial_process
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.pulling.at_hand import who_sees, with_a_way_on
 from localspec.running.pulling.pace import expectation
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading, load_pair
 from localspec.running.runtime.pair_files import PairFiles
@@ -36,7 +37,7 @@ def locate_and_load(
     One that is to be shown pictures and takes none is refused before it is loaded.
     """
     target = locate_or_pull(name_or_path, loading)
-    files = PairFiles.for_target(target, draft, loading.backend, alone=loading.alone)
+    files = pair_files(target, draft, loading)
     if shown and "image" not in loading.media_of(files):
         who = who_sees(loading.backend)
         raise UsageError(f"{name_or_path} reads text only, and takes no pictures; {who}")

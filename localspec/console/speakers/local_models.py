@@ -17,9 +17,9 @@ from localspec.running.memory.machine import size
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import ThoughtDefaults, thought_defaults
 from localspec.running.pulling.at_hand import at_hand, who_sees
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading
-from localspec.running.runtime.pair_files import PairFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,8 @@ class LocalModels:
         self.checked[name] = locate_or_pull(name, self.loading)
 
     def open(self, name: str) -> LocalSpeaker:
-        engine, alone = self.loading.backend, self.loading.alone
-        files = self.checked.pop(name, None) or locate(name, engine)
-        pair = PairFiles.for_target(files, self.draft, engine, alone=alone)
+        files = self.checked.pop(name, None) or locate(name, self.loading.backend)
+        pair = pair_files(files, self.draft, self.loading)
         runtime = load_and_report(name, pair, self.loading)
         self.usual_samplings[name] = runtime.facts.usual
         return LocalSpeaker(name, runtime, list(describe(name, runtime.facts, runtime.context)))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from localspec.base.system import free_memory
 from localspec.base.system.folders import make_private
-from localspec.base.tokens import Tokens
+from localspec.base.tokens import Tokens, common_prefix
 from localspec.core.prefix_cache import text_form
 from localspec.core.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.interfaces.adapter import Scales
@@ -86,6 +86,12 @@ class Disk:
         """Find the text that serves another best, if any does."""
         self._look()
         return best(self._texts.values(), tokens, adapters)
+
+    def known(self, tokens: Tokens, adapters: Scales = ()) -> int:
+        """Count the tokens of a text with which some stored one begins."""
+        self._look()
+        texts = (text.tokens for text in self._texts.values() if text.adapters == adapters)
+        return max((common_prefix(text, tokens) for text in texts), default=0)
 
     def read(self, text: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""

@@ -18,6 +18,7 @@ from localspec.interfaces.backend import Model
 MAX_IDLE_TOKENS = 64
 # One in so many tokens of a text may be lost to another, as when a reply is regenerated.
 MAX_LOSS = 4
+IDLE_LOOKS = 3  # in a row, about a second apart, after which texts are written to disk
 
 
 class Slots:
@@ -32,6 +33,8 @@ class Slots:
         self._adapters: list[Scales] = [()] * model.slots  # by which the held texts were computed
         self._free = list(range(model.slots))  # the longest unused first
         self._tokens_since_use = [0] * model.slots  # that others ran
+        self._unwritten: set[int] = set()  # slots left since they were last looked at
+        self._looks = 0  # since anything ran
 
     @property
     def free(self) -> bool:
@@ -68,6 +71,23 @@ class Slots:
         self._held[slot], self._adapters[slot] = held, adapters
         self._free.append(slot)
         self._tokens_since_use[slot] = 0
+        self._unwritten.add(slot)
+        self._looks = 0
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether texts may have to be written to disk once nothing runs for a while."""
+        return self._tiers.has_disk and bool(self._unwritten)
+
+    def idle(self) -> None:
+        """Write a text to disk: who ends the process may not wait until all of them are."""
+        self._looks += 1
+        while self._looks > IDLE_LOOKS and self._unwritten and not self._tiers.is_writing:
+            slot = self._unwritten.pop()
+            if slot in self._free and self._tiers.write_early(
+                self._model, slot, self._held[slot], self._adapters[slot]
+            ):
+                return
 
     def tidy(self, tokens: int) -> None:
         """Move an idle text out of a pool in which a round ran so many tokens of others."""

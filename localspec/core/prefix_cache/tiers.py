@@ -19,6 +19,7 @@ MIN_GAIN = 256  # the disk is searched if so many tokens are neither in a slot n
 # Saving a text may take so much of the time to read it again, as few are asked for again. An H200
 # reads 370 tokens of a model of 8 billion weights in 42 ms, and saves them in 43.
 MAX_SAVING_SHARE = 0.25
+EARLY_SHARE = 0.75  # of a text that is on disk: it is written anew when its model is closed
 UNNOTICED_SECONDS = 0.005  # saving a text is worth so much time in any case
 
 
@@ -92,6 +93,24 @@ class CacheTiers:
             if model.restore(choice.slot, memory_text.saved.data, len(memory_text.tokens)):
                 return model.truncate(choice.slot, longest)
         return 0
+
+    @property
+    def has_disk(self) -> bool:
+        return self._disk is not None
+
+    @property
+    def is_writing(self) -> bool:
+        return self._disk is not None and self._disk.busy
+
+    def write_early(self, model: Model, slot: int, held: Tokens, adapters: Scales) -> bool:
+        """Write a text to disk, if much of it is not there; return whether there was one to write.
+
+        A conversation grows with each turn, and is not written anew for each.
+        """
+        if self._disk is None or self._disk.known(held, adapters) > len(held) * EARLY_SHARE:
+            return False
+        self._write(self._disk, model, slot, held, adapters)
+        return True
 
     def spare(self) -> bool:
         """Free the memory; return whether any was in use."""

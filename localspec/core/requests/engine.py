@@ -199,11 +199,13 @@ class Engine:
     @property
     def waits(self) -> bool:
         """Whether to call `idle` now and then while there are no requests."""
-        return self._relief is not None and self._relief.away
+        is_away = self._relief is not None and self._relief.away
+        return is_away or self.slots.has_unwritten
 
     def idle(self) -> None:
         if self._relief:
             self._relief.idle()
+        self.slots.idle()
 
     def rest(self) -> None:
         """Note that there are no requests for now."""

@@ -25,7 +25,7 @@ class LoadedFacts:
     plan: Plan | None = None  # by which the models were loaded
     proposers: Sequence[str] | None = None  # by name; None: whoever the engine has
     target: ResolvedModel | None = None
-    advice: Sequence[str] = ()  # about wishes that cannot bring what they are meant to
+    advice: Sequence[str] = ()  # who drafts by measurement, and wishes that cannot be met
     corpus: Corpus | None = None  # texts on disk that replies may repeat
     usual: UsualSampling = GREEDY_TEXT  # of replies whose caller chooses nothing
 

@@ -12,14 +12,14 @@ from localspec.core.pairing.pair import Pair
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.interfaces.backend import Footprint, Model, Options
+from localspec.interfaces.costs import Costs
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits
 from localspec.running.models.trial import ResolvedModel
+from localspec.running.runtime.draft_price import warn_of_price
 from localspec.running.runtime.pair_files import PairFiles, require_text
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
 from localspec.running.runtime.resolved_pair import ResolvedPair, resolve_pair
-
-MEGABYTE = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def uneven_weights(footprint: Footprint, options: Options) -> str:
     return footprint.uneven if options.bit_exact and not even else ""
 
 
-def advice(loaded_pair: LoadedPair) -> Iterator[str]:
+def advice(loaded_pair: LoadedPair, costs: Costs | None = None) -> Iterator[str]:
     """Advise on what was asked for and cannot bring what it is meant to."""
     resolved = loaded_pair.resolved
     target = resolved.target.footprint
@@ -142,18 +142,6 @@ def advice(loaded_pair: LoadedPair) -> Iterator[str]:
         which = "a model in Q8_0 that they are merged into"
         yield f"{near_ties} adapters {by_width}; {which} does not"
     if resolved.draft is not None and loaded_pair.pair.draft is not None:
-        own, others = token_bytes(resolved.draft.footprint), token_bytes(target)
-        if own >= others:
-            yield (
-                f"the draft model reads {own // MEGABYTE:,} MB for a token, and the model "
-                f"{others // MEGABYTE:,} MB: such drafts cannot pay here; "
-                "--proposer suffix does without"
-            )
-
-
-def token_bytes(footprint: Footprint) -> int:
-    """Return the bytes of weights that a token reads, or estimate them by its active experts."""
-    if footprint.read_bytes:
-        return footprint.read_bytes
-    share = footprint.active_experts / footprint.experts if footprint.experts else 1.0
-    return round(footprint.weight_bytes * share)
+        draft, on_host = resolved.draft.footprint, loaded_pair.plan.on_host
+        if warning := warn_of_price(draft, target, costs, on_host=on_host):
+            yield warning

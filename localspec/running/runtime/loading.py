@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from localspec.base.errors import LocalSpecError
 from localspec.core.control.depth import Depth
+from localspec.core.control.priced_proposer import REACH
 from localspec.core.corpus.corpus import Corpus, open_corpus
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.ram import Ram
@@ -25,9 +26,11 @@ from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
+from localspec.running.models.locate import locate
 from localspec.running.models.recommended import prefixes, usual_sampling
 from localspec.running.runtime import kept_calibrations, pair_history
 from localspec.running.runtime.cache_identity import identity
+from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loaded_pair import LoadedPair, advice, load_models
 from localspec.running.runtime.loading_options import Loading as Loading
@@ -55,7 +58,7 @@ def load(
     It takes seconds, and the first time longer; `tell` is called with each `Phase` of it.
     """
     loading = loading or Loading()
-    files = PairFiles.locate(name_or_path, draft, loading.backend, alone=loading.alone)
+    files = pair_files(locate(str(name_or_path), loading.backend), draft, loading)
     return load_pair(files, loading, tell)
 
 
@@ -92,12 +95,13 @@ def load_pair(
         if vectors:
             closing.callback(vectors.close)
         notices = target.take_notices() if isinstance(target, NotingModel) else []
+        sentences = filter(None, (files.reason, *advice(loaded, costs), fall))
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*advice(loaded), *([fall] if fall else []), *notices),
+            (*sentences, *notices),
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )
@@ -176,8 +180,15 @@ def build_engine(
     look = partial(current_machine, loaded.resolved.target.files.engine, Limits())
     # One object in two parts: it proposes, and when memory is short the engine has it give up what
     # drafts.
-    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look))
+    hopeless = partial(is_drafter_hopeless, depth, proposers)
+    relief = DraftModelRelief(loaded, make_proposer, Watcher(loaded.plan, look), hopeless=hopeless)
     return Engine(target, relief, max_depth, parts=replace(parts, relief=relief))
+
+
+def is_drafter_hopeless(depth: Depth | None, proposers: Sequence[str]) -> bool:
+    """Whether the draft model or the head could not even pay if it were always right."""
+    drafters = {registry.DRAFT, *registry.HEADS} & set(proposers)
+    return depth is not None and any(depth.is_hopeless(by, REACH) for by in drafters)
 
 
 def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:

@@ -1,6 +1,7 @@
 """Draft without the draft model while memory is short, and with it again once there is plenty.
 
-A drafting head goes as well, and stays away: it cannot follow texts that began without it.
+A drafting head goes as well, and stays away: it cannot follow texts that began without it. So does
+what cannot pay: nobody asks it for drafts then.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from localspec.running.memory.planner import Watcher
 from localspec.running.runtime.loaded_pair import LoadedPair
 
 LOOK_SECONDS = 1.0  # seconds between two looks at the memory
+HOPELESS_LOOKS = 30  # in a row at which the drafter could not pay, after which it goes for good
 AMPLE_SECONDS = 30.0  # seconds without a shortage, after which the draft model may come back
 
 LOG = logging.getLogger("localspec")
@@ -35,8 +37,9 @@ class DraftModelRelief:
         make: Callable[[Pair], Proposer],
         memory: Watcher,
         clock: Callable[[], float] = time.monotonic,
+        hopeless: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._loaded = loaded_pair
+        self._loaded, self._hopeless, self._hopeless_looks = loaded_pair, hopeless, 0
         self._make, self._memory, self._clock = make, memory, clock
         self._use(make(loaded_pair.pair))
         self._looked = self._short = clock()  # when memory was looked at, and was short, last
@@ -114,7 +117,11 @@ class DraftModelRelief:
         now = self._clock()
         if self._drafter and now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            if why := self._memory.shortage():
+            self._hopeless_looks = self._hopeless_looks + 1 if self._hopeless() else 0
+            if self._hopeless_looks >= HOPELESS_LOOKS:
+                self.give_up("its drafts cost more here than they can win")
+                self._away = False
+            elif why := self._memory.shortage():
                 self.give_up(why)
 
     def _take_back(self) -> None:

@@ -18,6 +18,8 @@ from localspec.running.models.sources import expand_home
 from localspec.running.models.trial import Examined, Step
 from localspec.running.runtime.phases import Phase, TellPhase, unheard
 
+NO_DRAFT = "none"  # in place of a draft model's name
+
 
 class ExaminedPair(NamedTuple):
     """The facts about both files of a pair, each by its engine."""
@@ -51,10 +53,14 @@ def require_text(footprint: Footprint) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PairFiles:
-    """The files of a pair."""
+    """The files of a pair.
+
+    reason: why this one drafts, where neither the user nor a pull decided that
+    """
 
     target: ModelFiles
     draft: ModelFiles | None = None
+    reason: str = ""
 
     @classmethod
     def locate(
@@ -72,6 +78,8 @@ class PairFiles:
         A draft model that is named by its path may be for another engine.
         """
         target = target.with_projector()
+        if draft == NO_DRAFT:
+            return cls(target)
         if draft is not None:
             by_path = expand_home(draft).exists()
             return cls(target, locate(str(draft), AUTO if by_path else backend))

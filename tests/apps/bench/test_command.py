@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from localspec.apps.bench import command, modes, timed_run
 from localspec.apps.bench.prompts import built_in
 from localspec.apps.command_line import commands, run
 from localspec.base.system.processors import ProcessorTimes
+from localspec.running.models import trained
 from tests import engines
 
 
@@ -199,6 +201,35 @@ def test_a_draft_model_is_judged_beside_prompt_lookup(model, asked, capsys):
     draft = str(engines.tiny("llama", seed=3))
     assert bench(model, "--draft", draft, "--prompts", asked) == 0
     assert "by prompt lookup  with this draft model" in capsys.readouterr().out
+
+
+def ranked(out):
+    """The rows of the table of drafters, which follows the verdict."""
+    return [line.split() for line in out.split("\n\n")[1].splitlines()[1:]]
+
+
+def test_several_drafters_answer_the_same_prompts_in_turn(model, asked, capsys):
+    names = [str(engines.tiny("llama", seed=seed)) for seed in (3, 4)]
+    drafts = [word for name in (*names, "none") for word in ("--draft", name)]
+    assert bench(model, "--prompts", asked, *drafts) == 0
+    out, err = capsys.readouterr()
+    assert [row[-1] for row in ranked(out)] == ["3/3"] * 3
+    assert {row[0] for row in ranked(out)} == {*names, "no"}
+    assert err.count("answers: 0,") == 3
+    assert bench(model, *drafts, "--modes", "ngram") == 2
+    assert "--modes is for one --draft" in capsys.readouterr().err
+
+
+def test_what_was_pulled_with_a_model_is_compared_unasked(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    model, draft = (tmp_path / name for name in ("model.gguf", "draft.gguf"))
+    shutil.copy(engines.tiny("llama"), model)
+    shutil.copy(engines.tiny("llama", seed=5), draft)
+    trained.keep(model, draft)
+    other = str(engines.tiny("llama", seed=4))
+    limited = ["--prompts", asked, "--limit=1", "--draft", other, "--draft", "none"]
+    assert bench(str(model), *limited) == 0
+    assert {row[0] for row in ranked(capsys.readouterr().out)} == {other, str(draft), "no"}
 
 
 def test_a_recurrent_model_gets_the_room_that_a_deep_mode_needs(asked, tmp_path):

@@ -76,6 +76,7 @@ PATCH = {"type": "custom", "name": "patch"} | {
 
 REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     "/v1/chat/completions": CHATS,
+    "/v1/cache/warm": CHATS,
     "/v1/chat/completions/input_tokens": CHATS,
     "/v1/completions": [
         ASKED | {"prompt": ["one", [65, 66]], "echo": True},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -151,6 +152,29 @@ def test_the_engine_drafts_what_the_network_drafts(recorded, head):
             [draft] = model.head.roll([Roll(Row(0, text[end - 1 : end]), 1, sampler, end)])
             drafted.append(int(draft.tokens[0]))
     assert np.mean(np.array(drafted) == likeliest) > 0.9  # weights are rounded in files
+
+
+def test_a_training_begins_with_a_published_head_and_its_tokens(recorded, head, tmp_path):
+    from localspec.apps.training.export import export
+    from localspec.apps.training.published import choose_beginning
+    from localspec.running.models import trial
+
+    files, _ = recorded
+    trained_in, reports, _ = head
+    export(files, trained_in, "mlx", tmp_path / "published")
+    _, folder = copied(recorded, tmp_path / "training")
+    few = np.load(folder / "outputs.npy", mmap_mode="r").shape[0]
+    target = trial.footprint(files.path, files.engine.name)
+    choose_beginning(tmp_path / "published", target, folder)
+    more = trained(files, folder, 30)
+    assert more[0].loss < 0.8 * reports[0].loss
+    assert np.mean([report.loss for report in more[-5:]]) < 1.05 * reports[-1].loss
+    export(files, folder, "mlx", tmp_path / "after")
+    before, after = (
+        json.loads((tmp_path / name / "config.json").read_text()) for name in ("published", "after")
+    )
+    assert before == after
+    assert 0 < before["draft_vocab_size"] <= few
 
 
 def weights_of(folder):

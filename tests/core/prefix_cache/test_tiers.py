@@ -338,6 +338,39 @@ def test_what_goes_on_is_not_written_with_every_turn_nor_what_is_there(tmp_path)
     assert [each.stat().st_ino for each in files(tmp_path)] == [before]
 
 
+def idle(desk, looks=8):
+    for _ in range(looks):
+        desk.idle()
+
+
+def test_an_idle_text_is_written_before_anybody_ends_the_process(tmp_path):
+    store = keeping(tmp_path)
+    desk = engine(scripted(), store)
+    converse(desk, [Want(text(1, 800), SHORT)])
+    assert desk.waits
+    idle(desk, 3)
+    assert files(tmp_path) == []
+    idle(desk)
+    store.wait()
+    assert len(files(tmp_path)) == 1
+    assert not desk.waits
+    # As of a process that was killed: nothing is closed.
+    [result] = converse(engine(scripted(), keeping(tmp_path)), [Want(text(1, 800), SHORT)])
+    assert result.usage.cached_tokens == 799
+
+
+def test_an_idle_conversation_is_not_written_anew_with_every_turn(tmp_path):
+    store = keeping(tmp_path)
+    desk = engine(scripted(), store)
+    sizes = []
+    for length in (800, 900, 1000, 1200):
+        converse(desk, [Want(text(1, length), SHORT)])
+        idle(desk)
+        store.wait()
+        sizes.append(found(store, text(1, 1200))[0])
+    assert sizes == [800, 800, 800, 1200]
+
+
 def test_a_full_disk_does_not_fail_a_request(tmp_path):
     model = scripted()
     model.slots = 1

@@ -231,6 +231,22 @@ def test_there_is_something_for_everybody():
     }
 
 
+def test_a_draft_model_is_small_enough_to_pay():
+    """One of a third of the bytes brought nothing on two cores; on a card layers count as well."""
+    checked = 0
+    for entry in entries().values():
+        for kind, offer in entry.offers.items():
+            if offer.drafter == "model" and not offer.draft.startswith("hf:"):
+                name, _, weights = offer.draft.partition(":")
+                draft, target = entries()[name], next(iter(offer.weights.values()))
+                read = draft.offers[kind].weights[weights].bytes
+                assert read <= 0.3 * target.bytes * entry.active_share, (entry.name, kind)
+                if draft.shape and entry.shape:
+                    assert draft.shape.layers <= 0.9 * entry.shape.layers, (entry.name, kind)
+                checked += 1
+    assert checked >= 15
+
+
 def test_nothing_unchecked_claims_a_sum_or_a_revision():
     tables = tomllib.loads(builtin().read_text(encoding="utf-8"))
     for entry in entries().values():

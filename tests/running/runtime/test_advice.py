@@ -7,8 +7,13 @@ from dataclasses import replace
 from localspec import load
 from localspec.console.questions.interactive_load import report_concessions
 from localspec.interfaces.backend import Options
-from localspec.running.runtime.loaded_pair import token_bytes, uneven_weights
+from localspec.interfaces.costs import Costs
+from localspec.running.memory.planner import Limits
+from localspec.running.runtime.draft_price import estimate_price, token_bytes, warn_of_price
+from localspec.running.runtime.loaded_pair import advice as pair_advice
+from localspec.running.runtime.loaded_pair import resolve_and_load, uneven_weights
 from localspec.running.runtime.loading import Loading
+from localspec.running.runtime.pair_files import PairFiles
 from localspec_llamacpp.headers.metadata import Tensor
 from localspec_llamacpp.headers.rounding import uneven
 from localspec_llamacpp.loading import inspect
@@ -19,9 +24,12 @@ def loading(**options):
     return Loading(Options(threads=1, context=512, gpu_layers=0, **options))
 
 
-def advice(draft=None, **options):
-    with load(engines.tiny("llama"), draft, loading(**options)) as runtime:
-        return list(runtime.facts.advice)
+def advice(draft=None, draft_cost=0.001, **options):
+    """Load with costs that are kept, however busy this machine is: 10 ms for a plain token."""
+    files = PairFiles.locate(engines.tiny("llama"), draft, "auto")
+    with resolve_and_load(files, loading(**options).options, Limits()) as pair:
+        costs = Costs({1: 0.01, 9: 0.02}, {"draft-model": {1: draft_cost, 4: 4 * draft_cost}})
+        return list(pair_advice(pair, costs))
 
 
 def tensors(*kinds, output=True):
@@ -64,10 +72,27 @@ def test_embeddings_count_where_they_are_the_output_as_well():
     assert uneven(tensors("Q8_0", output=False)) == "1 tensor in F16"
 
 
-def test_a_draft_model_that_reads_as_much_as_the_model_is_named_at_load():
-    [advised] = advice(draft=engines.tiny("llama", seed=3))
-    assert "for a token, and the model" in advised
-    assert advised.endswith("such drafts cannot pay here; --proposer suffix does without")
+def test_a_draft_model_that_costs_as_much_as_the_model_is_named_at_load():
+    [sentence] = advice(draft=engines.tiny("llama", seed=3), draft_cost=0.0093)
+    assert sentence == (
+        "a token of the draft model takes 0.93 of the time of a plain one (measured here): such "
+        "drafts cannot pay here; --draft none does without"
+    )
+    [sentence] = advice(draft=engines.tiny("llama", seed=3), draft_cost=0.006)
+    assert "takes 0.60 of" in sentence
+    assert "pay only where most of them are right" in sentence
+    assert advice(draft=engines.tiny("llama", seed=3), draft_cost=0.004) == []
+
+
+def test_what_was_not_measured_is_estimated_by_bytes_and_on_a_card_by_layers():
+    small, large = (replace(inspect(engines.tiny("llama")), read_bytes=size * 10**6, layers=layers)
+                    for size, layers in ((400, 24), (1000, 28)))  # fmt: skip
+    assert estimate_price(small, large, on_host=True) == 0.4
+    assert round(estimate_price(small, large, on_host=False), 2) == 0.62
+    assert warn_of_price(small, large, None, on_host=True) == ""
+    assert "0.62 of the time of a plain one (estimated" in warn_of_price(
+        small, large, Costs(), on_host=False
+    )
 
 
 def test_of_experts_only_the_active_ones_are_read_for_a_token():

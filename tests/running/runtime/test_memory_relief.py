@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -29,7 +30,13 @@ from localspec.running.memory.planner import Watcher
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.loaded_pair import LoadedPair
-from localspec.running.runtime.memory_relief import AMPLE_SECONDS, LOOK_SECONDS, DraftModelRelief
+from localspec.running.runtime.loading import is_drafter_hopeless
+from localspec.running.runtime.memory_relief import (
+    AMPLE_SECONDS,
+    HOPELESS_LOOKS,
+    LOOK_SECONDS,
+    DraftModelRelief,
+)
 from localspec.running.runtime.proposer_factory import ProposerFactory
 from localspec.running.runtime.resolved_pair import ResolvedPair
 from localspec.running.runtime.runtime import Runtime
@@ -76,6 +83,7 @@ class Twins:
     wanted: tuple[str, ...] = ("suffix", "draft-model")
     clock: Clock = field(default_factory=Clock)
     target: Callable[[], ScriptedModel] = scripted
+    draft_cost: float = 0.001  # seconds of a draft token; a plain one takes ten times as long
 
     def __post_init__(self):
         self.memory = Memory(self.clock)
@@ -91,10 +99,12 @@ class Twins:
         request = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
         resolved = ResolvedPair(TARGET, DRAFT, plan(request, cpu(8 * GB)))
         # A draft takes a tenth of a round, however busy this machine is.
-        depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": {1: 0.001, 4: 0.004}}))
+        drafting = {1: self.draft_cost, 4: 4 * self.draft_cost}
+        depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": drafting}))
         factory = ProposerFactory(self.wanted, depth if self.depth else None, Clock(step=0.001))
         self.loaded = Reloaded(Pair(self.target(), self.draft()), resolved)
-        self.relief = DraftModelRelief(self.loaded, factory, self.memory, self.clock)
+        hopeless = partial(is_drafter_hopeless, depth if self.depth else None, self.wanted)
+        self.relief = DraftModelRelief(self.loaded, factory, self.memory, self.clock, hopeless)
         self.engine = Engine(
             self.loaded.pair.target,
             self.relief,
@@ -184,10 +194,47 @@ def test_it_is_quiet_for_as_long_as_what_drafts_now():
 
 
 def test_without_a_shortage_it_stays():
-    twins = Twins()
+    twins = Twins(clock=Clock(step=LOOK_SECONDS))
     results = converse(twins.engine, WANTS)
     assert not twins.drafts[0].closed
     assert all(result.notices == () for result in results)
+
+
+def test_a_draft_model_that_cannot_pay_gives_its_memory_back_for_good_and_says_so_once():
+    twins = Twins(draft_cost=0.01, clock=Clock(step=LOOK_SECONDS))
+    first, *others = (converse(twins.engine, WANTS[:1])[0] for _ in range(3))
+    assert said([first]) == plain()[:1]
+    assert "draft-model" not in first.speculation.tokens_by_source
+    assert twins.drafts[0].closed
+    assert first.notices == (
+        "the draft model was put away, prompt lookup drafts instead: its drafts cost more here "
+        "than they can win",
+    )
+    assert all(result.notices == () for result in others)
+    twins.memory.ample = twins.clock.now
+    twins.engine.idle()
+    assert (twins.relief.away, len(twins.drafts)) == (False, 1)
+
+
+def test_a_draft_model_that_has_hope_now_and_then_stays():
+    twins, looks = Twins(clock=Clock(step=LOOK_SECONDS)), []
+    relief = DraftModelRelief(
+        twins.loaded,
+        lambda pair: Silent(),
+        twins.memory,
+        twins.clock,
+        lambda: looks.append(1) or len(looks) % HOPELESS_LOOKS != 0,
+    )
+    for _ in range(4 * HOPELESS_LOOKS):
+        relief.propose([])
+    assert len(looks) == 4 * HOPELESS_LOOKS
+    assert not twins.drafts[0].closed
+
+
+def test_drafts_of_a_length_that_the_user_chose_are_never_hopeless():
+    twins = Twins(depth=False, draft_cost=0.01, clock=Clock(step=LOOK_SECONDS))
+    converse(twins.engine, WANTS[:1])
+    assert not twins.drafts[0].closed
 
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
