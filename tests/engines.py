@@ -63,7 +63,7 @@ LATER |= {"mlx nemotron_h", "mlx granitemoehybrid"}
 
 # Where a head changes little, some of MLX stand for all, as it is slow on a processor: one that
 # keeps keys, and both kinds that keep nothing.
-ALIKE = ("gemma4_text-mtp", "llama-eagle3", "qwen3_5-dflash")
+ALIKE = ("gemma4_text-mtp", "llama-eagle", "llama-eagle3", "qwen3_5-dflash")
 SOME_HEADS = [name for name in HEADS if name.removeprefix("mlx ") not in ALIKE]
 
 HEAD = Head()

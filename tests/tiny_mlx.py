@@ -201,6 +201,7 @@ def write(
 WITH_HEADS: Mapping[str, str] = {
     "qwen3_5-mtp": "qwen3_5",
     "gemma4_text-mtp": "gemma4_text",
+    "llama-eagle": "llama",
     "llama-eagle3": "llama",
     "qwen3_5-dflash": "qwen3_5",
     "qwen3_5-medusa": "qwen3_5",
@@ -344,6 +345,34 @@ def write_eagle3(
     return folder
 
 
+def write_eagle(target: Path, folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Write an EAGLE head for a target, in the layout of its authors."""
+    folder.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    width, tokens = config["hidden_size"], config["vocab_size"]
+    settings = {**EAGLE3, "hidden_size": width, "vocab_size": tokens, "model_type": "llama"}
+    settings |= {"architectures": ["LlamaForCausalLM"], **changes}
+    (folder / "config.json").write_text(json.dumps(settings))
+    place, inner = "layers.0.", settings["intermediate_size"]
+    shapes = {
+        "embed_tokens.weight": (tokens, width),
+        "fc.weight": (width, 2 * width),
+        "fc.bias": (width,),
+        f"{place}self_attn.q_proj.weight": (64, width),
+        f"{place}self_attn.k_proj.weight": (32, width),
+        f"{place}self_attn.v_proj.weight": (32, width),
+        f"{place}self_attn.o_proj.weight": (width, 64),
+        f"{place}mlp.gate_proj.weight": (inner, width),
+        f"{place}mlp.up_proj.weight": (inner, width),
+        f"{place}mlp.down_proj.weight": (width, inner),
+        f"{place}post_attention_layernorm.weight": (width,),
+    }
+    random = np.random.default_rng([seed, 10])
+    weights = {name: mx.array(weight(random, name, shape)) for name, shape in shapes.items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "pt"})
+    return folder
+
+
 def write_dflash(
     target: Path, folder: Path, *, seed: int = 0, later: Mapping[str, Any] = {}, **changes: Any
 ) -> Path:
@@ -450,6 +479,7 @@ def write_first_layers(target: Path, folder: Path, *, seed: int = 0) -> Path:
 
 # Heads that lie beside their model, by their kind.
 WRITERS = {
+    "eagle": write_eagle,
     "eagle3": write_eagle3,
     "dflash": write_dflash,
     **{kind: partial(write_dflash, later=settings) for kind, settings in LATER.items()},

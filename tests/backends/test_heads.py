@@ -75,7 +75,7 @@ def test_heads_of_llama_cpp_draft_over_quantised_keys_and_values(name):
 
 
 @pytest.mark.skipif(not engines.MLX, reason="there is no MLX here")
-@pytest.mark.parametrize("kind", ["eagle3", "mlp_speculator"])
+@pytest.mark.parametrize("kind", ["eagle", "eagle3", "mlp_speculator"])
 def test_heads_on_mlx_draft_for_hybrids(kind, tmp_path):
     """The others are tested with one throughout."""
     from localspec_mlx import backend as mlx

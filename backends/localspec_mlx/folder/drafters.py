@@ -14,7 +14,7 @@ from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.files import Object
 from localspec_mlx.folder.shards import Shards
 
-MTP, EAGLE3, DFLASH = "mtp", "eagle3", "dflash"
+MTP, EAGLE, EAGLE3, DFLASH = "mtp", "eagle", "eagle3", "dflash"
 MEDUSA, SPECULATOR = "medusa", "mlp_speculator"
 LAYERSKIP = "layerskip"  # a model's own first layers
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
@@ -29,6 +29,9 @@ KV_BYTES = 2  # of one 16-bit key or value
 KV_HEADS = ("num_key_value_heads", *HEADS)
 WITH_HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next")  # models that may have one inside
 PREFIX = "mtp."  # of a head's tensors there
+COPIED = ("embed_tokens.", "lm_head.")  # of an EAGLE head's target, which lends its own
+# EAGLE's configuration is that of a model of one layer, whose names begin with "model.".
+EAGLES_OWN = "layers.0.self_attn.q_proj.weight"
 LAYER = re.compile(r"mtp\.layers\.(\d+)\.")
 DEPTH = ("mtp_num_hidden_layers",)
 READS = (
@@ -51,7 +54,11 @@ def drafter(config: Config) -> str:
         return EAGLE3
     if isinstance(config.values.get("dflash_config"), dict):
         return DFLASH
-    return COMPANIONS.get(config.model_type, "")
+    if config.model_type in COMPANIONS:
+        return COMPANIONS[config.model_type]
+    if config.number(LAYERS) == 1 and EAGLES_OWN in shards.read(config.path.parent).sizes:
+        return EAGLE
+    return ""
 
 
 def files(config: Config) -> str:
@@ -81,8 +88,10 @@ def described(path: Path, config: Config, held: Shards) -> Footprint:
     """Describe a head by its configuration: without its target nothing can be laid out."""
     kind, nested = drafter(config), config.values.get("transformer_layer_config")
     inner = nested if isinstance(nested, dict) else {}
-    kept = 0
-    if kind in (EAGLE3, DFLASH):
+    kept = copied = 0
+    if kind == EAGLE:
+        copied = sum(size for name, size in held.sizes.items() if name.startswith(COPIED))
+    if kind in (EAGLE, EAGLE3, DFLASH):
         kept = 2 * KV_BYTES * config.number(KV_HEADS, inner) * head_width(config, inner)
     return Footprint(
         path=path,
@@ -90,7 +99,7 @@ def described(path: Path, config: Config, held: Shards) -> Footprint:
         name=path.name,
         quantisation="",
         file_bytes=held.file_bytes,
-        weight_bytes=held.weight_bytes,
+        weight_bytes=held.weight_bytes - copied,
         layers=config.number(DEPTH if config.model_type in OF_QWEN else LAYERS, inner) or 1,
         heads=0,
         kv_heads=0,

@@ -15,6 +15,11 @@ AGAIN = "download the folder again"
 MOST_NAMES = 10_000  # of a folder's files that are looked at
 SAFE = "choose a version with model*.safetensors"
 PYTORCH = f"a PyTorch model, which MLX does not read: {SAFE}"
+# In one line, for any shell; it runs nothing that the file may hold.
+CONVERSION = (
+    'python -c "import torch, safetensors.torch as s; s.save_file(dict((n, t.clone()) for n, t in '
+    "torch.load('pytorch_model.bin', weights_only=True).items()), 'model.safetensors')\""
+)
 ADAPTER = "a LoRA adapter: give the folder of its model, and this one as --adapter"
 PIPELINE = "a pipeline that draws or speaks, or a part of one: choose a language model"
 # The first that is found says what the folder is.
@@ -27,6 +32,7 @@ HOLDINGS = {
     "snapshots": "a download cache: give the folder in it that has config.json",
     "consolidated*": f"a model as Mistral lays it out: {SAFE}",
     "weights*.npz": f"a model of an early mlx-lm: {SAFE}",
+    "pytorch_model.bin": f"{PYTORCH}, or convert it there (torch 2.6 or later): {CONVERSION}",
     "*.bin": PYTORCH,
     "*.pth": PYTORCH,
     "*.pt": PYTORCH,

@@ -24,6 +24,7 @@ from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.thinning import model_of_first_layers
 from localspec_mlx.heads.assistant import Assistant, target_keys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
+from localspec_mlx.heads.eagle import Eagle
 from localspec_mlx.heads.eagle3 import Eagle3, layers_read
 from localspec_mlx.heads.first_layers import first_layers, lend
 from localspec_mlx.heads.mtp import QwenHead
@@ -82,6 +83,12 @@ def mtp(folder: HeadFolder) -> LoadedHead:
     return LoadedHead(MTP, tap, partial(target_keys, assistant))
 
 
+def eagle(folder: HeadFolder) -> LoadedHead:
+    layers = weighed(folder.path, partial(Eagle, folder.target.model))
+    tap = Tap([folder.inner.norm])
+    return LoadedHead(drafters.EAGLE, tap, with_own_keys(layers, folder.target))
+
+
 def eagle3(folder: HeadFolder) -> LoadedHead:
     layers = weighed(folder.path, partial(Eagle3, folder.target.model, folder.vocabulary))
     inner = folder.inner
@@ -133,6 +140,7 @@ def layerskip(folder: HeadFolder) -> LoadedHead:
 
 MAKERS: Mapping[str, Callable[[HeadFolder], LoadedHead]] = {
     MTP: mtp,
+    drafters.EAGLE: eagle,
     drafters.EAGLE3: eagle3,
     drafters.DFLASH: dflash,
     drafters.MEDUSA: stages,

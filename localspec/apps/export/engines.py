@@ -34,7 +34,7 @@ ENGINES = {
     "vllm": OtherEngine(
         ANY,
         methods("ngram", "draft_model", "mtp", "eagle3", "dflash")
-        | {kind: kind for kind in ("medusa", "mlp_speculator")},
+        | {kind: kind for kind in ("eagle", "medusa", "mlp_speculator")},
         """\
 vllm serve {original}
 --max-model-len {context}
@@ -44,7 +44,7 @@ vllm serve {original}
     ),
     "sglang": OtherEngine(
         ANY,
-        methods("NGRAM", "STANDALONE", "NEXTN", "EAGLE3", "DFLASH"),
+        methods("NGRAM", "STANDALONE", "NEXTN", "EAGLE3", "DFLASH") | {"eagle": "EAGLE"},
         """\
 python -m sglang.launch_server
 --model-path {original}

@@ -18,6 +18,7 @@ CORPUS = "corpus"  # made with the corpus of a model, which an option names
 HEAD = "mtp"  # inside the target's file, or a companion beside it
 HEADS = (
     HEAD,
+    "eagle",
     "eagle3",
     "dflash",
     "medusa",

@@ -17,7 +17,7 @@ from localspec.running.models import engines
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 from localspec.running.models.sources import source
 
-HEADS = ("mtp", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
+HEADS = ("mtp", "eagle", "eagle3", "dflash", "medusa", "mlp_speculator")  # in files of their own
 DRAFTERS = ("none", "model", "mtp-inside", *HEADS)
 NO_PARTS = ("none", "mtp-inside")  # drafters that are no other file
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
