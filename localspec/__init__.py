@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from localspec.base.errors import LocalSpecError
-    from localspec.core.engine.job import Chunk, Result, ToolCall
-    from localspec.core.engine.settings import Settings
-    from localspec.core.engine.worker import Stream
+    from localspec.core.requests.job import Chunk, Result, ToolCall
+    from localspec.core.requests.settings import Settings
+    from localspec.core.requests.worker import Stream
     from localspec.core.sampling.parameters import Sampling
     from localspec.formats.grammar.grammar import Grammar
     from localspec.interfaces.adapter import Adapter
@@ -55,7 +55,7 @@ _MODULES = {
     "Adapter": "localspec.interfaces.adapter",
     "AsyncModel": "localspec.running.runtime.async_model",
     "AsyncStream": "localspec.running.runtime.async_model",
-    "Chunk": "localspec.core.engine.job",
+    "Chunk": "localspec.core.requests.job",
     "DraftOptions": "localspec.interfaces.backend",
     "Grammar": "localspec.formats.grammar.grammar",
     "Limits": "localspec.running.memory.planner",
@@ -64,12 +64,12 @@ _MODULES = {
     "Options": "localspec.interfaces.backend",
     "Phase": "localspec.running.runtime.phases",
     "ReplyOptions": "localspec.running.runtime.reply_options",
-    "Result": "localspec.core.engine.job",
+    "Result": "localspec.core.requests.job",
     "Runtime": "localspec.running.runtime.runtime",
     "Sampling": "localspec.core.sampling.parameters",
-    "Settings": "localspec.core.engine.settings",
-    "Stream": "localspec.core.engine.worker",
-    "ToolCall": "localspec.core.engine.job",
+    "Settings": "localspec.core.requests.settings",
+    "Stream": "localspec.core.requests.worker",
+    "ToolCall": "localspec.core.requests.job",
     "VectorRuntime": "localspec.running.runtime.vector_runtime",
     "inspect": "localspec.running.models.trial:footprint",
     "load": "localspec.running.runtime.loading",

@@ -8,9 +8,9 @@ import sys
 def main() -> None:
     """Run the command line; Ctrl-C ends it without a traceback, also while modules are imported."""
     try:
-        from localspec.apps import cli
+        from localspec.apps import command_line
 
-        cli.main()
+        command_line.main()
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -12,9 +12,6 @@ from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.corpus.match import longest_match
 from localspec.core.corpus.segment import Segment, pack
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.masked import Masked
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
@@ -26,6 +23,9 @@ from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Model
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import Draft

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.media import Medium
 from localspec.interfaces.media_positions import positions
 from localspec.interfaces.testing import Script, ScriptedModel, ScriptedSight, seeing_logits, shown

@@ -15,8 +15,8 @@ WINGS = ("apps", "console", "running", "core", "formats", "interfaces", "base")
 
 def names(folder: Path) -> set[str]:
     """The modules and packages of a folder."""
-    found = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    return found | {path.parent.name for path in folder.glob("*/__init__.py")}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    return modules | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
 @pytest.mark.parametrize("wing", WINGS)

@@ -50,8 +50,8 @@ class Told:
         while time.monotonic() < end:
             ended = self.process.poll() is not None and not self._reader.is_alive()
             for line in list(self.lines)[after:]:
-                if found := re.search(words, line):
-                    return found
+                if matches := re.search(words, line):
+                    return matches
             if ended:
                 break
             time.sleep(0.02)
@@ -108,12 +108,12 @@ class ServerProcess(Told):
 
     def ready(self) -> ServerProcess:
         """Wait until it answers, after it began or began anew."""
-        found = self.wait_for(r"answering at (\S+)/v1", self._births)
+        match = self.wait_for(r"answering at (\S+)/v1", self._births)
         self._births = next(
-            at + 1 for at, line in enumerate(self.lines) if at >= self._births and found[0] in line
+            at + 1 for at, line in enumerate(self.lines) if at >= self._births and match[0] in line
         )
         self.client.close()
-        self.client = httpx.Client(base_url=found[1], timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=match[1], timeout=60, trust_env=False)
         return self
 
     def kill(self) -> None:

@@ -54,9 +54,9 @@ def installed(prefix: Path) -> Installed | None:
     """Return what was installed under this prefix; None where it was not by us."""
     record = _record(prefix / NAME)
     try:
-        known = {"products": "", **record}  # records of earlier LocalSpecs name none
+        fields = {"products": "", **record}  # records of earlier LocalSpecs name none
         kind, because, source, libraries, cmake, products = (
-            str(known[name]) for name in Installed._fields
+            str(fields[name]) for name in Installed._fields
         )
         return Installed(kind, because, source, libraries, tuple(shlex.split(cmake)), products)
     except (KeyError, ValueError):

@@ -21,7 +21,7 @@ from localspec.base.errors import BackendError
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.text_progress import HeadProgress, drafts_of
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States

@@ -18,8 +18,8 @@ from localspec.interfaces.abilities import Choose, usual_scales
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import check, roll_by_forward
 from localspec.interfaces.media import Sight
-from localspec.interfaces.roll import check, roll_by_forward
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context

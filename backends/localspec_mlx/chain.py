@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Row
-from localspec.interfaces.roll import RolledRow
+from localspec.interfaces.forward_loop import RolledRow
 from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.slots import CacheSlots

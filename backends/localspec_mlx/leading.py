@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.interfaces.backend import Options, Row
-from localspec.interfaces.roll import check
+from localspec.interfaces.forward_loop import check
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.group import Call, Group, packed
 from localspec_mlx.model import MlxModel

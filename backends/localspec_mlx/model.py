@@ -16,8 +16,8 @@ from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import RolledRow, check, roll_by_forward
 from localspec.interfaces.media import Sight
-from localspec.interfaces.roll import RolledRow, check, roll_by_forward
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy

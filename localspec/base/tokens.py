@@ -68,9 +68,9 @@ class History:
 
     __slots__ = ("_buffer", "size")
 
-    def __init__(self, tokens: Tokens, room: int = 256) -> None:
+    def __init__(self, tokens: Tokens, spare: int = 256) -> None:
         self.size = len(tokens)
-        self._buffer = np.empty(self.size + room, np.int32)
+        self._buffer = np.empty(self.size + spare, np.int32)
         self._buffer[: self.size] = tokens
 
     def __len__(self) -> int:

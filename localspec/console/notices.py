@@ -6,5 +6,5 @@ import click
 
 
 def tell(line: str) -> None:
-    """Report to who started a server what happens to it."""
+    """Report something to whoever started the command."""
     click.echo(f"localspec: {line}", err=True)

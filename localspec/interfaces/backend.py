@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from localspec.base.device import Device as Device
 from localspec.base.errors import UsageError
 from localspec.interfaces.adapter import Adapter as Adapter
+from localspec.interfaces.draft_stopping import Pays, always
 from localspec.interfaces.footprint import VECTOR_POOLINGS
 from localspec.interfaces.footprint import DeviceNeeds as DeviceNeeds
 from localspec.interfaces.footprint import Footprint as Footprint
 from localspec.interfaces.footprint import Needs as Needs
-from localspec.interfaces.pays import Pays, always
 
 if TYPE_CHECKING:  # commands that need no engine start without numpy
     import numpy as np

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from localspec.base.tokens import Tokens
-from localspec.interfaces.ask import Ask as Ask
-from localspec.interfaces.ask import Hints as Hints
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.draft_request import Ask as Ask
+from localspec.interfaces.draft_request import Hints as Hints
 
 
 class Proposer(Protocol):

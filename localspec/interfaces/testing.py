@@ -20,9 +20,9 @@ from localspec.base.tokenizer import Infill, Tokenizer
 from localspec.base.tokens import Logits, Tokens, tokens_of
 from localspec.interfaces.backend import Head, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.media import Kind, Medium, Run, RunName, Sight
 from localspec.interfaces.media_positions import NUMBERS
-from localspec.interfaces.roll import roll_by_forward
 
 VOCABULARY = 7
 # From here on, numbers in a script's context are positions of pictures: twenty bits that stand for

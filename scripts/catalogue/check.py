@@ -18,7 +18,7 @@ from localspec.running.models.catalogue_file import read
 from localspec.running.models.engines import all_engines
 from localspec.running.models.entry import Entry, Weights
 from localspec.running.models.sources import Hub
-from localspec.running.pulling.resolve import PullPart
+from localspec.running.pulling.pull_plan import PullPart
 
 
 def main(arguments: Sequence[str]) -> int:

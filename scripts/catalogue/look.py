@@ -17,8 +17,8 @@ from localspec.running.models.engines import Engine
 from localspec.running.models.sources import LocalFiles, Package
 from localspec.running.pulling import hub
 from localspec.running.pulling.listing import Listing, Remote
+from localspec.running.pulling.pull_plan import PullPart
 from localspec.running.pulling.remote_header import MAX_HEADER, MAX_LATER_HEADER, outline_files
-from localspec.running.pulling.resolve import PullPart
 from localspec_llamacpp.headers.header import read
 
 T = TypeVar("T")

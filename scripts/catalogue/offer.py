@@ -11,7 +11,8 @@ from localspec.formats.templates.renderer import SHARED
 from localspec.running.models.engines import Engine
 from localspec.running.models.entry import Entry, Offer, Weights
 from localspec.running.models.sources import source
-from localspec.running.pulling.resolve import PullPart, listed_part, part, part_of_draft
+from localspec.running.pulling.pull_plan import PullPart
+from localspec.running.pulling.resolve import listed_part, part, part_of_draft
 
 ROUNDED = 0.03  # of a size as published, "5.0GB"
 LEAST = 60_000_000  # bytes that a size of one digit may be off

@@ -15,7 +15,7 @@ from localspec.apps.server.requests.sampling import SamplingFields
 from localspec.console.options.declare import options, read
 from localspec.console.options.reply import ReplyOptions
 from localspec.console.options.sections import SectionedCommand
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS
 from localspec.running.runtime.reply_options import settings_with

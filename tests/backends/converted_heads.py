@@ -53,12 +53,12 @@ class HeldHead:
 
     def blocks(self, parts, place="layers"):
         """Name the tensors of blocks as MLX does."""
-        found = {}
+        tensors = {}
         for name, values in self.tensors.items():
             kind, at, part = (*name.split(".", 2), "", "")[:3]
             if kind == "blk" and part in parts:
-                found[f"{place}.{at}.{parts[part]}.weight"] = values
-        return found
+                tensors[f"{place}.{at}.{parts[part]}.weight"] = values
+        return tensors
 
 
 def stored(folder: Path, weights: Mapping, settings: Mapping) -> Path:

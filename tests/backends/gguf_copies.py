@@ -50,8 +50,8 @@ def copied(source: Path, target: Path, keys: Mapping = {}, tensors: Mapping = {}
 
 
 def tensor(source: Path, name: str) -> np.ndarray:
-    [found] = [tensor.data for tensor in GGUFReader(source).tensors if tensor.name == name]
-    return np.array(found)
+    [values] = [tensor.data for tensor in GGUFReader(source).tensors if tensor.name == name]
+    return np.array(values)
 
 
 def stored_as(kind: str, source: Path, target: Path) -> Path:

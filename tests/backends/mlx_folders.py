@@ -111,8 +111,8 @@ def rewritten(folder: Path, change: Callable[[nn.Module], None], **changes: Any)
 
 def reconfigured(folder: Path, **changes: Any) -> Path:
     values = {**json.loads((folder / "config.json").read_text()), **changes}
-    given = {name: value for name, value in values.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(given))
+    present = {name: value for name, value in values.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(present))
     return folder
 
 

@@ -39,8 +39,8 @@ def test_an_early_end_or_another_prompt_is_no_near_tie():
 
 
 def test_what_does_not_load_is_refused_in_its_own_words():
-    found = verdict([], (0.0, 0.0), fault="no such tensor")
-    assert (found.word, found.faults, found.fails) == ("refused", ("no such tensor",), True)
+    judged = verdict([], (0.0, 0.0), fault="no such tensor")
+    assert (judged.word, judged.faults, judged.fails) == ("refused", ("no such tensor",), True)
 
 
 def test_figures_and_memory_that_are_wrong_fail_though_tokens_agree():
@@ -49,8 +49,8 @@ def test_figures_and_memory_that_are_wrong_fail_though_tokens_agree():
 
 
 def test_figures_that_are_not_told_are_listed():
-    found = verdict(said(5, 6, 7), (0.0, 0.0), wanted={"layers": 4, "experts": 8})
-    assert (found.word, found.untold) == ("same", ("experts",))
+    judged = verdict(said(5, 6, 7), (0.0, 0.0), wanted={"layers": 4, "experts": 8})
+    assert (judged.word, judged.untold) == ("same", ("experts",))
 
 
 def test_a_hybrids_configuration_tells_what_its_layers_keep(tmp_path):
@@ -66,8 +66,8 @@ def test_a_hybrids_configuration_tells_what_its_layers_keep(tmp_path):
     facts = expected(tmp_path)
     assert facts["recurrent_layers"] == 3
     assert facts["kv_bytes_per_token"] == 2 * 2 * 64 * 2
-    told = {"layers": 6, "recurrent_layers": 0}
-    assert list(untrue(told, facts)) == ["info says recurrent_layers 0, the configuration 3"]
+    fields = {"layers": 6, "recurrent_layers": 0}
+    assert list(untrue(fields, facts)) == ["info says recurrent_layers 0, the configuration 3"]
 
 
 def test_layers_that_share_keys_or_have_wider_heads_are_counted_as_they_are(tmp_path):

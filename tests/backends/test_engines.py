@@ -11,11 +11,11 @@ from itertools import product
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.masked import Masked
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import DraftOptions, Row
@@ -113,8 +113,8 @@ def assert_alike_but_for_near_ties(architecture, plain, fast, **options):
             text = tokens_of([*want.prompt, *one.tokens[:parting]])
             target.truncate(0, 0)
             for start in range(0, len(text), target.batch):
-                [found] = target.forward([Row(0, text[start : start + target.batch])])
-            apart = found[-1][one.tokens[parting]] - found[-1][other.tokens[parting]]
+                [logit] = target.forward([Row(0, text[start : start + target.batch])])
+            apart = logit[-1][one.tokens[parting]] - logit[-1][other.tokens[parting]]
             assert abs(apart) < Running.now.near_tie, f"they part after {parting} tokens"
 
 
@@ -260,10 +260,10 @@ def texts_distribution(model, prompt, length):
         for text, p in texts.items():
             model.truncate(0, 0)
             [logits] = model.forward([Row(0, tokens_of([*prompt, *text]))])
-            found = filters.distribution(NARROW, logits[0])
+            distribution = filters.distribution(NARROW, logits[0])
             longer |= {
                 (*text, t): p * q
-                for t, q in zip(found.ids.tolist(), found.probs.tolist(), strict=True)
+                for t, q in zip(distribution.ids.tolist(), distribution.probs.tolist(), strict=True)
             }
         texts = longer
     model.truncate(0, 0)
@@ -305,8 +305,8 @@ def test_sampled_texts_follow_the_targets_distribution(architecture, name):
 @pytest.mark.parametrize("slots", [1, 4])
 def test_a_head_is_right_far_more_often_than_chance(slots, name):
     _, fast = run(name, engines.HEADS[name], ENDINGS["length"], 4, slots=slots)
-    found = [result.speculation for result in fast]
-    drafted, accepted = sum(s.drafted for s in found), sum(s.accepted for s in found)
+    speculations = [result.speculation for result in fast]
+    drafted, accepted = sum(s.drafted for s in speculations), sum(s.accepted for s in speculations)
     assert accepted > 0.1 * drafted > 30  # chance is one in 400
 
 

@@ -74,20 +74,20 @@ def test_what_is_to_be_filled_in_holds_no_control_tokens_whatever_it_says(tmp_pa
     ours = folder(tmp_path / "mlx", texts, special=False)
     with closing(gguf(tmp_path / "model.gguf", texts)) as model:
         for tokenizer in (ours, model.tokenizer):
-            found = middle(tokenizer, hostile, hostile, [(hostile, hostile)], hostile)
-            control = [token for token in found if token >= WORDS.id_of("<|im_end|>")]
+            completed = middle(tokenizer, hostile, hostile, [(hostile, hostile)], hostile)
+            control = [token for token in completed if token >= WORDS.id_of("<|im_end|>")]
             assert len(control) == len(set(control)) + (name == "qwen")  # a separator for each file
-            assert b"".join(map(tokenizer.token_bytes, found)).count(hostile.encode()) == 5
+            assert b"".join(map(tokenizer.token_bytes, completed)).count(hostile.encode()) == 5
 
 
 def test_a_file_may_name_its_tokens_itself(tmp_path):
     texts = ["<a>", "<b>", "<c>", "<d>"]
     named = {"fim_pre": FREE + 2, "fim_suf": FREE + 1, "fim_mid": FREE, "fim_sep": FREE + 3}
     with closing(gguf(tmp_path / "model.gguf", texts, **named)) as model:
-        found = model.tokenizer.infill
-    assert (found.prefix, found.suffix, found.middle) == (FREE + 2, FREE + 1, FREE)
-    assert found.separator == FREE + 3
-    assert found.ends == {FREE, FREE + 1, FREE + 2, FREE + 3}
+        infill = model.tokenizer.infill
+    assert (infill.prefix, infill.suffix, infill.middle) == (FREE + 2, FREE + 1, FREE)
+    assert infill.separator == FREE + 3
+    assert infill.ends == {FREE, FREE + 1, FREE + 2, FREE + 3}
 
 
 @pytest.mark.parametrize("texts", [["<|fim_prefix|>", "<|fim_suffix|>"], ["[PREFIX]"], ["<PRE>"]])

@@ -42,9 +42,9 @@ def test_drafting_blocks_count_where_they_are_in_the_file(
     tmp_path: Path, more: list[Tensor], layers: int
 ) -> None:
     content = model({"nextn_predict_layers": 2}, [*TENSORS, *more])
-    found = looked_into(tmp_path, content)
-    assert found.drafting_layers == layers
-    assert found.read_bytes == 2048 + 4352  # of the trunk alone
+    lookups = looked_into(tmp_path, content)
+    assert lookups.drafting_layers == layers
+    assert lookups.read_bytes == 2048 + 4352  # of the trunk alone
 
 
 def test_each_token_reads_the_matrices_and_of_experts_the_active_ones(tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ def test_a_small_model_is_described_by_its_header(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_without_weights_is_described_as_such(tmp_path: Path) -> None:
-    found = looked_into(tmp_path, gguf({"general.architecture": "llama"} | VOCABULARY))
-    assert (found.weight_bytes, found.layers, found.vocabulary) == (0, 0, 16)
-    assert found.quantisation == "vocabulary only"
-    assert found.name == "model"
+    lookups = looked_into(tmp_path, gguf({"general.architecture": "llama"} | VOCABULARY))
+    assert (lookups.weight_bytes, lookups.layers, lookups.vocabulary) == (0, 0, 16)
+    assert lookups.quantisation == "vocabulary only"
+    assert lookups.name == "model"
 
 
 def test_both_versions_of_the_format_are_read(tmp_path: Path) -> None:
-    found = [looked_into(tmp_path, gguf(pairs(), TENSORS, version)) for version in (2, 3)]
-    assert found[0] == found[1]
+    lookups = [looked_into(tmp_path, gguf(pairs(), TENSORS, version)) for version in (2, 3)]
+    assert lookups[0] == lookups[1]
 
 
 def test_the_recipe_that_a_file_names_goes_before_its_tensors(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_weights_may_be_aligned_to_more_than_usual(tmp_path: Path) -> None:
 
 def test_a_long_chat_template_is_kept(tmp_path: Path) -> None:
     template = "é" * (1 << 19)
-    found = looked_into(tmp_path, model({"/tokenizer.chat_template": template}))
-    assert found.chat_template == template
+    lookups = looked_into(tmp_path, model({"/tokenizer.chat_template": template}))
+    assert lookups.chat_template == template
 
 
 def test_numbers_are_read_whatever_kind_of_number_they_are(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_numbers_are_read_whatever_kind_of_number_they_are(tmp_path: Path) -> No
         "expert_count": Typed("i32", 8),
         "expert_used_count": "two",
     }
-    found = looked_into(tmp_path, model(changes))
-    assert (found.layers, found.kv_heads, found.context) == (2, 2, 512)
-    assert (found.experts, found.active_experts) == (8, 0)
+    lookups = looked_into(tmp_path, model(changes))
+    assert (lookups.layers, lookups.kv_heads, lookups.context) == (2, 2, 512)
+    assert (lookups.experts, lookups.active_experts) == (8, 0)
 
 
 def test_positions_that_are_stretched_count_as_context(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_positions_that_are_stretched_count_as_context(tmp_path: Path) -> None:
 
 def test_what_only_the_engine_can_judge_is_left_to_it(tmp_path: Path) -> None:
     tensors = [*TENSORS, ("future.weight", (64, 3), 99, 0)]
-    found = looked_into(tmp_path, gguf(pairs("hyper9", {"gates": [1, 2]}), tensors))
-    assert (found.architecture, found.layers, found.kv_bytes_per_token) == ("hyper9", 2, 0)
+    lookups = looked_into(tmp_path, gguf(pairs("hyper9", {"gates": [1, 2]}), tensors))
+    assert (lookups.architecture, lookups.layers, lookups.kv_bytes_per_token) == ("hyper9", 2, 0)
 
 
 # What the engine lays out
@@ -160,10 +160,10 @@ def test_a_mask_counts_where_a_name_tells_that_it_was_trained_for(tmp_path: Path
 def test_what_a_model_keeps_is_what_the_engine_lays_out() -> None:
     def kept(name):
         with rehearse(engines.tiny(name)) as rehearsal:
-            found = rehearsal.footprint
-        layers = (found.layers, found.attention_layers, found.window_layers)
-        numbers = (found.kv_bytes_per_token, found.window, found.window_bytes_per_token)
-        return (*layers, found.recurrent_layers), (*numbers, found.state_bytes)
+            footprint = rehearsal.footprint
+        layers = (footprint.layers, footprint.attention_layers, footprint.window_layers)
+        numbers = (footprint.kv_bytes_per_token, footprint.window, footprint.window_bytes_per_token)
+        return (*layers, footprint.recurrent_layers), (*numbers, footprint.state_bytes)
 
     token = 2 * 2 * 32  # keys and values of one layer of one head
     assert kept("llama") == ((3, 3, 0, 0), (3 * token, 0, 0, 0))
@@ -227,9 +227,9 @@ def written(tmp_path: Path, contents: list[bytes]) -> list[Path]:
 
 def test_a_model_in_parts_is_counted_whole(tmp_path: Path) -> None:
     contents = thirds()
-    found = inspect(written(tmp_path, contents)[0])
-    assert found.file_bytes == sum(map(len, contents))
-    assert found.weight_bytes == 2048 + 256 + 4352
+    footprint = inspect(written(tmp_path, contents)[0])
+    assert footprint.file_bytes == sum(map(len, contents))
+    assert footprint.weight_bytes == 2048 + 256 + 4352
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_what_a_converter_found_about_sampling_is_told(tmp_path: Path) -> None:
         "/general.sampling.top_p": "0.8",  # which is no number
         "/general.sampling.sequence": "top_k;temperature",
     }
-    found = looked_into(tmp_path, model(changes))
-    assert found.basename == "Small-Talk"
-    assert found.sampling == {"temperature": 0.7, "top_k": 20, "repetition": 1.05}
-    assert found.samplers == "top_k;temperature"
+    lookups = looked_into(tmp_path, model(changes))
+    assert lookups.basename == "Small-Talk"
+    assert lookups.sampling == {"temperature": 0.7, "top_k": 20, "repetition": 1.05}
+    assert lookups.samplers == "top_k;temperature"

@@ -8,12 +8,12 @@ from contextlib import ExitStack, closing
 import jsonschema
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Arguments, Bounds, Call, dialect_of
 from localspec.formats.grammar.grammar import Grammar
 from tests import engines
@@ -100,11 +100,11 @@ def answered(both, name, wants):
 @pytest.mark.parametrize("name", PROPOSERS)
 def test_what_must_follow_a_schema_does(both, name):
     schemas, wants = zip(*schema_wants(both[0].tokenizer, name), strict=True)
-    found = answered(both, name, wants)
-    for schema, result in zip(schemas, found, strict=True):
+    results = answered(both, name, wants)
+    for schema, result in zip(schemas, results, strict=True):
         jsonschema.validate(json.loads(result.text), schema)
     if "forced" in name:
-        guesses = [g for r in found for g in r.speculation.positions.get("forced", ())]
+        guesses = [g for r in results for g in r.speculation.positions.get("forced", ())]
         assert sum(each.drafted for each in guesses) > 100
         assert all(each.drafted == each.accepted for each in guesses)
 

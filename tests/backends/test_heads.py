@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
 from tests import engines

@@ -177,11 +177,11 @@ def written(folder: Path) -> list[Path]:
 def test_no_file_that_passes_its_trial_is_one_that_its_engine_dies_of(tmp_path: Path) -> None:
     """All that earlier rules refused, and more: each is refused or runs, within seconds."""
     paths = written(tmp_path)
-    found = outcomes(paths)
-    passed = [path for path, outcome in zip(paths, found, strict=True) if outcome == "ran"]
-    assert len(found) == len(paths)
-    assert "late" not in found
-    assert sum(outcome.startswith("killed") for outcome in found) > 5
+    results = outcomes(paths)
+    passed = [path for path, outcome in zip(paths, results, strict=True) if outcome == "ran"]
+    assert len(results) == len(paths)
+    assert "late" not in results
+    assert sum(outcome.startswith("killed") for outcome in results) > 5
     assert 3 < len(passed) < len(paths) / 2
     assert set(outcomes(passed)) == {"ran"}
 
@@ -205,10 +205,10 @@ def test_mutated_files_are_refused_or_run(tmp_path: Path) -> None:
         mutated(engines.tiny(names[at % len(names)]), tmp_path / f"{at}.gguf", chance)
         for at in range(60)
     ]
-    found = outcomes(paths)
-    assert len(found) == 60
-    assert "late" not in found
-    assert 5 < found.count("ran") < 55
+    results = outcomes(paths)
+    assert len(results) == 60
+    assert "late" not in results
+    assert 5 < results.count("ran") < 55
 
 
 # By the whole way, in a process of its own

@@ -24,10 +24,10 @@ def inside(some):
 
 @given(before=EDGES, now=EDGES)
 def test_what_was_added_is_what_was_not_there_before(before, now):
-    found = list(added(spans(before), spans(now)))
-    assert inside(found) == inside(spans(now)) - inside(spans(before))
-    assert all(start < end for start, end in found)
-    assert sum(end - start for start, end in found) == len(inside(found))
+    listed = list(added(spans(before), spans(now)))
+    assert inside(listed) == inside(spans(now)) - inside(spans(before))
+    assert all(start < end for start, end in listed)
+    assert sum(end - start for start, end in listed) == len(inside(listed))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")

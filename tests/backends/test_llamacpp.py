@@ -175,9 +175,9 @@ def test_rows_of_any_widths_have_the_logits_that_each_has_alone(widths, batches,
             model.truncate(row.slot, 10)
         run, decode = [], model._context.decode
         monkeypatch.setattr(model._context, "decode", lambda parts: run.append(0) or decode(parts))
-        found = model.forward(rows)
+        logits = model.forward(rows)
         assert len(run) == batches
-        for one, other in zip(alone, found, strict=True):
+        for one, other in zip(alone, logits, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-3)
 
 

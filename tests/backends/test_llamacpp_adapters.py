@@ -10,9 +10,9 @@ import pytest
 
 from localspec.base.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import Options, Row
 from localspec.running.models import trial
@@ -37,8 +37,8 @@ def opened(path, *adapters, **options):
 
 def logits(model, slot=0):
     model.truncate(slot, 0)
-    [found] = model.forward([Row(slot, TEXT, outputs=9)])
-    return found.copy()
+    [logit] = model.forward([Row(slot, TEXT, outputs=9)])
+    return logit.copy()
 
 
 def apart(one, other):

@@ -44,8 +44,8 @@ def write(root, name, text):
     ],
 )
 def test_a_gpu_that_is_not_used_is_told_with_the_command_to_use_it(tmp_path, sign, features, step):
-    found = [each.step for each in advice_on(features, write(tmp_path, sign, ""), tmp_path)]
-    assert found == ([step] if step else [])
+    steps = [each.step for each in advice_on(features, write(tmp_path, sign, ""), tmp_path)]
+    assert steps == ([step] if step else [])
 
 
 def test_what_the_processor_could_do_faster_is_told(tmp_path, monkeypatch):

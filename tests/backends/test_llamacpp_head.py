@@ -75,10 +75,10 @@ def fresh(model):
     def drafts(text):
         model.truncate(3, 0)
         feed(model, 3, text[:-1])
-        found = roll(model, 3, text)
+        draft = roll(model, 3, text)
         model.truncate(3, 0)
-        assert len(found) == reach(model)
-        return found
+        assert len(draft) == reach(model)
+        return draft
 
     return drafts
 
@@ -286,8 +286,8 @@ def test_a_head_that_was_freed_leaves_texts_and_what_was_saved(name):
         assert model.restore(3, again.data, 30) == 30
         feed(model, 0, TEXT[:30], start=model.truncate(0, 20))
         for slot in range(4):
-            [found] = model.forward([Row(slot, TEXT[30:31])])
-            assert np.abs(found - expected).max() < 0.1
+            [logit] = model.forward([Row(slot, TEXT[30:31])])
+            assert np.abs(logit - expected).max() < 0.1
 
 
 def test_the_states_of_a_prompt_are_never_copied_all_at_once():
@@ -302,9 +302,9 @@ def test_the_states_of_a_prompt_are_never_copied_all_at_once():
     head.note([Row(0, TEXT[:3]), Row(1, TEXT[:LONG])], [0, 0], States())
     assert max(widest) == 16
     assert head._texts[1].read > LONG - MAX_HEAD_LAG - 16
-    room = head._texts[1].states._rows
-    assert room.base is None  # a view would keep all that it was cut from
-    assert len(room) <= 2 * MAX_HEAD_LAG + 16
+    _rows = head._texts[1].states._rows
+    assert _rows.base is None  # a view would keep all that it was cut from
+    assert len(_rows) <= 2 * MAX_HEAD_LAG + 16
 
 
 def test_slots_draft_together_and_apart_from_each_other(model, fresh):
@@ -371,12 +371,12 @@ def test_blocks_in_a_file_of_their_own_draft_as_inside(name, tmp_path):
         if tensor.name.startswith(("blk.0.", "blk.1.", "blk.2."))
     }
     beside = copied(whole, tmp_path / "mtp-blocks.gguf", tensors=trunk)
-    found = []
+    drafts = []
     for head in (whole, beside):
         with closing(engines.target(name, head=head)) as model:
             feed(model, 0, TEXT[:LONG])
-            found.append(roll(model, 0, TEXT[: LONG + 1]))
-    assert found[0] == found[1] != []
+            drafts.append(roll(model, 0, TEXT[: LONG + 1]))
+    assert drafts[0] == drafts[1] != []
 
 
 def test_blocks_of_another_architecture_are_refused(tmp_path):
@@ -388,9 +388,9 @@ def test_blocks_of_another_architecture_are_refused(tmp_path):
 
 
 def test_a_head_is_measured_with_its_model(model):
-    found = calibrate(model, seconds=0.2)
+    calibration = calibrate(model, seconds=0.2)
     by = model.head.proposer
-    assert set(found.drafting) == {by}
-    assert all(seconds > 0 for seconds in found.drafting[by].values())
-    assert set(found.reading) == {by}
+    assert set(calibration.drafting) == {by}
+    assert all(seconds > 0 for seconds in calibration.drafting[by].values())
+    assert set(calibration.reading) == {by}
     assert model.truncate(0, 99) == 0

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.formats.grammar.grammar import Grammar
@@ -53,16 +53,16 @@ INSIDE = ("qwen35-mtp", "hy_v3-chain-mtp")
 
 @pytest.mark.parametrize("name", DRAFTED)
 def test_a_head_drafts_what_llama_server_drafts(name):
-    found = []
+    drafts = []
     with closing(engines.target(name)) as model:
         for at in range(0, 80, 10):
             text = TEXT[at : at + 31]
             model.truncate(0, 0)
             model.forward([Row(0, text[:-1])])
             [draft] = model.head.roll([Roll(Row(0, text[-1:]), 2, Sampler(GREEDY, 0, text), 31)])
-            found += draft.tokens.tolist()
+            drafts += draft.tokens.tolist()
     expected = [int(token) for token in DRAFTED[name].split()]
-    assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 2  # near-ties
+    assert sum(one != other for one, other in zip(drafts, expected, strict=True)) <= 2  # near-ties
 
 
 @pytest.mark.parametrize("name", [*engines.BESIDE, engines.COMPANION, *INSIDE])

@@ -73,12 +73,12 @@ class Storm:
         """Disturb all slots, then draft in some; return the texts with depths, and the drafts."""
         for slot in range(SLOTS):
             self.follow(slot, np.concatenate((self.disturb(slot)[-300:], self.some(90))))
-        wanted = {
+        expected = {
             slot: (np.append(text, self.some(2)), int(self.rng.integers(1, DEPTH + 1)))
             for slot, text in enumerate(self.held)
             if self.rng.random() < 0.8
         }
-        return wanted, roll(self.model, wanted)
+        return expected, roll(self.model, expected)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_drafts_depend_on_the_text_alone(name, shared):
     ):
         storm = Storm(model, np.random.default_rng(5))
         while seen < 16:
-            wanted, made = storm.drafts()
-            for slot, (text, depth) in wanted.items():
+            expected, made = storm.drafts()
+            for slot, (text, depth) in expected.items():
                 fresh.truncate(0, 0)
                 for at in range(0, len(text) - 1, 60):
                     fresh.forward([Row(0, text[at : min(at + 60, len(text) - 1)])])

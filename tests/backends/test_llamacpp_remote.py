@@ -63,9 +63,9 @@ def hello(major: int) -> bytes:
 def test_a_worker_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.3)
     with closed_port() as port:
-        told = refused(f"127.0.0.1:{port}", monkeypatch)
-    assert "start `localspec worker` there" in told
-    assert "--workers" in told
+        error = refused(f"127.0.0.1:{port}", monkeypatch)
+    assert "start `localspec worker` there" in error
+    assert "--workers" in error
 
 
 def test_a_worker_of_another_version_is_refused_by_its_version(monkeypatch):

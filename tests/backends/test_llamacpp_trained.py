@@ -11,8 +11,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Options, Roll, Row
@@ -102,11 +102,11 @@ def greedy(model, text):
     """Return the tokens with which the model goes on."""
     model.truncate(2, 0)
     feed(model, 2, text[:-1])
-    said = [text[-1]]
+    written = [text[-1]]
     for _ in range(DEPTH):
-        [logits] = model.forward([Row(2, np.array(said[-1:], np.int32))])
-        said.append(int(logits[0].argmax()))
-    return said[1:]
+        [logits] = model.forward([Row(2, np.array(written[-1:], np.int32))])
+        written.append(int(logits[0].argmax()))
+    return written[1:]
 
 
 def rightness(model, way):
@@ -132,9 +132,9 @@ def test_a_head_is_right_however_its_text_came_about(model, way):
 def test_texts_in_slots_accept_most_of_what_is_drafted(model, temperature):
     settings = Settings(max_tokens=40, sampling=Sampling(temperature=temperature), seed=7)
     wants = [Want(encoded(model, STORY[:end]).tolist(), settings) for end in (200, 230, 270, 310)]
-    found = replies(model, HeadProposer(model.head, floor=0.0), wants, DEPTH)
-    places = np.array([result.speculation.positions["mtp"][:DEPTH] for result in found]).sum(0)
+    answers = replies(model, HeadProposer(model.head, floor=0.0), wants, DEPTH)
+    places = np.array([result.speculation.positions["mtp"][:DEPTH] for result in answers]).sum(0)
     assert (places[:, 1] > SURE * places[:, 0]).all()
     if not temperature:
         plain = replies(model, HeadProposer(model.head), wants, 0)
-        assert said(found) == said(plain)
+        assert said(answers) == said(plain)

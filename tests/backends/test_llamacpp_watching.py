@@ -46,16 +46,16 @@ def read(name, layers, parts, *, watched, shared=False):
 @pytest.mark.parametrize("name", [name for name in engines.ARCHITECTURES if name in LAYER_INPUTS])
 def test_what_is_copied_is_what_llamacpp_gives(name):
     parts = [Part(0, 0, TEXT, 1)]
-    given = read(name, LAYERS, parts, watched=False)[0]
-    assert given.std() > 0
-    np.testing.assert_array_equal(read(name, LAYERS, parts, watched=True)[0], given)
+    contents = read(name, LAYERS, parts, watched=False)[0]
+    assert contents.std() > 0
+    np.testing.assert_array_equal(read(name, LAYERS, parts, watched=True)[0], contents)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3"])
 def test_what_goes_into_the_first_layer_is_copied_too(name):
     parts = [Part(0, 0, TEXT, 1)]
-    given = read(name, (0,), parts, watched=False)[0]
-    np.testing.assert_array_equal(read(name, (0,), parts, watched=True)[0], given)
+    contents = read(name, (0,), parts, watched=False)[0]
+    np.testing.assert_array_equal(read(name, (0,), parts, watched=True)[0], contents)
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "pooled"])

@@ -10,14 +10,14 @@ from functools import cache
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
-from localspec.interfaces.ask import Ask
 from localspec.interfaces.draft import EMPTY, Draft
+from localspec.interfaces.draft_request import Ask
 from tests import engines
 from tests.runs import TEXTS, Want, replies, said
 
@@ -120,8 +120,8 @@ def test_long_drafts_of_several_texts_change_none(name, batch):
 
 
 def test_the_longest_draft_changes_no_text():
-    room = {"context": 1024, "batch": 514, "tentative": 512}
-    fast = drafted("llama", "to the end of the context", 512, **room)
+    fields = {"context": 1024, "batch": 514, "tentative": 512}
+    fast = drafted("llama", "to the end of the context", 512, **fields)
     [reference] = plain("llama", "to the end of the context")
     assert fast[0].tokens[: len(reference.tokens)] == reference.tokens
     assert fast[0].speculation.accepted > len(reference.tokens) // 2

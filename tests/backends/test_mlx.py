@@ -18,14 +18,14 @@ from localspec.base.errors import BackendError, ModelFileError, UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import Roll, Row
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.forward_loop import roll_by_forward
 from tests import engines
 from tests.runs import TEXTS, Want, converse, replies, said
 

@@ -103,9 +103,11 @@ class Replies:
 
     def go_on(self, slot, draft, logits):
         sampler, text = self.samplers[slot], self.texts[slot]
-        said = verify(draft, lambda at: sampler.distribution(logits[at]), sampler.dice, len(text))
-        self.accepted.append(len(said) - 1)
-        self.texts[slot] = np.append(text, np.array(said, np.int32))
+        verified = verify(
+            draft, lambda at: sampler.distribution(logits[at]), sampler.dice, len(text)
+        )
+        self.accepted.append(len(verified) - 1)
+        self.texts[slot] = np.append(text, np.array(verified, np.int32))
         self.held[slot] = self.model.truncate(slot, len(self.texts[slot]) - 1)
 
 
@@ -123,9 +125,9 @@ def test_drafts_begun_ahead_are_those_that_are_made_when_asked_for(folders):
                 drafts = replies.drafts()
                 assert model.host.evaluations == before  # they were there
                 for at, draft in enumerate(drafts):
-                    known = replies.afresh(at)
-                    assert draft.tokens.tolist() == known.tokens.tolist()
-                    assert draft.confidences == pytest.approx(known.confidences, rel=1e-3)
+                    fresh = replies.afresh(at)
+                    assert draft.tokens.tolist() == fresh.tokens.tolist()
+                    assert draft.confidences == pytest.approx(fresh.confidences, rel=1e-3)
             accepted += replies.accepted
     assert len(set(accepted)) > 1
 
@@ -141,8 +143,8 @@ def test_whatever_was_begun_ahead_a_draft_is_the_one_for_its_text(folders):
             depth, cut = random.integers(1, 6, 2).tolist()
             drafts = [Draft(NONE, "")] * 2
             for slot, draft in zip(asked, replies.drafts(asked, depth), strict=True):
-                known = replies.afresh(slot, depth)
-                assert draft.tokens.tolist() == known.tokens.tolist()
+                fresh = replies.afresh(slot, depth)
+                assert draft.tokens.tolist() == fresh.tokens.tolist()
                 drafts[slot] = replace(draft, tokens=draft.tokens[:cut])
             replies.verify(drafts)
 

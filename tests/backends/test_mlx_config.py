@@ -18,8 +18,8 @@ from tests.backends.safetensors_files import GOOD, Entry, packed, put, refusal
 
 def configured(folder: Path, **changes: object) -> Path:
     values = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, **changes}
-    given = {name: value for name, value in values.items() if value is not None}
-    return put(folder, config_json=given)
+    present = {name: value for name, value in values.items() if value is not None}
+    return put(folder, config_json=present)
 
 
 CONFIGS: dict[str, Entry] = {
@@ -82,19 +82,19 @@ def test_large_numbers_that_count_nothing_are_let_through(tmp_path: Path) -> Non
     usual = {"vocab_size": 262_144, "rope_theta": 100_000_000, "layer_group_size": 10_000}
     usual |= {"max_position_embeddings": 10_485_760, "num_image_token_id": 200_000}
     usual |= {"moe_layer_end_index": -1, "num_key_value_heads": None, "rope_theta_per_layer": 10**6}
-    found = config.read(configured(tmp_path, **usual))
-    assert found.number(config.CONTEXTS) == 10_485_760
+    contents = config.read(configured(tmp_path, **usual))
+    assert contents.number(config.CONTEXTS) == 10_485_760
 
 
 def test_the_language_part_of_a_configuration_goes_first(tmp_path: Path) -> None:
-    found = config.read(
+    contents = config.read(
         configured(tmp_path, text_config={"hidden_size": 32, "n_ctx": [7, 9, 1 << 40]})
     )
-    assert found.number(config.WIDTHS) == 32
-    assert found.number(config.CONTEXTS) == 9
-    assert found.number(config.LAYERS) == 2
-    assert found.number(config.TOKENS, {"vocab_size": 5}) == 5
-    assert found.number(config.TOKENS) == 0
+    assert contents.number(config.WIDTHS) == 32
+    assert contents.number(config.CONTEXTS) == 9
+    assert contents.number(config.LAYERS) == 2
+    assert contents.number(config.TOKENS, {"vocab_size": 5}) == 5
+    assert contents.number(config.TOKENS) == 0
 
 
 def test_what_lies_beside_a_configuration_is_checked_too(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import MAX_HEAD_LAG, Row
 from localspec_mlx import backend as mlx
 from localspec_mlx.heads.eagle import Eagle

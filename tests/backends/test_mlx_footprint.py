@@ -84,10 +84,10 @@ def test_what_a_configuration_leaves_out_is_what_the_definition_takes(tmp_path: 
     shared = {**tiny_mlx._SHARED, **tiny_mlx.ARCHITECTURES["gemma3_text"]}
     inner = {"model_type": "gemma3_text"} | {name: shared[name] for name in names}
     folder = written(tmp_path / "sees", "gemma3", text_config=inner)
-    found = inspect(reconfigured(folder, **dict.fromkeys(tiny_mlx._SHARED)))
-    assert found.architecture == "gemma3"
-    assert (found.layers, found.heads, found.embedding) == (3, 2, 64)
-    assert (found.context, found.window) == (32_768, 16)
+    footprint = inspect(reconfigured(folder, **dict.fromkeys(tiny_mlx._SHARED)))
+    assert footprint.architecture == "gemma3"
+    assert (footprint.layers, footprint.heads, footprint.embedding) == (3, 2, 64)
+    assert (footprint.context, footprint.window) == (32_768, 16)
 
 
 def test_state_and_windows_set_no_limit_where_none_is_named(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_state_and_windows_set_no_limit_where_none_is_named(tmp_path: Path) -> N
 
 
 def test_a_model_without_attention_has_no_heads(tmp_path: Path) -> None:
-    found = inspect(written(tmp_path / "tiny", "mamba2"))
-    assert (found.heads, found.kv_heads, found.layers) == (0, 0, 3)
+    footprint = inspect(written(tmp_path / "tiny", "mamba2"))
+    assert (footprint.heads, footprint.kv_heads, footprint.layers) == (0, 0, 3)
 
 
 def test_a_model_that_names_no_context_gets_a_short_one(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_weights_are_named_by_what_most_of_them_are(name: str, tmp_path: Path) -
     folder = written(tmp_path / "tiny", "llama", intermediate_size=128)
     wide = inspect(folder)
     rewritten(folder, change, **({"quantization": quantization} if quantization else {}))
-    found = inspect(folder)
-    assert found.quantisation == name
-    assert found.weight_bytes < 0.6 * wide.weight_bytes
-    assert found.kv_bytes_per_token == wide.kv_bytes_per_token
+    footprint = inspect(folder)
+    assert footprint.quantisation == name
+    assert footprint.weight_bytes < 0.6 * wide.weight_bytes
+    assert footprint.kv_bytes_per_token == wide.kv_bytes_per_token
 
 
 def test_weights_that_are_not_quantised_go_unnamed_if_most_are(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_weights_that_are_not_quantised_go_unnamed_if_most_are(tmp_path: Path) -
         nn.quantize(model.model.layers[0].mlp, group_size=32, bits=4)
 
     folder = written(tmp_path / "tiny", "llama", intermediate_size=2048, num_hidden_layers=1)
-    found = inspect(rewritten(folder, change, quantization={"group_size": 32, "bits": 4}))
-    assert found.quantisation == "4-bit, groups of 32"
+    footprint = inspect(rewritten(folder, change, quantization={"group_size": 32, "bits": 4}))
+    assert footprint.quantisation == "4-bit, groups of 32"
 
 
 def test_a_width_that_few_weights_have_goes_unnamed(tmp_path: Path) -> None:
@@ -205,14 +205,19 @@ def test_a_large_model_costs_neither_time_nor_memory(
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     began = time.perf_counter()
-    found = inspect(folder)
+    footprint = inspect(folder)
     assert time.perf_counter() - began < 5
     assert mx.get_peak_memory() - before < 1 << 20
-    assert found.quantisation == ("4-bit, groups of 64" if quantization else "bfloat16")
-    assert found.weight_bytes == (18_429_667_328 if quantization else 65_524_246_528)
-    assert (found.layers, found.heads, found.kv_heads, found.embedding) == (64, 64, 8, 5120)
-    assert (found.vocabulary, found.context) == (151_936, 40_960)
-    assert found.kv_bytes_per_token == 64 * 2 * 8 * 128 * 2
+    assert footprint.quantisation == ("4-bit, groups of 64" if quantization else "bfloat16")
+    assert footprint.weight_bytes == (18_429_667_328 if quantization else 65_524_246_528)
+    assert (footprint.layers, footprint.heads, footprint.kv_heads, footprint.embedding) == (
+        64,
+        64,
+        8,
+        5120,
+    )
+    assert (footprint.vocabulary, footprint.context) == (151_936, 40_960)
+    assert footprint.kv_bytes_per_token == 64 * 2 * 8 * 128 * 2
 
 
 def test_a_model_that_looks_at_its_numbers_reads_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Options, Row
 from tests import engines
@@ -38,15 +38,15 @@ def test_two_processes_say_what_one_says(architecture, heads, tmp_path, capsys):
     assert run(["generate", str(folder), *ASK]) == 0
     alone = json.loads(capsys.readouterr().out)
     group = [sys.executable, "-m", "localspec", "launch-group", "--each", "2"]
-    found = subprocess.run(
+    result = subprocess.run(
         [*group, "generate", str(folder), *ASK, "--depth", "3"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert found.returncode == 0, found.stderr
-    together = json.loads(found.stdout)
+    assert result.returncode == 0, result.stderr
+    together = json.loads(result.stdout)
     assert together["tokens"] == alone["tokens"]
     assert together["speculation"]["rounds"] > 0
 
@@ -110,8 +110,8 @@ def read_until_lost(base: str, member: psutil.Process) -> None:
 
 def test_requests_end_where_a_member_is_lost(tmp_path):
     folder = tiny_mlx.write(tmp_path / "model", "qwen3_moe", num_key_value_heads=2)
-    wish = ["launch-group", "--each", "2", "serve", str(folder), "--port", "0"]
-    server = Told([*wish, "--depth", "0", "--proposer", "none", "--slots", "1"])
+    command = ["launch-group", "--each", "2", "serve", str(folder), "--port", "0"]
+    server = Told([*command, "--depth", "0", "--proposer", "none", "--slots", "1"])
     try:
         base = server.wait_for(r"answering at (\S+)/v1")[1]
         [member] = members(server.process.pid, rank="1")

@@ -62,9 +62,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(folder):
     with closing(loaded(folder)) as model:
-        found = drafted(model)
-    assert len(found) == DEPTH
-    return found
+        drafts = drafted(model)
+    assert len(drafts) == DEPTH
+    return drafts
 
 
 def companion(target, folder, **config):
@@ -97,7 +97,7 @@ PUBLISHED = {
 
 def as_published(folder, architecture):
     """Name and lay out weights as Qwen's own folders do, in place of mlx-lm's way."""
-    found = {}
+    drafts = {}
     for path in folder.glob("model*.safetensors"):
         for name, array in mx.load(str(path)).items():
             head = name.startswith("mtp.")
@@ -108,20 +108,22 @@ def as_published(folder, architecture):
                 array = array.swapaxes(1, 2)
             if array.ndim == 1 and (head or name.endswith(ZERO_CENTRED)):
                 array = array - 1
-            found[name] = array
+            drafts[name] = array
         path.unlink()
-    for name in [name for name in found if "switch_mlp.up" in name]:
+    for name in [name for name in drafts if "switch_mlp.up" in name]:
         place = name.removesuffix("switch_mlp.up_proj.weight")
-        parts = {p: found.pop(f"{place}switch_mlp.{p}_proj.weight") for p in ("gate", "up", "down")}
+        parts = {
+            p: drafts.pop(f"{place}switch_mlp.{p}_proj.weight") for p in ("gate", "up", "down")
+        }
         if architecture == "qwen3_next":
             for part, arrays in parts.items():
                 for at, each in enumerate(arrays):
-                    found[f"{place}experts.{at}.{part}_proj.weight"] = each
+                    drafts[f"{place}experts.{at}.{part}_proj.weight"] = each
         else:
             fused = mx.concatenate([parts["gate"], parts["up"]], axis=-2)
-            found |= {f"{place}experts.gate_up_proj": fused}
-            found |= {f"{place}experts.down_proj": parts["down"]}
-    mx.save_safetensors(str(folder / "model.safetensors"), found, metadata={"format": "pt"})
+            drafts |= {f"{place}experts.gate_up_proj": fused}
+            drafts |= {f"{place}experts.down_proj": parts["down"]}
+    mx.save_safetensors(str(folder / "model.safetensors"), drafts, metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize("architecture", PUBLISHED)
@@ -168,15 +170,15 @@ def test_a_head_of_another_model_is_refused_with_the_numbers(folder, tmp_path):
 def test_an_assistant_may_choose_among_clusters_of_tokens(tmp_path):
     target = tiny_mlx.write(tmp_path / "made", "gemma4_text")
     clusters = {"use_ordered_embeddings": True, "num_centroids": 8}
-    found = []
+    drafts = []
     for count in (8, 2):
         chosen = clusters | {"centroid_intermediate_top_k": count}
         head = tiny_mlx.write_assistant(target, tmp_path / f"head-{count}", **chosen)
         with closing(loaded(target, head)) as model:
-            found.append(drafted(model))
+            drafts.append(drafted(model))
     plain = tiny_mlx.write_assistant(target, tmp_path / "head")
     with closing(loaded(target, plain)) as model:
-        assert drafted(model) == found[0] != found[1]  # of all clusters or of none
+        assert drafted(model) == drafts[0] != drafts[1]  # of all clusters or of none
 
 
 @pytest.mark.parametrize("bits", ["q8_0", "q4_0"])
@@ -184,14 +186,14 @@ def test_an_assistant_may_choose_among_clusters_of_tokens(tmp_path):
 def test_a_head_drafts_over_quantised_keys_and_values(name, architecture, bits, tmp_path):
     kind = name.rpartition("-")[2]
     head = tiny_mlx.write_with_head(tmp_path / "made", architecture, kind, num_kv_shared_layers=0)
-    found = []
+    drafts = []
     for kv_type in ("auto", bits):
         with closing(
             mlx.load(tmp_path / "made", replace(OPTIONS, head=head, kv_type=kv_type))
         ) as m:
             m.forward([Row(0, TEXT[:-1])])
-            found.append(rolled(m, depth=1).confidences[0])
-    assert found[0] == pytest.approx(found[1], rel=0.05 if bits == "q8_0" else 0.5)
+            drafts.append(rolled(m, depth=1).confidences[0])
+    assert drafts[0] == pytest.approx(drafts[1], rel=0.05 if bits == "q8_0" else 0.5)
 
 
 def test_keys_that_layers_share_are_not_quantised(tmp_path):
@@ -208,25 +210,25 @@ def test_some_slots_draft_beside_others_that_read_with_them():
             model.forward([Row(slot, text[:-2])])
         model.forward([Row(slot, text[-2:-1]) for slot, text in enumerate(texts)])
         rolls = [Roll(rows[s], 3, Sampler(GREEDY, 0, texts[s]), len(texts[s])) for s in (2, 1)]
-        found = [draft.tokens.tolist() for draft in model.head.roll(rolls)]
+        drafts = [draft.tokens.tolist() for draft in model.head.roll(rolls)]
         alone = []
         for slot in (2, 1):
             model.truncate(3, 0)
             model.forward([Row(3, texts[slot][:-1])])
             alone.append(rolled(model, 3, texts[slot], 3).tokens.tolist())
-        assert found == alone
+        assert drafts == alone
 
 
 def test_an_eagle3_head_is_the_same_in_either_layout(tmp_path):
-    target, found = tiny_mlx.write(tmp_path / "made", "llama"), []
+    target, drafts = tiny_mlx.write(tmp_path / "made", "llama"), []
     for speculators in (False, True):
         head = tiny_mlx.write_eagle3(target, tmp_path / f"{speculators}", speculators=speculators)
         with closing(loaded(target, head)) as model:
             assert model.head.proposer == mlx.inspect(head).drafter == "eagle3"
-            found.append(drafted(model))
+            drafts.append(drafted(model))
         ids = np.arange(256) + np.array(mx.load(str(head / "model.safetensors"))["d2t"])
-        assert set(found[-1]) <= set(ids.tolist())
-    assert found[0] == found[1]
+        assert set(drafts[-1]) <= set(ids.tolist())
+    assert drafts[0] == drafts[1]
 
 
 def test_an_eagle3_head_takes_what_it_lacks_from_its_target(tmp_path):
@@ -242,14 +244,14 @@ def test_an_eagle3_head_takes_what_it_lacks_from_its_target(tmp_path):
         if lacks:
             del weights["embed_tokens.weight"], weights["lm_head.weight"]
         mx.save_safetensors(place, weights)
-    found = []
+    drafts = []
     for head in heads:
         config = json.loads((head / "config.json").read_text())
         settings = config | {"draft_vocab_size": config["vocab_size"]}
         (head / "config.json").write_text(json.dumps(settings))
         with closing(loaded(target, head)) as model:
-            found.append(drafted(model))
-    assert found[0] == found[1]
+            drafts.append(drafted(model))
+    assert drafts[0] == drafts[1]
 
 
 def test_a_head_that_reads_a_layer_that_is_not_there_is_refused(tmp_path):
@@ -297,9 +299,9 @@ def test_states_of_tokens_that_were_fed_ahead_are_the_same(folder):
             text = np.append(text, tokens_of([int(row[-1].argmax())]))
             hint = Next(Sampler(GREEDY, 0, text), len(text))
             [row] = model.forward([Row(0, text[-1:], next=hint)])
-        found = rolled(model, 0, np.append(text, TEXT[9])).confidences
+        confidences = rolled(model, 0, np.append(text, TEXT[9])).confidences
         model.forward([Row(1, text)])
-        assert rolled(model, 1, np.append(text, TEXT[9])).confidences == pytest.approx(found)
+        assert rolled(model, 1, np.append(text, TEXT[9])).confidences == pytest.approx(confidences)
 
 
 def test_the_plan_counts_what_a_head_adds(folder, tmp_path):
@@ -394,8 +396,8 @@ def test_a_dflash_head_fills_a_block_by_what_its_target_holds(windowed, tmp_path
     _, output, states = block_of(target, place, (9 if windowed else 99, 99))
     with closing(loaded(target, place)) as ours:
         ours.forward([Row(0, TEXT[:-1])])
-        found = rolled(ours, depth=8).tokens.tolist()
-        assert found == mx.argmax(output(states[1:]), axis=-1).tolist()
+        drafted_tokens = rolled(ours, depth=8).tokens.tolist()
+        assert drafted_tokens == mx.argmax(output(states[1:]), axis=-1).tolist()
         assert ours.head.proposer == mlx.inspect(place).drafter == "dflash"
 
 
@@ -476,11 +478,11 @@ def test_an_assistant_looks_at_the_keys_of_its_target(length, tmp_path):
         own, outputs = head(text[:, -1:], states[:, -1:], looked, mx.array([length - 1]))
         return own, outputs[:, -1], head.logits
 
-    found = anew(states, step, text)
+    fresh = anew(states, step, text)
     with closing(loaded(tmp_path / "made", place)) as model:
         model.forward([Row(0, text[:-1])])
         draft = rolled(model, text=text)
-        assert draft.tokens.tolist() == found
+        assert draft.tokens.tolist() == fresh
     _, outputs = head(mx.array(text[-1:])[None], states[None, -1:], looked, mx.array([length - 1]))
     likely = mx.softmax(head.logits(outputs[:, -1]), axis=-1).max().item()
     assert draft.confidences[0] == pytest.approx(likely, rel=5e-4)  # each key counts

@@ -29,13 +29,13 @@ TEXTS = [np.random.default_rng(at).integers(0, 384, 20 + at).astype(np.int32) fo
 
 def draft_the_same(ours, theirs):
     for text in TEXTS:
-        found = []
+        drafts = []
         for model in (ours, theirs):
             model.truncate(0, 0)
             model.forward([Row(0, text[:-1])])
-            found.append(rolled(model, text=text).tokens.tolist())
-        assert found[0] == found[1]
-        assert len(found[0]) == 4
+            drafts.append(rolled(model, text=text).tokens.tolist())
+        assert drafts[0] == drafts[1]
+        assert len(drafts[0]) == 4
 
 
 @pytest.mark.parametrize("name", ["llama-eagle3", *converted.LATER])

@@ -45,12 +45,12 @@ def kept(folder: Path, tokens: int) -> Counter[str]:
 def test_a_token_takes_what_it_takes_when_it_is_run(architecture: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "tiny", architecture)
     short, long = kept(folder, 255), kept(folder, 511)
-    found = inspect(folder)
+    footprint = inspect(folder)
     # The tiny models are of 32 bits, the footprint counts keys and values of 16.
-    assert 2 * found.kv_bytes_per_token == (long["KVCache"] - short["KVCache"]) / 256
+    assert 2 * footprint.kv_bytes_per_token == (long["KVCache"] - short["KVCache"]) / 256
     turning = long["RotatingKVCache"]
-    assert 2 * found.window * found.window_bytes_per_token == turning or not turning
-    assert found.state_bytes == long["ArraysCache"]
+    assert 2 * footprint.window * footprint.window_bytes_per_token == turning or not turning
+    assert footprint.state_bytes == long["ArraysCache"]
     kinds = {kind for kind, size in long.items() if size}
     assert kinds <= {"KVCache", "RotatingKVCache", "ArraysCache", "ChunkedKVCache"}
 
@@ -60,34 +60,34 @@ def test_state_is_counted_in_the_bits_it_is_kept_in(architecture: str, tmp_path:
     folder = written(tmp_path / "tiny", architecture)
     wide = inspect(folder)
     rewritten(folder, lambda model: model.set_dtype(mx.bfloat16))
-    found = inspect(folder)
-    assert found.state_bytes == kept(folder, 20)["ArraysCache"] < wide.state_bytes
-    assert found.kv_bytes_per_token == wide.kv_bytes_per_token
+    footprint = inspect(folder)
+    assert footprint.state_bytes == kept(folder, 20)["ArraysCache"] < wide.state_bytes
+    assert footprint.kv_bytes_per_token == wide.kv_bytes_per_token
 
 
 def test_chunks_are_windows(tmp_path: Path) -> None:
-    found = inspect(written(tmp_path / "tiny", "llama4", text_config=CHUNKED))
-    assert (found.window, found.window_bytes_per_token) == (16, 3 * 2 * 2 * 32)
-    assert found.kv_bytes_per_token == 2 * 2 * 32
+    footprint = inspect(written(tmp_path / "tiny", "llama4", text_config=CHUNKED))
+    assert (footprint.window, footprint.window_bytes_per_token) == (16, 3 * 2 * 2 * 32)
+    assert footprint.kv_bytes_per_token == 2 * 2 * 32
 
 
 def test_layers_that_share_a_window_are_counted_together(tmp_path: Path) -> None:
-    found = inspect(written(tmp_path / "tiny", "gemma3_text"))
-    assert (found.window, found.window_bytes_per_token) == (16, 2 * 2 * 2 * 32)
-    assert found.kv_bytes_per_token == 2 * 2 * 32
+    footprint = inspect(written(tmp_path / "tiny", "gemma3_text"))
+    assert (footprint.window, footprint.window_bytes_per_token) == (16, 2 * 2 * 2 * 32)
+    assert footprint.kv_bytes_per_token == 2 * 2 * 32
 
 
 def test_shorter_windows_count_for_less() -> None:
-    found = SlotUse((CacheUse(100, window=8), CacheUse(10, window=3), CacheUse(7)), 0)
-    assert (found.window, found.window_bytes, found.token_bytes) == (8, 104, 7)
+    use = SlotUse((CacheUse(100, window=8), CacheUse(10, window=3), CacheUse(7)), 0)
+    assert (use.window, use.window_bytes, use.token_bytes) == (8, 104, 7)
 
 
 def test_a_cache_of_unknown_kind_is_known_by_how_it_grows(tmp_path: Path) -> None:
     folder = written(tmp_path / "tiny", "deepseek_v41", **COMPRESSING)
-    found = inspect(folder)
-    assert found.kv_bytes_per_token == 2 * 32 * 4 + 2 * 32 * 4 // 4
+    footprint = inspect(folder)
+    assert footprint.kv_bytes_per_token == 2 * 32 * 4 + 2 * 32 * 4 // 4
     # A full window in each layer, and up to three tokens of a group that is not full yet.
-    assert 3 * 16 * 32 * 4 < found.state_bytes <= 3 * 16 * 32 * 4 + 3 * 2 * 32 * 4
-    assert found.recurrent
+    assert 3 * 16 * 32 * 4 < footprint.state_bytes <= 3 * 16 * 32 * 4 + 3 * 2 * 32 * 4
+    assert footprint.recurrent
     really = kept(folder, 4094)["LayerCache"]
-    assert really == found.state_bytes + 4095 * found.kv_bytes_per_token
+    assert really == footprint.state_bytes + 4095 * footprint.kv_bytes_per_token

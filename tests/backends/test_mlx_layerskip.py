@@ -15,10 +15,10 @@ if sys.platform == "win32":
 
 import mlx.core as mx
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import ModelFileError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Next, Options, Roll, Row
@@ -48,8 +48,8 @@ def asked(model, slot, text):
 
 def read(model, slot, text, piece=25):
     for at in range(0, len(text), piece):
-        [found] = model.forward([Row(slot, text[at : at + piece])])
-    return found[-1].copy()
+        [logit] = model.forward([Row(slot, text[at : at + piece])])
+    return logit[-1].copy()
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_a_draft_is_that_of_a_model_of_these_layers(architecture, kv_type, tmp_p
             read(model, slot, text[:-2])
         model.forward([Row(slot, text[-2:-1]) for slot, text in enumerate(texts)])
         for slot in (2, 0, 1, 1):  # beside rows that draft nothing
-            found = asked(model.head, slot, texts[slot])
-            assert found.tokens.tolist() == expected[slot].tokens.tolist()
-            assert found.confidences == pytest.approx(expected[slot].confidences, rel=1e-3)
+            drafts = asked(model.head, slot, texts[slot])
+            assert drafts.tokens.tolist() == expected[slot].tokens.tolist()
+            assert drafts.confidences == pytest.approx(expected[slot].confidences, rel=1e-3)
         assert [model.truncate(slot, 99) for slot in range(3)] == [6, 54, 29]
 
 
@@ -112,7 +112,7 @@ def test_what_was_begun_ahead_is_begun_again_behind_a_draft(tmp_path):
     place = str(first / "model.safetensors")
     half = {name: (each * 3).astype(mx.float16) for name, each in mx.load(place).items()}
     mx.save_safetensors(place, half, metadata={"format": "mlx"})
-    said = []
+    texts = []
     with closing(mlx.load(target, replace(OPTIONS, head=first))) as model:
         for drafts in (False, True):
             model.truncate(0, 0)
@@ -127,8 +127,8 @@ def test_what_was_begun_ahead_is_begun_again_behind_a_draft(tmp_path):
                 rows = [Row(0, text[-1:])]
                 if drafts:
                     assert asked(model.head, 0, text).tokens.size
-            said.append(row[-1].copy())
-    assert np.array_equal(*said)
+            texts.append(row[-1].copy())
+    assert np.array_equal(*texts)
 
 
 def test_nothing_is_planned_or_taken_for_first_layers(tmp_path):
@@ -171,14 +171,14 @@ def test_layers_of_a_recurrent_model_remain_a_draft_model(tmp_path):
 def test_a_model_and_its_first_layers_run_by_name(kv_type, tmp_path):
     target, first = written(tmp_path)
     options = replace(OPTIONS, kv_type=kv_type, slots=2)
-    settings, said = Settings(max_tokens=24, ignore_end=True), []
+    settings, texts = Settings(max_tokens=24, ignore_end=True), []
     for draft, proposer in ((None, "none"), (first, "layerskip")):
         loading = Loading(options=options, proposer=proposer, depth=4 if draft else 0)
         with closing(load(target, draft, loading)) as runtime:
             result = runtime.generate("def add(a, b):", settings)
-            said.append(result.text)
+            texts.append(result.text)
             assert bool(result.speculation.drafted) == bool(draft)
-    assert said[0] == said[1]
+    assert texts[0] == texts[1]
 
 
 def test_the_command_times_first_layers_as_what_they_are(tmp_path, capsys):

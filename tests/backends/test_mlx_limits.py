@@ -54,9 +54,9 @@ for _ in range(200):
 def test_steps_the_library_would_choke_on_are_refused(tmp_path, changes, message, capfd):
     folder = byte_level(tmp_path / "model")
     change(folder, **changes)
-    found = refusal(folder)
-    assert found.startswith("model/tokenizer.json")
-    assert message in found
+    error = refusal(folder)
+    assert error.startswith("model/tokenizer.json")
+    assert message in error
     capfd.readouterr()  # the library's own complaint
 
 

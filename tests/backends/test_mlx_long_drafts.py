@@ -16,9 +16,9 @@ import mlx.core as mx
 
 from localspec.base.errors import BackendError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.interfaces.backend import Options, Row
 from localspec.interfaces.draft import Draft
@@ -127,8 +127,8 @@ def test_long_drafts_of_unequal_lengths_share_a_round(kind, sampling):
 @pytest.mark.parametrize("kind", ["llama", "gemma3_text", "qwen3_5"])
 def test_a_long_draft_ends_where_the_context_does(kind):
     want = request("greedy", DRAFTED, tokens=DRAFTED + 90)
-    room = {"slots": 1, "context": len(PROMPT) + DRAFTED}
-    with closing(loaded(kind, **room)) as model:
+    fields = {"slots": 1, "context": len(PROMPT) + DRAFTED}
+    with closing(loaded(kind, **fields)) as model:
         [full] = replies(model, Silent(), [want])
         drafts = Repeated({PROMPT[0]: full.tokens}, DRAFTED)
         assert said(replies(model, drafts, [want])) == said([full])
@@ -244,9 +244,9 @@ def test_a_forward_waits_for_a_long_draft_and_copies_no_more_than_is_looked_at()
     with closing(engines.target("mlx llama", **LONG)) as model:
         model.forward([Row(0, tokens_of(PROMPT))])
         row = Row(0, tokens_of([*PROMPT, *PROMPT, *PROMPT]), 270, 269)
-        found = []
-        assert cost(model, lambda: found.extend(model.forward([row]))) == (1, 3)
-        [logits] = found
+        drafts = []
+        assert cost(model, lambda: drafts.extend(model.forward([row]))) == (1, 3)
+        [logits] = drafts
         assert cost(model, lambda: [logits.best(at) for at in range(270)]) == (0, 0)
         assert cost(model, lambda: [logits[at] for at in range(BLOCK)]) == (0, 1)
 

@@ -21,13 +21,13 @@ NAMES = (OWN, "padded", "wide", "unpacked")
 
 def test_the_fastest_way_is_chosen_for_each_number_of_rows():
     seconds = {OWN: lambda rows: rows, "padded": lambda rows: 5.0, "wide": lambda rows: rows * 1.1}
-    found = choose(lambda name, rows: seconds[name](rows), ROWS, list(seconds))
-    assert found == {1: OWN, 2: OWN, 4: OWN, 8: "padded", 16: "padded", 32: "padded"}
+    chosen = choose(lambda name, rows: seconds[name](rows), ROWS, list(seconds))
+    assert chosen == {1: OWN, 2: OWN, 4: OWN, 8: "padded", 16: "padded", 32: "padded"}
 
 
 def test_a_way_must_be_clearly_faster_than_mlx_s_own():
-    found = choose(lambda name, rows: 1.0 if name == OWN else 0.9, (1, 2), NAMES)
-    assert found == {1: OWN, 2: OWN}
+    chosen = choose(lambda name, rows: 1.0 if name == OWN else 0.9, (1, 2), NAMES)
+    assert chosen == {1: OWN, 2: OWN}
 
 
 def test_a_way_that_is_hopeless_is_not_timed_again():
@@ -66,10 +66,10 @@ def test_every_way_gives_the_same_product(bits, kind):
         x = mx.random.normal((2, rows, 64)).astype(kind)
         exact = x.astype(mx.float32) @ mx.dequantize(*weights[:3], **weights.how).T
         for way in WAYS.values():
-            found = way(x, weights)
-            assert found.dtype == kind
-            assert found.shape == (2, rows, 96)
-            assert mx.allclose(found.astype(mx.float32), exact, 0.02, 0.05)
+            product = way(x, weights)
+            assert product.dtype == kind
+            assert product.shape == (2, rows, 96)
+            assert mx.allclose(product.astype(mx.float32), exact, 0.02, 0.05)
 
 
 @pytest.mark.parametrize("fast", NAMES)
@@ -85,11 +85,11 @@ def test_layers_multiply_in_the_way_that_was_measured_to_be_fast(fast):
 
 
 def test_ways_are_measured_once_for_each_kind_of_weights():
-    found, clock = {}, count()
-    tune(Small(4, mx.bfloat16), found, lambda: next(clock))
+    products, clock = {}, count()
+    tune(Small(4, mx.bfloat16), products, lambda: next(clock))
     timed = next(clock)
-    tune(Small(4, mx.bfloat16), found, lambda: next(clock))
+    tune(Small(4, mx.bfloat16), products, lambda: next(clock))
     assert next(clock) == timed + 1
-    tune(Small(8, mx.bfloat16), found, lambda: next(clock))
-    assert len(found) == 2
-    assert all(set(ways.chosen) == set(ROWS) for ways in found.values())
+    tune(Small(8, mx.bfloat16), products, lambda: next(clock))
+    assert len(products) == 2
+    assert all(set(ways.chosen) == set(ROWS) for ways in products.values())

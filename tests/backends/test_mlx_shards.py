@@ -126,10 +126,10 @@ def test_the_tensors_of_all_files_are_counted_together(tmp_path: Path) -> None:
     (tmp_path / "model-00001-of-00002.safetensors").write_bytes(first)
     (tmp_path / "model-00002-of-00002.safetensors").write_bytes(packed(second, 40))
     (tmp_path / "adapters.safetensors").write_bytes(b"not read")
-    found = shards.read(tmp_path)
-    assert found.sizes == {"a": 8, "b": 32, "c": 6}
-    assert found.weight_bytes == 46
-    assert found.file_bytes == len(first) + len(packed(second, 40))
+    contents = shards.read(tmp_path)
+    assert contents.sizes == {"a": 8, "b": 32, "c": 6}
+    assert contents.weight_bytes == 46
+    assert contents.file_bytes == len(first) + len(packed(second, 40))
 
 
 def test_a_file_may_say_that_it_has_no_metadata(tmp_path: Path) -> None:

@@ -52,5 +52,5 @@ def test_a_token_says_what_its_decoder_makes_of_it(decoder, text, said):
 )
 def test_without_a_decoder_what_was_done_to_the_text_is_undone(step, text, said):
     cuts = {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, step]}
-    found = spelling(Path("tokenizer.json"), {"decoder": None, "pre_tokenizer": cuts})
-    assert found.token_bytes(text) == said
+    spelt = spelling(Path("tokenizer.json"), {"decoder": None, "pre_tokenizer": cuts})
+    assert spelt.token_bytes(text) == said

@@ -21,9 +21,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec_mlx import backend as mlx
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.heads.loading import staged
@@ -61,8 +61,8 @@ def stored(folder, weights, name="model.safetensors", **config):
     """Write a head of any layout."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
-    found = {name: mx.array(array) for name, array in weights.items()}
-    mx.save_safetensors(str(folder / name), found)
+    arrays = {name: mx.array(array) for name, array in weights.items()}
+    mx.save_safetensors(str(folder / name), arrays)
     return folder
 
 
@@ -86,12 +86,12 @@ def test_medusas_heads_read_the_last_state_each_by_itself(layers, target, state,
 
 def as_vllm(held, **shared):
     """Name the tensors of Medusa's authors as vLLM's converted folders do."""
-    found = {}
+    drafts_by_layout = {}
     for name, array in held.items():
         stage, block, *rest = name.split(".")
         place = f"blocks.{stage}.layers.{block}" if rest[0] == "linear" else f"lm_heads.{stage}"
-        found[f"{place}.{rest[-1]}"] = array
-    return found | shared
+        drafts_by_layout[f"{place}.{rest[-1]}"] = array
+    return drafts_by_layout | shared
 
 
 VLLM = {"model_type": "medusa", "architectures": ["MedusaModel"], "hidden_size": 64}
@@ -123,20 +123,20 @@ def test_medusas_heads_without_an_output_have_their_targets(target, tmp_path):
         stored(tmp_path / "none", blocks, MEDUSA, medusa_num_heads=5),
         stored(tmp_path / "shared", shared, **VLLM, original_lm_head=True),
     ]
-    found = [drafts(target, each) for each in layouts]
-    assert found[0] == found[1] == found[2] != []
+    drafted = [drafts(target, each) for each in layouts]
+    assert drafted[0] == drafted[1] == drafted[2] != []
 
 
 def test_medusas_heads_may_draft_some_tokens_only(target, tmp_path):
     held = as_vllm(arrays(tiny_mlx.write_medusa(target, tmp_path / "head") / MEDUSA))
     some = np.arange(1, 384, 5)
     cut = {n: each[some] if "lm_heads" in n else each for n, each in held.items()}
-    found = [
+    drafted = [
         drafts(target, stored(tmp_path / name, weights | {"token_map": some}, **VLLM))
         for name, weights in (("whole", held), ("cut", cut))
     ]
-    assert found[0] == found[1]
-    assert set(found[0]) <= set(some.tolist())
+    assert drafted[0] == drafted[1]
+    assert set(drafted[0]) <= set(some.tolist())
 
 
 def gelu(x):
@@ -180,9 +180,9 @@ def test_stages_that_share_their_weights_may_be_stored_once(target, tmp_path):
         stored(tmp_path / "all", all_of_them, **config),
         stored(tmp_path / "apart", all_of_them, **config | {"tie_weights": False}),
     ]
-    found = [drafts(target, each) for each in layouts]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) == DEPTH
+    drafted = [drafts(target, each) for each in layouts]
+    assert drafted[0] == drafted[1] == drafted[2]
+    assert len(drafted[0]) == DEPTH
 
 
 def test_no_draft_is_longer_than_there_are_stages(target, tmp_path):
@@ -250,9 +250,9 @@ def teach(head, model):
             stage.blocks[0].weight = mx.zeros((64, 64))  # as they begin
         else:
             rows, _ = x, _ = stage(token, x)
-        held, wanted = np.array(rows), np.eye(384)[np.array(following[token])]
+        held, targets = np.array(rows), np.eye(384)[np.array(following[token])]
         within = held.T @ held + RIDGE * np.eye(held.shape[1])
-        out.weight = mx.array(GAIN * np.linalg.solve(within, held.T @ wanted).T, mx.float32)
+        out.weight = mx.array(GAIN * np.linalg.solve(within, held.T @ targets).T, mx.float32)
 
 
 @pytest.fixture(scope="module", params=["medusa", "mlp_speculator"])
@@ -318,8 +318,8 @@ def test_texts_that_stages_drafted_follow_the_targets_distribution(taught):
         distribution = texts_distribution(model, [301, 9], 3)
         settings = Settings(max_tokens=3, sampling=NARROW, ignore_end=True)
         wants = [Want([301, 9], replace(settings, seed=seed)) for seed in range(600)]
-        found = replies(model, HeadProposer(model.head, floor=0.0), wants)
-    assert sum(result.speculation.accepted for result in found) > 30
-    counts = Counter(result.tokens for result in found)
-    statistic, freedom = chi_square(counts, distribution, len(found))
+        answers = replies(model, HeadProposer(model.head, floor=0.0), wants)
+    assert sum(result.speculation.accepted for result in answers) > 30
+    counts = Counter(result.tokens for result in answers)
+    statistic, freedom = chi_square(counts, distribution, len(answers))
     assert statistic < limit(freedom)

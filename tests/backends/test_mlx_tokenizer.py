@@ -102,8 +102,8 @@ def test_the_size_is_that_of_the_models_logits_and_padding_says_nothing(tmp_path
     assert tokenizer.size == SIZE
     texts = {tokenizer.token_text(token) for token in range(SIZE)}
     assert len(texts) == SIZE
-    known = [text for text in texts if not text.startswith("<unused")]
-    padding = range(len(known), SIZE)
+    used = [text for text in texts if not text.startswith("<unused")]
+    padding = range(len(used), SIZE)
     assert {tokenizer.token_bytes(token) for token in padding} <= {b""}
     assert tokenizer.kind == ("unigram" if family == "unigram" else "bpe")
 
@@ -183,12 +183,12 @@ def test_added_tokens_are_found_as_transformers_finds_them(tmp_path, flag, speci
     folder = pieces(tmp_path / "model")
     add(folder, {"content": "xy z", "special": special, flag: True})
     ours, theirs = load_tokenizer(folder, SIZE), AutoTokenizer.from_pretrained(str(folder))
-    found = set()
+    distinct = set()
     for text in ("axy z b", "a xy z b", "xy z", " xy z  b"):
-        wanted = theirs.encode(text, add_special_tokens=False)
-        assert ours.encode(text, special=True).tolist() == wanted
-        found.update(wanted)
-    assert ours.size - 1 > max(found) >= 294
+        tokens = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, special=True).tolist() == tokens
+        distinct.update(tokens)
+    assert ours.size - 1 > max(distinct) >= 294
 
 
 def test_added_tokens_the_model_has_no_logits_for_are_text(tmp_path):
@@ -217,20 +217,20 @@ def test_what_a_file_says_of_training_is_not_done(tmp_path):
 def test_threads_may_read_control_tokens_and_text_at_once(tmp_path):
     tokenizer = loaded(tmp_path)
     text = "the code <|im_start|> is <|im_end|> the sea\n" * 200
-    wanted = [tokenizer.encode(text, special=special).tolist() for special in (False, True)]
-    assert wanted[0] != wanted[1]
-    found = [[], [], [], []]
+    expected = [tokenizer.encode(text, special=special).tolist() for special in (False, True)]
+    assert expected[0] != expected[1]
+    encoded = [[], [], [], []]
 
     def read(at):
         special = at % 2 == 1
-        found[at] += [tokenizer.encode(text, special=special).tolist() for _ in range(40)]
+        encoded[at] += [tokenizer.encode(text, special=special).tolist() for _ in range(40)]
 
     threads = [threading.Thread(target=read, args=(at,)) for at in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [[tokens] * 40 for tokens in wanted * 2]
+    assert encoded == [[tokens] * 40 for tokens in expected * 2]
 
 
 def test_a_text_the_file_cannot_cope_with_is_an_error_of_one_line(tmp_path, capfd):
@@ -249,12 +249,12 @@ def test_tokens_are_those_transformers_reads(tmp_path, family):
     folder = FAMILIES[family](tmp_path / "model")
     ours, theirs = load_tokenizer(folder, SIZE), AutoTokenizer.from_pretrained(str(folder))
     for text in TEXTS:
-        wanted = theirs.encode(text, add_special_tokens=False)
-        assert ours.encode(text, special=True).tolist() == wanted
-        assert [*map(ours.token_text, wanted)] == theirs.convert_ids_to_tokens(wanted)
+        tokens = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, special=True).tolist() == tokens
+        assert [*map(ours.token_text, tokens)] == theirs.convert_ids_to_tokens(tokens)
         if family != "unigram":  # there transformers finds control tokens in any text
-            wanted = theirs.encode(text, add_special_tokens=False, split_special_tokens=True)
-            assert ours.encode(text).tolist() == wanted
+            tokens = theirs.encode(text, add_special_tokens=False, split_special_tokens=True)
+            assert ours.encode(text).tolist() == tokens
 
 
 def test_vocabularies_of_two_folders_are_matched_token_by_token(tmp_path):
@@ -264,8 +264,8 @@ def test_vocabularies_of_two_folders_are_matched_token_by_token(tmp_path):
     target, padded = load_tokenizer(folder, SIZE), load_tokenizer(folder, SIZE + 50)
     assert match(target, padded).difference is None
     shuffled = load_tokenizer(tmp_path / "b", 400)
-    found = match(target, shuffled)
-    assert found.difference is not None
-    for ours, theirs in zip(found.target_ids.tolist(), found.draft_ids.tolist(), strict=True):
+    matched = match(target, shuffled)
+    assert matched.difference is not None
+    for ours, theirs in zip(matched.target_ids.tolist(), matched.draft_ids.tolist(), strict=True):
         assert target.token_text(ours) == shuffled.token_text(theirs)
-    assert found.share > 0.9
+    assert matched.share > 0.9

@@ -37,8 +37,8 @@ def test_a_vocabulary_gives_the_tokens_that_llama_cpp_finds(tmp_path, name):
                 text = text.replace("</s>", "")
             raw = text.encode("utf-8", "replace")
             for special in (False, True):
-                wanted = theirs.tokenize(raw, add_bos=False, special=special)
-                assert ours.encode(text, special=special).tolist() == wanted
+                expected = theirs.tokenize(raw, add_bos=False, special=special)
+                assert ours.encode(text, special=special).tolist() == expected
             back = said(ours, ours.encode(text).tolist())
             assert back == raw or (name == "llama-spm" and back == b" " + raw)
 
@@ -59,8 +59,8 @@ def test_every_token_is_what_it_is_to_llama_cpp(tmp_path):
             assert ours.token_bytes(token) == theirs.token_bytes(token)
         for text in TEXTS:
             for special in (False, True):
-                wanted = theirs.encode(text, special=special).tolist()
-                assert ours.encode(text, special=special).tolist() == wanted
+                expected = theirs.encode(text, special=special).tolist()
+                assert ours.encode(text, special=special).tolist() == expected
 
 
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])

@@ -171,9 +171,9 @@ def test_a_pipe_in_place_of_a_file_is_no_file(tmp_path):
 def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path, content, message):
     folder = byte_level(tmp_path / "model")
     put(folder, "tokenizer.json", content)
-    found = refusal(folder)
-    assert found.startswith("model/tokenizer.json ")
-    assert message in found
+    error = refusal(folder)
+    assert error.startswith("model/tokenizer.json ")
+    assert message in error
 
 
 def test_errors_can_be_shown_on_a_terminal_whatever_a_name_holds(tmp_path):
@@ -259,9 +259,9 @@ def test_ends_that_are_no_tokens_of_the_model_are_refused(tmp_path, name, value,
 def test_settings_that_are_broken_are_refused_by_name(tmp_path, name, content, message):
     folder = byte_level(tmp_path / "model")
     put(folder, name, content)
-    found = refusal(folder)
-    assert f"model/{name} " in found
-    assert message in found
+    error = refusal(folder)
+    assert f"model/{name} " in error
+    assert message in error
 
 
 def test_a_template_for_texts_that_the_vocabulary_cannot_fill_is_refused(tmp_path, capfd):

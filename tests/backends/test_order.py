@@ -21,20 +21,20 @@ IDENTITY = list(range(SLOTS))
 
 
 def exchanged(active, sizes=(1,) * SLOTS, ids=IDENTITY):
-    found = list(ids)
+    listed = list(ids)
     for one, other in exchanges(active, ids, sizes):
-        found[one], found[other] = found[other], found[one]
-    return found
+        listed[one], listed[other] = listed[other], listed[one]
+    return listed
 
 
 @pytest.mark.parametrize("count", range(1, SLOTS + 1))
 def test_whoever_is_active_comes_to_stand_side_by_side(count):
     for active in itertools.combinations(range(SLOTS), count):
         for ids in (IDENTITY, IDENTITY[::-1], [3, 0, 5, 1, 4, 2]):
-            found = exchanged(active, ids=ids)
-            places = sorted(found[slot] for slot in active)
+            exchange = exchanged(active, ids=ids)
+            places = sorted(exchange[slot] for slot in active)
             assert places == list(range(places[0], places[0] + count))
-            assert sorted(found) == IDENTITY
+            assert sorted(exchange) == IDENTITY
 
 
 def test_who_stands_right_is_not_moved():
@@ -212,5 +212,5 @@ def fed(model, slot, text, at=0):
         at = 40
         model.truncate(slot, 0)
         model.forward([Row(slot, text[:at])])
-    rest = [text[each : each + 1] for each in range(at, len(text))]
-    return np.array([model.forward([Row(slot, token)])[0][-1].copy() for token in rest])
+    others = [text[each : each + 1] for each in range(at, len(text))]
+    return np.array([model.forward([Row(slot, token)])[0][-1].copy() for token in others])

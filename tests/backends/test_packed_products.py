@@ -85,9 +85,9 @@ def by_experts(
 def test_a_packed_matrix_is_multiplied_as_its_type_holds_it(kind):
     matrix, rows = normal(96, 512), normal(5, 512, seed=2)
     with packed(kind, matrix) as weights:
-        found = multiplied(weights, rows, 96, threads=2)
+        product = multiplied(weights, rows, 96, threads=2)
     expected = rows.astype(np.float64) @ stored(kind, matrix).astype(np.float64).T
-    assert np.abs(found - expected).max() < NOISE * np.abs(expected).max()
+    assert np.abs(product - expected).max() < NOISE * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,22 +107,22 @@ def test_experts_multiply_the_rows_that_chose_them(kind):
     chosen = np.random.default_rng(3).permuted(np.tile(np.arange(5), (9, 1)), axis=1)[:, :2]
     chosen = chosen.astype(np.int32)
     with packed(kind, matrices) as weights, graph() as work:
-        found = by_experts(work, weights, rows, chosen, 2).reshape(9, 2, 48)
+        product = by_experts(work, weights, rows, chosen, 2).reshape(9, 2, 48)
         of_one = by_experts(work, weights, rows[4:5], chosen[4:5], 1).reshape(2, 48)
-    assert np.array_equal(of_one, found[4])
+    assert np.array_equal(of_one, product[4])
     held = stored(kind, matrices).astype(np.float64)
     expected = np.einsum("tuok,tk->tuo", held[chosen], rows[:, 0].astype(np.float64))
-    assert np.abs(found - expected).max() < NOISE * np.abs(expected).max()
+    assert np.abs(product - expected).max() < NOISE * np.abs(expected).max()
 
 
 def test_each_chosen_expert_may_have_a_row_of_its_own():
     matrices, rows = normal(4, 16, 256), normal(6, 3, 256, seed=2)
     chosen = np.array([[at % 4, (at + 1) % 4, (at + 2) % 4] for at in range(6)], np.int32)
     with packed("Q8_0", matrices) as weights, graph() as work:
-        found = by_experts(work, weights, rows, chosen, 3).reshape(6, 3, 16)
+        product = by_experts(work, weights, rows, chosen, 3).reshape(6, 3, 16)
     held = stored("Q8_0", matrices).astype(np.float64)
     expected = np.einsum("tuok,tuk->tuo", held[chosen], rows.astype(np.float64))
-    assert np.abs(found - expected).max() < NOISE * np.abs(expected).max()
+    assert np.abs(product - expected).max() < NOISE * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,9 +130,9 @@ def test_embeddings_are_looked_up_where_they_are_packed(kind):
     matrix, tokens = normal(64, 512), np.array([3, 0, 63, 17, 3], np.int32)
     with packed(kind, matrix, EMBEDDINGS) as weights, graph() as work:
         made = work.operation("ggml_get_rows", weights, work.tensor("I32", tokens))
-        found = work.run(made, 2).reshape(5, 512)
+        product = work.run(made, 2).reshape(5, 512)
     expected = stored(kind, matrix)[tokens]
-    assert np.allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert np.allclose(product, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_number_that_is_none_stays_in_its_row():
@@ -140,6 +140,6 @@ def test_a_number_that_is_none_stays_in_its_row():
     with packed("Q4_K", matrix) as weights:
         clean = multiplied(weights, rows, 32)
         rows[1, 7] = np.nan
-        found = multiplied(weights, rows, 32)
-    assert np.isnan(found[1]).all()
-    assert np.array_equal(found[[0, 2]], clean[[0, 2]])
+        product = multiplied(weights, rows, 32)
+    assert np.isnan(product[1]).all()
+    assert np.array_equal(product[[0, 2]], clean[[0, 2]])

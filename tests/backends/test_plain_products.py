@@ -36,8 +36,8 @@ def product(kind: str, matrix: Numbers, rows: Numbers, threads: int = 1) -> tupl
 @pytest.mark.parametrize("outputs", [1, 6, 64, 203])
 def test_a_product_is_as_exact_as_its_types_allow(kind, size, outputs):
     matrix, rows = normal(outputs, size) / np.float32(np.sqrt(size)), normal(33, size, seed=2)
-    found, stored = product(kind, matrix, rows, threads=2)
-    error = found - rows.astype(np.float64) @ stored.astype(np.float64).T
+    computed, stored = product(kind, matrix, rows, threads=2)
+    error = computed - rows.astype(np.float64) @ stored.astype(np.float64).T
     assert np.abs(error).max() < LARGEST[kind]
 
 
@@ -50,21 +50,25 @@ def test_a_product_is_the_same_to_the_bit_for_any_number_of_rows_and_threads(kin
         for first in {0, 60, 130 - count}:
             part = rows[first : first + count]
             for threads in (1, 3, 8):
-                found = product(kind, matrix, part, threads)[0]
-                assert np.array_equal(found, whole[first : first + count]), (count, first, threads)
+                computed = product(kind, matrix, part, threads)[0]
+                assert np.array_equal(computed, whole[first : first + count]), (
+                    count,
+                    first,
+                    threads,
+                )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_matrices_are_shared_by_the_heads_of_a_batch(kind):
     matrix, rows = normal(2, 2, 50, 64), normal(4, 6, 3, 64, seed=2)
-    found, stored = product(kind, matrix, rows, threads=2)
+    computed, stored = product(kind, matrix, rows, threads=2)
     for third in range(4):
         for second in range(6):
             one = stored[third // 2, second // 3].astype(np.float64)
-            error = found[third, second] - rows[third, second].astype(np.float64) @ one.T
+            error = computed[third, second] - rows[third, second].astype(np.float64) @ one.T
             assert np.abs(error).max() < 20 * LARGEST[kind]
             alone = product(kind, matrix[third // 2, second // 3], rows[third, second, :1])[0]
-            assert np.array_equal(alone, found[third, second, :1])
+            assert np.array_equal(alone, computed[third, second, :1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,6 +77,6 @@ def test_rows_may_lie_apart(kind):
     with graph() as work:
         apart = work.permuted(work.tensor("F32", rows))
         made = work.operation("ggml_mul_mat", work.tensor(kind, matrix), apart)
-        found = work.run(made, 2).reshape(3, 5, 40)
+        output = work.run(made, 2).reshape(3, 5, 40)
     together = product(kind, matrix, np.ascontiguousarray(rows[0].swapaxes(0, 1)))[0]
-    assert np.array_equal(found, together)
+    assert np.array_equal(output, together)

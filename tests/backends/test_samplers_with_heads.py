@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from tests import engines
@@ -32,9 +32,9 @@ def law(model, prompt, sampling):
         [rows] = model.forward([Row(0, tokens_of([*prompt, *reply]))])
         return rows[0]
 
-    found = text_probabilities(sampling, logits, prompt, LENGTH)
+    probabilities = text_probabilities(sampling, logits, prompt, LENGTH)
     model.truncate(0, 0)
-    return found
+    return probabilities
 
 
 @pytest.mark.parametrize("kind", SAMPLINGS)

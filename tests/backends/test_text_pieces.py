@@ -116,8 +116,8 @@ def test_the_tokens_of_the_pieces_are_those_of_the_whole(kind, special, parts):
     model, text = weights(kind), "".join(parts).encode()
     pieces = list(short_pieces(kind, special).of(text))
     assert b"".join(pieces) == text
-    found = [token for piece in pieces for token in model.tokenize(piece, special)]
-    assert found == model.tokenize(text, special).tolist()
+    tokens = [token for piece in pieces for token in model.tokenize(piece, special)]
+    assert tokens == model.tokenize(text, special).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -164,8 +164,8 @@ TURN = "<|im_start|>user\nx<|im_end|>\n"
 
 
 def test_a_conversation_has_the_tokens_of_its_messages(tokenizer):
-    found = tokenizer.encode(TURN * 1000, special=True)
-    assert found.tolist() == tokenizer.encode(TURN, special=True).tolist() * 1000
+    tokens = tokenizer.encode(TURN * 1000, special=True)
+    assert tokens.tolist() == tokenizer.encode(TURN, special=True).tolist() * 1000
     plain = tokenizer.encode("<|im_start|> as the code " * 1000)
     assert np.array_equal(
         plain, tokenizer._weights.tokenize(b"<|im_start|> as the code " * 1000, False)

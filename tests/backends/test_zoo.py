@@ -35,8 +35,8 @@ def test_a_file_that_llama_server_runs_gives_its_tokens_alone_and_two_at_once(fi
     with localspec.load(files / f"{name}.gguf", loading=loading) as model:
         for text, tokens in SAYS[name]:
             for depth in (0, 4):
-                wish = Settings(max_tokens=len(tokens), depth=depth)
-                assert model.generate(text, wish).tokens == tuple(tokens)
+                settings = Settings(max_tokens=len(tokens), depth=depth)
+                assert model.generate(text, settings).tokens == tuple(tokens)
         streams = [
             (model.stream(text, Settings(max_tokens=len(tokens)), raw=True), tuple(tokens))
             for text, tokens in SAYS[name]

@@ -108,14 +108,14 @@ def add(folder: Path, *tokens: Mapping[str, object]) -> None:
 def from_gguf(path: Path, folder: Path) -> int:
     """Write the tokenizer.json of a vocabulary that is here as GGUF; return its size."""
     fields = GGUFReader(path).fields
-    told = {name.removeprefix("tokenizer.ggml."): fields[name].contents() for name in fields}
-    texts, types = told["tokens"], told["token_type"]
-    if told["model"] == "llama":
-        made = _scored(texts, types, told["scores"])
+    contents = {name.removeprefix("tokenizer.ggml."): fields[name].contents() for name in fields}
+    texts, types = contents["tokens"], contents["token_type"]
+    if contents["model"] == "llama":
+        made = _scored(texts, types, contents["scores"])
     else:
-        merges = [merge.split(" ") for merge in told["merges"]]
+        merges = [merge.split(" ") for merge in contents["merges"]]
         ids = {text: at for at, text in enumerate(texts)}
-        name = told.get("pre")
+        name = contents.get("pre")
         made = Tokenizer(models.BPE(ids, [*map(tuple, merges)], ignore_merges=name == "llama-bpe"))
         made.pre_tokenizer = pre_tokenizers.Sequence(_cuts(name))
         made.decoder = decoders.ByteLevel()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import BackendError, ModelFileError
 from localspec.interfaces.file_tools import Published
 from localspec.running.models.engines import Engine

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.cli.extras import LIBRARIES
+from localspec.apps.command_line.extras import LIBRARIES
 from tests import engines
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ with localspec.load(sys.argv[1], loading=loading) as model:
     print(model.generate("the", max_tokens=40, json_schema=schema).text[:1])
 """
 COMMAND = """
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 
 sys.exit(run(sys.argv[1:]))
 """

@@ -287,9 +287,9 @@ def test_a_build_for_a_card_that_fails_gives_way_to_the_processors_for_good(site
     made = rebuild(BuildRequest("auto"), site.target, or_processor=True)
     assert made.kind == "cpu"
     assert records.requested() == BuildRequest("cpu")
-    said = capsys.readouterr().err
-    assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in said
-    assert "The build for the processor takes its place" in said
+    err = capsys.readouterr().err
+    assert "llama.cpp for cuda: NVIDIA GeForce RTX 4090, driver for CUDA 13.0" in err
+    assert "The build for the processor takes its place" in err
 
 
 def test_a_wish_that_fails_is_an_error_and_not_remembered(site):
@@ -353,9 +353,9 @@ def test_a_record_comes_back_as_it_was_written(site):
 )
 def test_the_cause_of_a_failure_is_read_from_the_log(tmp_path, log, cause):
     (tmp_path / "log").write_text(log)
-    said = pip.explain(tmp_path / "log")
-    assert cause in said
-    assert str(tmp_path / "log-failed") in said  # the next run of pip writes its own log
+    explanation = pip.explain(tmp_path / "log")
+    assert cause in explanation
+    assert str(tmp_path / "log-failed") in explanation  # the next run of pip writes its own log
     assert (tmp_path / "log-failed").read_text() == log
 
 

@@ -27,9 +27,9 @@ def searched(tmp_path_factory):
 
 
 def test_a_search_finds_what_to_do_by_the_problem(searched):
-    found = searched["files/"]
-    assert {"It is slow", "A GPU is not used", "A server does not stop"} <= set(found)
-    assert any("context" in title for title in found)
+    entry = searched["files/"]
+    assert {"It is slow", "A GPU is not used", "A server does not stop"} <= set(entry)
+    assert any("context" in title for title in entry)
 
 
 def test_a_search_finds_nothing_of_how_to_contribute(searched):

@@ -45,15 +45,15 @@ def bad_driver(width: int, **wishes):
 
 def loaded(device: RpcDevice, where: str = "auto", **options):
     """Load a tiny model in a process of its own, which must live."""
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", LOAD, engines.tiny("llama"), json.dumps(options), where],
         env=os.environ | {WORKERS: device.endpoint},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert found.returncode == 0, found.stderr[-2000:]
-    return json.loads(found.stdout.splitlines()[-1])
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 @pytest.fixture(autouse=True)
@@ -63,26 +63,26 @@ def _nothing_is_known(monkeypatch, tmp_path):
 
 def test_flash_attention_is_left_off_where_a_driver_dies_of_it():
     with bad_driver(8) as device:
-        found = loaded(device)
-        assert found["options"] == [False, 512, None]
-        [[what, why]] = found["conceded"]
+        model = loaded(device)
+        assert model["options"] == [False, 512, None]
+        [[what, why]] = model["conceded"]
         assert what == "without flash attention"
         assert "SIGABRT" in why
         port = int(device.endpoint.partition(":")[2])
     with bad_driver(1 << 20, port=port) as healed:  # nothing tells that it is another driver
-        assert loaded(healed) == found
+        assert loaded(healed) == model
 
 
 def test_narrower_batches_are_run_where_flash_attention_was_asked_for():
     with bad_driver(40) as device:
-        found = loaded(device, flash_attention=True)
-        assert found["options"] == [True, 32, None]
-        assert found["conceded"][0][0] == "in batches of at most 32 tokens"
+        model = loaded(device, flash_attention=True)
+        assert model["options"] == [True, 32, None]
+        assert model["conceded"][0][0] == "in batches of at most 32 tokens"
 
 
 def test_the_cpu_takes_over_unless_a_gpu_was_asked_for():
     with bad_driver(1) as device:
-        found = loaded(device, flash_attention=True)
-        assert found["options"] == [None, 512, 0]
-        assert found["conceded"][0][0] == "on the CPU"
+        model = loaded(device, flash_attention=True)
+        assert model["options"] == [None, 512, 0]
+        assert model["conceded"][0][0] == "on the CPU"
         assert "SIGABRT" in loaded(device, "0", flash_attention=True)["error"]

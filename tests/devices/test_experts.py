@@ -10,9 +10,9 @@ import pytest
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options, Row
 from localspec.running.memory.planner import Limits
 from localspec.running.runtime.loaded_pair import load_models
@@ -31,8 +31,8 @@ EACH = 2 * 3 * 64 * 96 * 4  # bytes of the experts of a layer
 
 def logits(options: Options):
     with closing(llamacpp.load(engines.tiny(NAME), options)) as model:
-        [found] = model.forward([Row(0, tokens_of([5, 3, 1, 4, 1, 5, 2, 6]), outputs=8)])
-        return found.copy()
+        [logit] = model.forward([Row(0, tokens_of([5, 3, 1, 4, 1, 5, 2, 6]), outputs=8)])
+        return logit.copy()
 
 
 @pytest.mark.parametrize("layers", [0, 2, 3])
@@ -45,24 +45,24 @@ def test_text_is_that_of_the_cpu_wherever_experts_are(layers):
 @pytest.mark.parametrize("layers", [2, 3])
 def test_drafts_change_nothing_with_experts_on_the_host(layers):
     settings = Settings(max_tokens=40, ignore_end=True)
-    found = []
+    texts = []
     for proposer in (Silent(), NgramProposer(3, 1)):
         options = replace(OPTIONS, cpu_moe=layers)
         with closing(llamacpp.load(engines.tiny(NAME), options)) as model:
             wants = [Want(model.tokenizer.encode(text).tolist(), settings) for text in TEXTS[:2]]
-            found.append(said(replies(model, proposer, wants)))
-    assert found[0] == found[1]
+            texts.append(said(replies(model, proposer, wants)))
+    assert texts[0] == texts[1]
 
 
 def test_the_host_takes_the_experts_of_the_first_layers_and_the_gpus_the_rest():
     before, weights = free(), []
     for layers in (0, 2, 3):  # the first layer has none
-        known = plan_of(engines.tiny(NAME), None, replace(OPTIONS, cpu_moe=layers))
+        plan = plan_of(engines.tiny(NAME), None, replace(OPTIONS, cpu_moe=layers))
         LOG.take_sizes()
-        with load_models(known, insists=True):
-            assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
-        weights.append(sum(planned_bytes(known.plan, "weights")))
-        assert known.plan.host_read == EACH // 2 * max(layers - 1, 0)
+        with load_models(plan, insists=True):
+            assert close(planned_bytes(plan.plan), taken(before, LOG.take_sizes()))
+        weights.append(sum(planned_bytes(plan.plan, "weights")))
+        assert plan.plan.host_read == EACH // 2 * max(layers - 1, 0)
     assert [weights[0] - each for each in weights] == [0, EACH, 2 * EACH]
 
 

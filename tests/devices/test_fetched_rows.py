@@ -78,9 +78,9 @@ def counter():
 
 
 def test_a_device_sends_the_rows_that_are_wanted_and_no_others(counter):
-    wanted = ["1", "1", "32", "5", "3+1"]  # the first one sends more: the graph is laid out
+    arguments = ["1", "1", "32", "5", "3+1"]  # the first one sends more: the graph is laid out
     process = subprocess.Popen(
-        [sys.executable, "-c", FORWARDS, engines.tiny("llama"), *wanted],
+        [sys.executable, "-c", FORWARDS, engines.tiny("llama"), *arguments],
         env=os.environ | {WORKERS: counter.endpoint},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ def test_a_device_sends_the_rows_that_are_wanted_and_no_others(counter):
     )
     sent = []
     try:
-        for _ in wanted:
+        for _ in arguments:
             row = 4 * int(process.stdout.readline())
             sent.append(counter.sent)
             process.stdin.write("\n")

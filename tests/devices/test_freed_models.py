@@ -28,8 +28,8 @@ def opened(seed, options=OPTIONS):
 
 
 def logits(model, *tokens):
-    [found] = model.forward([Row(0, tokens_of(tokens), outputs=1)])
-    return found.copy()
+    [logit] = model.forward([Row(0, tokens_of(tokens), outputs=1)])
+    return logit.copy()
 
 
 @pytest.fixture(scope="module")

@@ -107,9 +107,9 @@ def test_a_server_that_cannot_begin_says_so_and_ends(fate, kinds, nth, folder):
     fate.kill_at(kinds, nth)
     with serving(fate, *(() if folder is kept_calibrations.folder else FIXED)) as server:
         assert server.ended() == 1
-        told = "".join(server.lines)
-        assert "does not answer" in told or "ended the engine before it was ready" in told
-        assert "Traceback" not in told
+        text = "".join(server.lines)
+        assert "does not answer" in text or "ended the engine before it was ready" in text
+        assert "Traceback" not in text
     assert fate.struck()
 
 
@@ -134,8 +134,8 @@ def saved(server: ServerProcess) -> httpx.Response:
 
 def restored(server: ServerProcess) -> httpx.Response:
     """Restore a slot and use it: what is written to a worker, it does not answer."""
-    found = act(server, "restore", "kept")
-    return prompt(server) if found.status_code == 200 else found
+    result = act(server, "restore", "kept")
+    return prompt(server) if result.status_code == 200 else result
 
 
 def act(server: ServerProcess, action: str, name: str) -> httpx.Response:
@@ -172,20 +172,20 @@ def test_a_server_outlives_its_worker_at_any_point_and_keeps_what_was_saved(fate
                 server.client.post("/models/unload", json={"model": server.name})
             lose(fate, kinds, nth)
             begun = time.monotonic()
-            told = failure(work, server)
-            assert told, name
+            error = failure(work, server)
+            assert error, name
             assert time.monotonic() - begun < WITHIN_SECONDS, name
-            assert fate.struck(), f"{name}: {told}"
+            assert fate.struck(), f"{name}: {error}"
             server.ready()
             gone = server.complete("the code")
             assert gone.status_code == 503, name
             assert "does not answer" in gone.json()["error"]["message"]
             fate.revive()
-        found = act(server, "restore", "kept")
-        if found.status_code != 200:  # nothing was loaded yet
+        result = act(server, "restore", "kept")
+        if result.status_code != 200:  # nothing was loaded yet
             assert server.complete("a").status_code == 200
-            found = act(server, "restore", "kept")
-        assert found.json()["n_restored"] > 200
+            result = act(server, "restore", "kept")
+        assert result.json()["n_restored"] > 200
         fate.kill_at(FREE)
         server.process.send_signal(signal.SIGTERM)
         assert server.ended() == -signal.SIGTERM  # also if that breaks the engine
@@ -201,7 +201,7 @@ def lose(fate: Fate, kinds: set[int], nth: int) -> None:
 def failure(work: Act, server: ServerProcess) -> str:
     """Return what a request ended with, if that was an error, of HTTP or of its connection."""
     try:
-        found = work(server)
+        text = work(server)
     except httpx.HTTPError as error:
         return repr(error)
-    return found.text if found.status_code >= 500 else ""
+    return text.text if text.status_code >= 500 else ""

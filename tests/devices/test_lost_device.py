@@ -78,8 +78,8 @@ def test_the_server_outlives_a_device_and_loads_when_it_is_back(server, device):
     assert "does not answer" in gone.json()["error"]["message"]
     back = RpcDevice(4 * GB, port=port)
     try:
-        found = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
-        assert found.status_code == 200, found.text
+        response = httpx.post(f"{base}/v1/completions", json=quick, timeout=60)
+        assert response.status_code == 200, response.text
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=20)
@@ -96,8 +96,8 @@ def test_a_lost_device_ends_a_single_answer_with_two_lines(device):
     )
     os.read(process.stdout.fileno(), 10)
     device.kill()
-    _, said = process.communicate(timeout=60)
-    why, advice = said.decode().splitlines()[-2:]
+    _, errors = process.communicate(timeout=60)
+    why, advice = errors.decode().splitlines()[-2:]
     assert re.fullmatch(r"llama.cpp: .*ggml-rpc.cpp:\d+: Remote RPC server crashed.*", why)
     assert advice.startswith("localspec: SIGABRT ended the engine; if a graphics card")
     assert process.returncode == 1

@@ -88,15 +88,15 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_each_device_takes_what_was_planned_for_it(way, starter):
     before = free()
-    known = plan_of(starter, None, WAYS[way])
+    plan = plan_of(starter, None, WAYS[way])
     LOG.take_sizes()
-    with load_models(known, insists=True):
+    with load_models(plan, insists=True):
         sizes = LOG.take_sizes()
         reported = taken(before, sizes)
     assert sum(reported) > 40 * MB
-    assert close(planned_bytes(known.plan), reported)
+    assert close(planned_bytes(plan.plan), reported)
     for kind in ("weights", "context", "buffers"):
-        assert close(planned_bytes(known.plan, kind), put(sizes, kind)), kind
+        assert close(planned_bytes(plan.plan, kind), put(sizes, kind)), kind
     assert Running.now.card or free() == before
 
 
@@ -109,27 +109,27 @@ def test_layers_of_all_kinds_are_counted_where_they_go(name, with_head):
     count = len(free())
     split = (3.0, 1.0) if count == 2 else ()
     before = free()
-    known = plan_of(path, None, replace(options, split=split))
+    plan = plan_of(path, None, replace(options, split=split))
     LOG.take_sizes()
-    with load_models(known, insists=True):
-        assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
+    with load_models(plan, insists=True):
+        assert close(planned_bytes(plan.plan), taken(before, LOG.take_sizes()))
 
 
 def test_a_draft_model_goes_to_the_main_device_and_is_counted_there(starter):
     before = free()
     limits = Limits(main_gpu=len(before) - 1)
     options = Options(context=2048, threads=1)
-    known = plan_of(starter, starter, options, limits)
+    plan = plan_of(starter, starter, options, limits)
     LOG.take_sizes()
-    with load_models(known, insists=True):
-        assert close(planned_bytes(known.plan), taken(before, LOG.take_sizes()))
-    names = {item.pool for item in known.plan.items if item.what == "draft model" and item.bytes}
-    assert names - {known.plan.machine.host.name} == {known.plan.machine.gpus[-1].name}
+    with load_models(plan, insists=True):
+        assert close(planned_bytes(plan.plan), taken(before, LOG.take_sizes()))
+    names = {item.pool for item in plan.plan.items if item.what == "draft model" and item.bytes}
+    assert names - {plan.plan.machine.host.name} == {plan.plan.machine.gpus[-1].name}
 
 
 def test_no_device_is_used_where_that_is_wished(starter):
     before = free()
-    known = plan_of(starter, None, Options(context=1024, threads=1), Limits("cpu"))
+    plan = plan_of(starter, None, Options(context=1024, threads=1), Limits("cpu"))
     LOG.take_sizes()
-    with load_models(known, insists=True):
+    with load_models(plan, insists=True):
         assert sum(taken(before, LOG.take_sizes())) == 0

@@ -50,9 +50,9 @@ def localspec(*words: str, workers: str = "") -> subprocess.CompletedProcess[str
 
 
 def said(*words: str, **where: str) -> dict:
-    found = localspec(*words, **where)
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    output = localspec(*words, **where)
+    assert output.returncode == 0, output.stderr
+    return json.loads(output.stdout)
 
 
 def test_a_pair_with_its_layers_on_workers_says_what_it_says_here(two):
@@ -67,26 +67,26 @@ def test_a_pair_with_its_layers_on_workers_says_what_it_says_here(two):
 
 def test_a_plan_puts_layers_on_a_worker_and_a_draft_model_here(two):
     target, draft = str(engines.tiny("llama")), str(engines.tiny("llama", seed=3))
-    wish = ["plan", target, "--draft", draft, "--context", "1024"]
+    command = ["plan", target, "--draft", draft, "--context", "1024"]
     addresses = [each.endpoint for each in two]
-    found = said(*wish, "--json", "--workers", ",".join(addresses))
-    weights = {item["pool"] for item in found["items"] if item["what"] == "weights"}
+    output = said(*command, "--json", "--workers", ",".join(addresses))
+    weights = {item["pool"] for item in output["items"] if item["what"] == "weights"}
     assert addresses[0] in weights  # the roomier one
     assert addresses[1] not in weights
-    [place] = {item["pool"] for item in found["items"] if item["what"] == "draft model"}
+    [place] = {item["pool"] for item in output["items"] if item["what"] == "draft model"}
     assert place not in addresses
-    assert [link["worker"] for link in found["links"]] == addresses
-    assert all(0 < link["trip_seconds"] < 0.5 for link in found["links"])
-    told = localspec(*wish, workers=",".join(addresses)).stdout
-    assert f"{addresses[0]}, 1.0 GiB" in told
-    assert re.search(rf"a trip to {addresses[0]} takes [\d.]+ ms, [\d,]+ MB/s\n", told)
-    assert re.search(rf"a trip to {addresses[1]} takes .*; it is not needed", told)
+    assert [link["worker"] for link in output["links"]] == addresses
+    assert all(0 < link["trip_seconds"] < 0.5 for link in output["links"])
+    stdout = localspec(*command, workers=",".join(addresses)).stdout
+    assert f"{addresses[0]}, 1.0 GiB" in stdout
+    assert re.search(rf"a trip to {addresses[0]} takes [\d.]+ ms, [\d,]+ MB/s\n", stdout)
+    assert re.search(rf"a trip to {addresses[1]} takes .*; it is not needed", stdout)
 
 
 def test_doctor_lists_the_devices_of_workers_and_their_links(two):
-    told = localspec("doctor", "--workers", two[1].endpoint).stdout
-    assert re.search(rf"worker: {two[1].endpoint}, [89]\d\d MiB free of 900 MiB", told)
-    assert re.search(rf"a trip to {two[1].endpoint} takes [\d.]+ ms", told)
+    stdout = localspec("doctor", "--workers", two[1].endpoint).stdout
+    assert re.search(rf"worker: {two[1].endpoint}, [89]\d\d MiB free of 900 MiB", stdout)
+    assert re.search(rf"a trip to {two[1].endpoint} takes [\d.]+ ms", stdout)
 
 
 def test_a_second_client_is_told_that_the_worker_has_one(two):
@@ -94,12 +94,12 @@ def test_a_second_client_is_told_that_the_worker_has_one(two):
     try:
         with_server.ready()
         model = str(engines.tiny("llama"))
-        found = localspec("generate", model, *ASK, "--workers", two[0].endpoint)
-        assert found.returncode == 1
-        assert "serves another client, and one at a time" in found.stderr
-        assert "Traceback" not in found.stderr
-        told = localspec("doctor", "--workers", two[0].endpoint).stdout
-        assert "serves another client" in told
+        output = localspec("generate", model, *ASK, "--workers", two[0].endpoint)
+        assert output.returncode == 1
+        assert "serves another client, and one at a time" in output.stderr
+        assert "Traceback" not in output.stderr
+        stdout = localspec("doctor", "--workers", two[0].endpoint).stdout
+        assert "serves another client" in stdout
         assert with_server.complete("the code").status_code == 200
     finally:
         with_server.kill()
@@ -121,13 +121,13 @@ def test_a_worker_says_what_it_offers_and_leaves_at_ctrl_c():
 
 
 def test_a_worker_keeps_weights_that_were_sent_once(tmp_path, monkeypatch):
-    starter, found = locate("smollm2-135m").path, []
+    starter, texts = locate("smollm2-135m").path, []
     with worker("--cache", str(tmp_path / "kept")) as one:
         monkeypatch.setenv(WORKERS, one.endpoint)
         for _ in range(2):
             with closing(llamacpp.load(starter, Options(context=256, threads=1))) as model:
                 [logits] = model.forward([Row(0, tokens_of([5, 3, 1, 4]), outputs=1)])
-                found.append(logits.copy())
+                texts.append(logits.copy())
             kept = sum(file.stat().st_size for file in (tmp_path / "kept").iterdir())
             assert 10 << 20 < kept < 60 << 20  # its large tensors, once
-    assert (found[0] == found[1]).all()
+    assert (texts[0] == texts[1]).all()

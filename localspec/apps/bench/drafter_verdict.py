@@ -14,7 +14,7 @@ from localspec.apps.bench.timed_run import run
 from localspec.apps.bench.verdict import AUTO, LOOKUP, Drafter
 from localspec.apps.training.record import Text
 from localspec.apps.training.texts import FILED, KEPT, WRITTEN, TextStore
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime.loading import Loading
 from localspec.running.runtime.pair_files import PairFiles

@@ -35,8 +35,8 @@ from localspec.console.options.duration import seconds_in
 from localspec.console.options.loading import EngineOptions
 from localspec.console.options.model_names import MODEL
 from localspec.console.options.new_file import require_new
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.registry import DRAFT
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Footprint, Options
 from localspec.interfaces.backend_spec import files_of
 from localspec.running.memory.machine import size

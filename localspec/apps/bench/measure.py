@@ -17,11 +17,11 @@ from localspec.apps.bench.reply import MeasuredReply, Round
 from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import NONE, Tokens, tokens_of
-from localspec.core.engine import request
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Chunk, Event, Result
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests import request
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Chunk, Event, Result
+from localspec.core.requests.settings import Settings
 from localspec.formats.templates.message import text_of
 from localspec.interfaces.backend import Model
 from localspec.running.runtime.runtime import Runtime
@@ -114,11 +114,6 @@ def _answer(
     )
 
 
-def alone() -> bool:
-    """Return that nothing waits for the engine."""
-    return False
-
-
 def ask(
     engine: Engine,
     target: Watched,
@@ -143,7 +138,7 @@ def ask(
 
     engine.add(engine.prepare(question.tokens, question.settings, hear))
     while engine.busy:
-        engine.step(alone)
+        engine.step(lambda: False)  # nothing else waits for it
     [end] = ends
     if isinstance(end, Result):
         return end, tuple(rounds)

@@ -14,10 +14,10 @@ from localspec.apps.bench.watched import Watched
 from localspec.base.errors import UsageError
 from localspec.base.tokens import NONE, Tokens
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.pairing.pair import Pair
 from localspec.core.pairing.vocabulary import Match
 from localspec.core.proposers import registry
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.interfaces.backend import BATCH_MARGIN, MAX_TENTATIVE, Model
 from localspec.interfaces.costs import Costs
 from localspec.running.runtime import kept_calibrations

@@ -8,9 +8,9 @@ from localspec.apps.bench import machine
 from localspec.apps.bench.modes import Lineup
 from localspec.apps.bench.verdict import Drafter
 from localspec.base.system.fingerprint import digest, fingerprint
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.vocabulary import Match
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.adapter import Adapter
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.resolved_pair import ResolvedPair

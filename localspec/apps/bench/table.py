@@ -39,10 +39,6 @@ def milliseconds(seconds: float | None) -> str:
     return NONE if seconds is None else f"{seconds * 1e3:.1f}"
 
 
-def per_cent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.0%}"
-
-
 def against(show: Callable[[Summary], float | None]) -> Callable[[Summary], str]:
     """A ratio to plain; None for plain itself."""
     return lambda summary: "" if summary.mode in (PLAIN, AGAIN) else number(show(summary))
@@ -90,7 +86,7 @@ DRAFTS = Table(
     (
         Column("tokens a round", "drafted", lambda s: number(s.drafted)),
         Column("tokens a round", "accepted", lambda s: number(s.accepted)),
-        Column("accepted", "of drafted", lambda s: per_cent(s.acceptance_rate)),
+        Column("accepted", "of drafted", lambda s: number(s.acceptance_rate, ".0%")),
         Column("accepted", "by position, %", by_position),
         Column("taken", "back", lambda s: str(s.taken_back)),
     ),

@@ -15,12 +15,12 @@ from localspec.base.errors import LocalSpecError, PullError
 from localspec.console.questions.question import drop_typed_input
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import current_machine
-from localspec.running.models.catalogue import choose, entries
+from localspec.running.models.catalogue import entries
 from localspec.running.models.entry import Entry
 from localspec.running.models.locate import locate
 from localspec.running.models.sources import LocalFiles, Package
 from localspec.running.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
-from localspec.running.pulling.estimate import fitting
+from localspec.running.pulling.estimate import fitted_offer
 from localspec.running.pulling.pace import pace, quick_enough, speed_text
 from localspec.running.runtime.loading import Loading
 
@@ -116,9 +116,7 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
     if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
-        engine = choose(entry, loading.backend)
-        weights = fitting(entry, engine, "", current_machine(engine, loading.limits))
-        listed = entry.offers[engine.spec.format].weights[weights]
+        engine, _, _, listed = fitted_offer(entry, loading.backend, "", loading.limits)
         reading = machine.pace(engine)
         speed = reading.tokens_a_second(listed.bytes, entry.active_share)
         quick = quick_enough(speed, reasons=entry.reasons)

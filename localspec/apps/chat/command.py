@@ -26,7 +26,7 @@ from localspec.console.options.loading import LOADING
 from localspec.console.options.reply import set_sampling_fields, settings, with_usual
 from localspec.console.speakers.local_models import LocalModels
 from localspec.console.speakers.server import AttachedServer
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import expand_home, is_there

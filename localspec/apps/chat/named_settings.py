@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from operator import attrgetter
+from typing import Any
 
 from localspec.base.errors import UsageError
 from localspec.console.options.sections import SECTIONS
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.lists import LISTS, ListParameter
 from localspec.core.sampling.parameter import Parameter
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS
@@ -66,30 +68,23 @@ def of_list(parameter: ListParameter) -> NamedSetting:
     return NamedSetting(parameter.option, parameter.about, put, get, is_rare=True)
 
 
-def integer(text: str) -> int | None:
-    return None if text == AUTO else int(text)
+def of_number(name: str, field: str, about: str, aliases: tuple[str, ...] = ()) -> NamedSetting:
+    def with_number(settings: Settings, text: str) -> Settings:
+        change: dict[str, Any] = {field: None if text == AUTO else int(text)}
+        return replace(settings, **change)
+
+    return NamedSetting(name, about, with_number, attrgetter(field), aliases)
 
 
 SETTINGS = (
     *map(of_sampling, PARAMETERS),
     *map(of_list, LISTS),
-    NamedSetting(
-        "seed",
-        "Makes a sampled answer repeatable.",
-        lambda settings, text: replace(settings, seed=integer(text)),
-        lambda settings: settings.seed,
-    ),
-    NamedSetting(
-        "max-tokens",
-        "The longest answer; auto: as the context has room.",
-        lambda settings, text: replace(settings, max_tokens=integer(text)),
-        lambda settings: settings.max_tokens,
-    ),
-    NamedSetting(
+    of_number("seed", "seed", "Makes a sampled answer repeatable."),
+    of_number("max-tokens", "max_tokens", "The longest answer; auto: as the context has room."),
+    of_number(
         "reasoning-budget",
+        "reasoning_budget",
         "Most tokens of thought; 0: none, -1: no limit.",
-        lambda settings, text: replace(settings, reasoning_budget=integer(text)),
-        lambda settings: settings.reasoning_budget,
         ("reasoning-budget-tokens", "thinking-budget"),
     ),
     NamedSetting(
@@ -104,12 +99,7 @@ SETTINGS = (
         lambda settings, text: replace(settings, banned_strings=() if text == AUTO else (text,)),
         lambda settings: settings.banned_strings[0] if settings.banned_strings else None,
     ),
-    NamedSetting(
-        "depth",
-        "Tokens drafted ahead; auto: as many as pay.",
-        lambda settings, text: replace(settings, depth=integer(text)),
-        lambda settings: settings.depth,
-    ),
+    of_number("depth", "depth", "Tokens drafted ahead; auto: as many as pay."),
     NamedSetting(
         "proposer",
         "What drafts: names with commas, or none.",

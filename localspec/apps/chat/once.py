@@ -12,7 +12,7 @@ from localspec.apps.chat.status import status
 from localspec.apps.chat.terminal.view import TypedView
 from localspec.base.errors import LocalSpecError, UsageError
 from localspec.console.speakers.speaker import Speaker
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 
 
 def once(speaker: Speaker, settings: Settings, session: Session, question: str) -> None:

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from localspec.apps.chat.hearing import HeardAnswer
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended
-from localspec.core.engine.figures import TARGET, PositionCounts
-from localspec.core.proposers.words import PLACES
+from localspec.core.proposers.descriptions import PLACES
+from localspec.core.requests.figures import TARGET, PositionCounts
 
 ENDS = {"length": "length limit reached", "cancelled": "stopped"}
 BARS = " ▁▂▃▄▅▆▇█"

@@ -18,7 +18,7 @@ from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import LocalSpecError, PromptTooLong, UsageError
 from localspec.base.system.power import is_on_battery
 from localspec.console.speakers.speaker import Speaker
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
 
 

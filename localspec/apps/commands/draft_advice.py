@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from localspec.core.proposers.words import in_words
+from localspec.core.proposers.descriptions import in_words
 from localspec.interfaces.costs import Curve
 from localspec.running.runtime.calibration import Calibration, Points
 

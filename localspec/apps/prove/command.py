@@ -14,7 +14,7 @@ import click
 
 from localspec.apps.prove import prompts
 from localspec.apps.prove.proof import ProofPlan, attempt
-from localspec.apps.prove.words import verdict_lines
+from localspec.apps.prove.verdict_lines import verdict_lines
 from localspec.base.errors import LocalSpecError, UsageError
 from localspec.base.system.signals import interrupted
 from localspec.console.options.declare import (

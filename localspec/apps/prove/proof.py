@@ -26,10 +26,10 @@ from localspec.apps.prove.sampled import (
 )
 from localspec.apps.prove.spots import spots
 from localspec.apps.prove.verdict import Verdict, judge
-from localspec.core.engine import request
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests import request
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.templates.message import Message
 from localspec.interfaces.proposer import Proposer

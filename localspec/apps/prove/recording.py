@@ -13,7 +13,7 @@ from localspec.base.tokens import LogitRows, Logits
 from localspec.core.sampling.highest import top
 from localspec.interfaces.backend import Model, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.forward_loop import roll_by_forward
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from localspec.apps.prove.recording import AnswerPlace, RecordedForward, Recorder, find_answers
 from localspec.apps.prove.refeed import empty_slots
 from localspec.base.tokens import Tokens
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Event, Job
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Event, Job
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Model
 from localspec.interfaces.proposer import Proposer
 

@@ -37,45 +37,45 @@ from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.exchange import Limit
 from localspec.apps.server.replies.streaming import Gone, logged_fault
 from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager
-from localspec.apps.server.terms import Terms
+from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import LocalSpecError
-from localspec.core.engine.job import Result
+from localspec.core.requests.job import Result
 
 log = logging.getLogger("localspec.server")
 
 
-def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
+def application(offers: Sequence[ServedOffer], policy: ServerPolicy) -> Starlette:
     metrics = Metrics()
 
     def note(model: str, result: Result) -> None:
         metrics.note(model, result)
         request_log.note(model, result)
-        if terms.quotes:
+        if policy.quotes:
             log.info("reply: %s", result.text)
 
     host = ModelHost(
-        Offers({offer.name: offer for offer in offers}, strict=terms.strict),
+        Offers({offer.name: offer for offer in offers}, strict=policy.strict),
         note,
-        waiting=terms.waiting,
-        idle_seconds=terms.idle_seconds,
+        waiting=policy.waiting,
+        idle_seconds=policy.idle_seconds,
     )
     metrics.registry.register(Now(host))
     preparing, lines = Preparing(), RecentLines()
     handler = RequestHandler(
         host,
-        Limit(terms.reply_seconds),
-        Manager(terms.manage, terms.origins),
-        Downloads(host, terms.library),
+        Limit(policy.reply_seconds),
+        Manager(policy.manage, policy.origins),
+        Downloads(host, policy.library),
         metrics,
         Ignored(metrics),
         preparing,
-        MediaIntake(preparing, terms.media, terms.fetch),
-        terms,
+        MediaIntake(preparing, policy.media, policy.fetch),
+        policy,
     )
 
     apis = dict(offered_apis(handler))
     routes = [
-        *(page_routes() if terms.page else ()),  # before the greeting at / for Ollama's clients
+        *(page_routes() if policy.page else ()),  # before the greeting at / for Ollama's clients
         *chain.from_iterable(apis.values()),
         *not_offered(),
         *status(host, metrics),
@@ -83,7 +83,7 @@ def application(offers: Sequence[ServedOffer], terms: Terms) -> Starlette:
     ]
     app = Starlette(
         routes=[MeantRoutes(routes), *routes],
-        middleware=list(middleware(terms, list(apis), routes)),
+        middleware=list(middleware(policy, list(apis), routes)),
         exception_handlers={
             HTTPException: unserved,
             **dict.fromkeys((Refused, LocalSpecError, Exception), failed),
@@ -114,16 +114,16 @@ async def lifespan(
 
 
 def middleware(
-    terms: Terms, apis: Sequence[Api], routes: Sequence[BaseRoute]
+    policy: ServerPolicy, apis: Sequence[Api], routes: Sequence[BaseRoute]
 ) -> Iterator[Middleware]:
     """Yield what surrounds the routes, the outermost first."""
     yield Middleware(Absolute)
-    if terms.prefix:
-        yield Middleware(Prefix, prefix=terms.prefix, routes=routes)
+    if policy.prefix:
+        yield Middleware(Prefix, prefix=policy.prefix, routes=routes)
     yield Middleware(RequestLog)
     yield Middleware(
         CORSMiddleware,
-        allow_origins=terms.origins,
+        allow_origins=policy.origins,
         allow_origin_regex=APP_ORIGINS,
         allow_methods=["*"],
         allow_headers=["*"],
@@ -131,9 +131,9 @@ def middleware(
     )
     yield Middleware(
         Guard,
-        rules=terms.rules,
+        rules=policy.rules,
         error_body=partial(error_body, apis),
-        needs_no_key=is_for_page if terms.page else lambda _: False,
+        needs_no_key=is_for_page if policy.page else lambda _: False,
     )
 
 

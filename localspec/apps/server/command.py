@@ -30,7 +30,7 @@ from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
-from localspec.apps.server.terms import Terms
+from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.model_files import bare_name
 from localspec.base.system.addresses import is_loopback
@@ -84,7 +84,7 @@ def serve(
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     begin_log(options.log_file)
-    terms = terms_of(options)
+    policy = policy_of(options)
     loading = replace(
         loading,
         options=replace(loading.options, slots=options.slots, pooling=options.pooling or ""),
@@ -93,7 +93,7 @@ def serve(
         cache_ram=options.cache_ram,
         max_gap=options.max_gap,
     )
-    loading = keeping_replies_apart(loading, terms.rules.keys)
+    loading = keeping_replies_apart(loading, policy.rules.keys)
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
         is_group = loading.options.members > 1
@@ -104,8 +104,8 @@ def serve(
         offers = with_aliases(models, options.alias)
         pulled = for_other_models(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
-        terms = replace(terms, library=library)
-        asyncio.run(run_server(offers, terms, options, listener, child))
+        policy = replace(policy, library=library)
+        asyncio.run(run_server(offers, policy, options, listener, child))
 
 
 def keeping_replies_apart(loading: Loading, keys: Sequence[str]) -> Loading:
@@ -187,13 +187,13 @@ def for_other_models(loading: Loading) -> Loading:
 
 async def run_server(
     offers: Sequence[ServedOffer],
-    terms: Terms,
+    policy: ServerPolicy,
     options: ServingOptions,
     listener: socket.socket,
     child: Child,
 ) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    app = application(offers, terms)
+    app = application(offers, policy)
     host: ModelHost = app.state.host
     if child.is_first:  # later ones load when asked: what ended the one before may not be over
         click.echo(f"localspec: loading {offers[0].name}", err=True)
@@ -203,7 +203,7 @@ async def run_server(
     click.echo(f"localspec: answering at {address(options, listener)}", err=True)
     if options.log_file:
         log.info("answering at %s", address(options, listener))
-    if terms.page and options.unix is None:
+    if policy.page and options.unix is None:
         show_page(page_address(options, listener), browse=options.open and child.is_first)
     config = uvicorn.Config(
         app,
@@ -227,7 +227,7 @@ def leave_at_once(number: int, _: object) -> NoReturn:
     os._exit(128 + number)
 
 
-def terms_of(options: ServingOptions) -> Terms:
+def policy_of(options: ServingOptions) -> ServerPolicy:
     if options.open and (options.no_page or options.unix):
         other = "--no-page" if options.no_page else "--unix"
         raise UsageError(f"--open needs a page that a browser can reach: omit {other}")
@@ -238,7 +238,7 @@ def terms_of(options: ServingOptions) -> Terms:
             f"any client that reaches {options.host} could use this server: "
             "give --api-key, or --insecure"
         )
-    return Terms(
+    return ServerPolicy(
         rules=Rules(keys, hosts_of(options), options.body_limit),
         origins=tuple(map(allowed_origin, options.allow_origin)),
         reply_seconds=options.time_limit,

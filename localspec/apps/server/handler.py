@@ -30,7 +30,7 @@ from localspec.apps.server.requests.prepared import Prepared
 from localspec.apps.server.requests.reading import is_short
 from localspec.apps.server.safety import Manager
 from localspec.apps.server.served import Served
-from localspec.apps.server.terms import Terms
+from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.tokens import tokens_of
 from localspec.core.prefix_cache.text_form import pack
 from localspec.interfaces.footprint import Kind
@@ -93,7 +93,7 @@ class RequestHandler:
     ignored: Ignored
     preparing: Preparing
     intake: MediaIntake
-    terms: Terms
+    policy: ServerPolicy
 
     async def report_ignored(
         self,
@@ -116,7 +116,7 @@ class RequestHandler:
 
     def note_ignored(self, request: Request, fields: Sequence[str]) -> None:
         """Report fields that have no effect, or reject them if the server is strict."""
-        if fields and self.terms.strict:
+        if fields and self.policy.strict:
             field = safe(fields[0])
             raise refused(f"{field}: this server is strict and takes no such field or value", field)
         if fields:
@@ -136,11 +136,11 @@ class RequestHandler:
             also_ignored = api_request.also_ignored
             prompts = await self.prepare(request, body, leases, places, also_ignored)
             self.note_ignored(request, [name for prompt in prompts for name in prompt.left_out])
-            if self.terms.quotes:
+            if self.policy.quotes:
                 quote(prompts)
             choices = Choices(prompts, api_request.limit or self.limit, api_request.copies)
             leases.callback(choices.cancel)
-            if may_read_ahead(self.terms.read_ahead):
+            if may_read_ahead(self.policy.read_ahead):
                 leases.callback(follow, self.host, self.preparing, choices)
             await choices.begin()
             answer = api_request.answer(choices)

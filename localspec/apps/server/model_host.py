@@ -17,7 +17,7 @@ from localspec.apps.server.offers import Offers, ServedOffer
 from localspec.apps.server.replies.bell import Bell
 from localspec.apps.server.served import Served, media_of
 from localspec.base.errors import DoesNotFit, LocalSpecError, OutOfMemory
-from localspec.core.engine.job import Result
+from localspec.core.requests.job import Result
 from localspec.interfaces.footprint import Kind
 from localspec.interfaces.media import Kind as MediaKind
 from localspec.running.runtime.phases import Phase, TellPhase

@@ -12,7 +12,7 @@ from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.reply import Choices, Reply
 from localspec.apps.server.requests.prepared import Prepared, Verbatim
 from localspec.base.system.power import is_on_battery
-from localspec.core.engine.settings import READ_ONLY
+from localspec.core.requests.settings import READ_ONLY
 from localspec.formats.templates.message import Json, Message
 
 

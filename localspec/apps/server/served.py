@@ -11,7 +11,7 @@ from weakref import WeakSet
 from localspec.apps.server.kinds import Resident
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.replies.bell import Bell
-from localspec.core.engine.job import Job, Result
+from localspec.core.requests.job import Job, Result
 from localspec.interfaces.media import Kind as MediaKind
 from localspec.running.runtime.runtime import Runtime
 from localspec.running.runtime.vector_runtime import VectorRuntime

@@ -15,8 +15,8 @@ MAX_WAITING = 16  # each may keep a file of some 30 MB
 class Turns:
     """Belongs to the event loop. Where too many wait, the largest piece of work is refused."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, contents: str) -> None:
+        self._contents = contents
         self._taken = False
         self._waiting: dict[tuple[int, int], asyncio.Future[None]] = {}  # by size, and by number
         self._numbers = count()
@@ -37,7 +37,7 @@ class Turns:
         if len(self._waiting) > MAX_WAITING:
             largest = self._waiting.pop(max(self._waiting))
             if not largest.done():
-                message = f"{MAX_WAITING} requests with {self._what} wait, as many as may"
+                message = f"{MAX_WAITING} requests with {self._contents} wait, as many as may"
                 largest.set_exception(overloaded(message))
         try:
             await waiting

@@ -13,9 +13,9 @@ from pathlib import Path
 from localspec.apps.training.record import Text
 from localspec.apps.training.texts import HELD_OUT, is_held_out
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
-from localspec.core.engine.worker import Stream
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
+from localspec.core.requests.worker import Stream
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.running.runtime.runtime import Runtime
 

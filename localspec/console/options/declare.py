@@ -65,25 +65,18 @@ def option(
 
     `otherwise` says in words what holds then, and is shown as the default.
     """
-    metadata = {"type": kind, "help": help, "metavar": metavar or NUMBERS.get(kind.name)}
-    metadata |= {"envvar": envvar, "show_default": otherwise or True}
-    return field(default=default, metadata=metadata | {"default": default})
+    shown = {"metavar": metavar or NUMBERS.get(kind.name), "show_default": otherwise or True}
+    return _field(default, type=kind, help=help, envvar=envvar, **shown)
 
 
 def secret(help: str, envvar: str) -> str | None:
     """Declare an option whose value is never shown, and may stand in the environment."""
-    metadata = {"type": TEXT, "help": help, "envvar": envvar, "hide_input": True, "default": None}
-    declared: str | None = field(default=None, metadata=metadata)
-    return declared
+    return _field(None, type=TEXT, help=help, envvar=envvar, hide_input=True)
 
 
 def optional(kind: click.ParamType[T], help: str, metavar: str, *, alone: T) -> T | None:
     """Declare an option with a value or, as if it had that of `alone`, without one."""
-    metadata = {"type": kind, "help": help, "metavar": metavar, "default": None}
-    declared: T | None = field(
-        default=None, metadata=metadata | {"is_flag": False, "flag_value": alone}
-    )
-    return declared
+    return _field(None, type=kind, help=help, metavar=metavar, is_flag=False, flag_value=alone)
 
 
 def required(kind: click.ParamType[T], help: str, metavar: str) -> T:
@@ -102,16 +95,17 @@ def repeated(
     secret: bool = False,
 ) -> tuple[T, ...]:
     """Declare an option that may be given several times."""
-    metadata = {"type": kind, "help": help, "metavar": metavar, "envvar": envvar, "multiple": True}
-    metadata |= {"hide_input": secret, "default": ()}
-    declared: tuple[T, ...] = field(default=(), metadata=metadata)
-    return declared
+    shown = {"metavar": metavar, "envvar": envvar, "hide_input": secret}
+    return _field((), type=kind, help=help, multiple=True, **shown)
 
 
 def flag(help: str) -> bool:
     """Declare an option that is either given or not."""
-    declared: bool = field(default=False, metadata={"is_flag": True, "help": help})
-    return declared
+    return _field(False, is_flag=True, help=help)
+
+
+def _field(default: T, **metadata: object) -> T:
+    return field(default=default, metadata=metadata | {"default": default})
 
 
 def combined(
@@ -191,16 +185,19 @@ def read(context: click.Context, record: type[R]) -> R:
 
 def typed_names(context: click.Context) -> frozenset[str]:
     """Name the parameters that stand on the command line."""
-    names = (parameter.name for parameter in context.command.params if parameter.name)
-    source = context.get_parameter_source
-    return frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
+    return _names(context, lambda source: source == ParameterSource.COMMANDLINE)
 
 
 def set_names(context: click.Context) -> frozenset[str]:
     """Name the parameters that were set: by command line, environment or file."""
+    return _names(context, lambda source: source != ParameterSource.DEFAULT)
+
+
+def _names(
+    context: click.Context, fits: Callable[[ParameterSource | None], bool]
+) -> frozenset[str]:
     names = (parameter.name for parameter in context.command.params if parameter.name)
-    source = context.get_parameter_source
-    return frozenset(name for name in names if source(name) != ParameterSource.DEFAULT)
+    return frozenset(name for name in names if fits(context.get_parameter_source(name)))
 
 
 def arguments(context: click.Context, *records: type[DataclassInstance]) -> tuple[str, ...]:

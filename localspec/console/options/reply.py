@@ -19,11 +19,11 @@ from localspec.console.options.declare import (
     option,
     repeated,
 )
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
+from localspec.core.sampling.default_sampling import below
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameter import Parameter
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
-from localspec.core.sampling.usual import below
 
 
 def option_metadata(parameter: Parameter) -> Mapping[str, object]:

@@ -9,11 +9,12 @@ import click
 from localspec.base.errors import HubUnreachable
 from localspec.console.progress.progress_bar import Progress
 from localspec.running.memory.machine import size
-from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, find
+from localspec.running.memory.planner import Limits
+from localspec.running.models.catalogue import find
 from localspec.running.pulling import pull
-from localspec.running.pulling.estimate import fitting, size_of_drafter
-from localspec.running.pulling.resolve import PullPlan, pull_plan
+from localspec.running.pulling.estimate import fitted_offer, size_of_drafter
+from localspec.running.pulling.pull_plan import PullPlan
+from localspec.running.pulling.resolve import pull_plan
 
 SOURCE = "/"  # in what names a source, and no model of the catalogue
 
@@ -40,11 +41,8 @@ def fetch(name: str, backend: str, draft: str = "", *, dry_run: bool = False) ->
 def catalogue_lines(full_name: str, backend: str, draft: str) -> Iterator[str]:
     """Describe the download by the catalogue's sizes."""
     name, _, weights = full_name.partition(":")
-    entry = find(name)
-    engine = choose(entry, backend)
-    weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
-    offer = entry.offers[engine.spec.format]
-    model, beside = offer.weights[weights], 0 if draft else size_of_drafter(offer, engine)
+    engine, offer, weights, model = fitted_offer(find(name), backend, weights, Limits())
+    beside = 0 if draft else size_of_drafter(offer, engine)
     yield f"{name}, {weights} for {engine}"
     yield f"  {'model':<9} {model.source}  (about {size(model.bytes)})"
     if draft or offer.draft:

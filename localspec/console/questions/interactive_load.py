@@ -11,6 +11,7 @@ import click
 
 from localspec.base.errors import NotPulled, PullError, UsageError
 from localspec.base.system import kept_json
+from localspec.console import notices
 from localspec.console.progress.loading_line import CLEAR, LoadingLine
 from localspec.console.questions.question import drop_typed_input
 from localspec.running.memory.plan import beyond_training
@@ -131,17 +132,16 @@ def report_concessions(facts: LoadedFacts, context: int | None = None) -> None:
     """Report concessions, advice, a context beyond training, and vocabularies that differ."""
     plan, target = facts.plan, facts.target
     for concession in plan.concessions if plan else ():
-        click.echo(f"localspec: {concession.what} ({concession.why})", err=True)
+        notices.tell(f"{concession.what} ({concession.why})")
     for sentence in facts.advice:
-        click.echo(f"localspec: {sentence}", err=True)
+        notices.tell(sentence)
     if plan and target:
         note = beyond_training(plan.options, target.footprint.context, context)
         if note:
-            click.echo(f"localspec: {note}", err=True)
+            notices.tell(note)
     pairing = facts.pairing
     if pairing and pairing.difference:
-        click.echo(
-            f"localspec: the draft model has another vocabulary ({pairing.difference}); it can "
-            f"draft {pairing.share:.0%} of the target's tokens",
-            err=True,
+        notices.tell(
+            f"the draft model has another vocabulary ({pairing.difference}); it can draft "
+            f"{pairing.share:.0%} of the target's tokens"
         )

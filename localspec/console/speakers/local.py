@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece, texts_of
-from localspec.core.engine.attribution import Trail
-from localspec.core.engine.job import Chunk, Event, Job, Result
-from localspec.core.engine.settings import READ_ONLY, Settings
+from localspec.core.requests.attribution import Trail
+from localspec.core.requests.job import Chunk, Event, Job, Result
+from localspec.core.requests.settings import READ_ONLY, Settings
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning
 from localspec.formats.templates.message import Message
 from localspec.formats.templates.thinking import SWITCH

@@ -9,10 +9,10 @@ from pathlib import Path
 from localspec.console.options.reply import with_usual
 from localspec.console.questions.interactive_load import load_and_report, locate_or_pull
 from localspec.console.speakers.local import LocalSpeaker
-from localspec.core.engine.settings import Settings
+from localspec.core.proposers.descriptions import in_words
 from localspec.core.proposers.registry import DRAFT
-from localspec.core.proposers.words import in_words
-from localspec.core.sampling.usual import NOBODY, UsualSampling
+from localspec.core.requests.settings import Settings
+from localspec.core.sampling.default_sampling import NOBODY, UsualSampling
 from localspec.running.memory.machine import size
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.recommended import ThoughtDefaults, thought_defaults

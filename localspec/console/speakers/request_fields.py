@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
 from localspec.formats.templates.message import Json

@@ -14,9 +14,9 @@ from localspec.console.speakers.http import QUICK_SECONDS, HttpLine, Wire
 from localspec.console.speakers.request_fields import request_fields
 from localspec.console.speakers.speaker import Ended, Piece, texts_of
 from localspec.console.speakers.stream import Object, StreamTally, count, objects
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
+from localspec.core.sampling.default_sampling import USUAL
 from localspec.core.sampling.parameters import PARAMETERS, Sampling
-from localspec.core.sampling.usual import USUAL
 from localspec.formats.templates.message import Json, Message
 from localspec.formats.templates.thinking import SWITCH
 from localspec.running.models.recommended import recommended_by_name

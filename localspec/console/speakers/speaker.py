@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from localspec.core.engine.attribution import Span
-from localspec.core.engine.figures import PositionCounts
-from localspec.core.engine.job import FinishReason
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.attribution import Span
+from localspec.core.requests.figures import PositionCounts
+from localspec.core.requests.job import FinishReason
+from localspec.core.requests.settings import Settings
 from localspec.formats.templates.message import Message, text_of
 
 
@@ -28,7 +28,7 @@ class Piece:
 
     text: str = ""
     kind: Literal["answer", "thought"] = "answer"
-    said: Sequence[Span] = ()  # the source of its characters
+    spans: Sequence[Span] = ()  # the source of its characters
     round: AnswerRound | None = None  # of each round once
 
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from localspec.base.errors import BackendError
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended, Piece
-from localspec.core.engine.attribution import Span
-from localspec.core.engine.figures import TARGET, PositionCounts
-from localspec.core.engine.job import FinishReason
+from localspec.core.requests.attribution import Span
+from localspec.core.requests.figures import TARGET, PositionCounts
+from localspec.core.requests.job import FinishReason
 from localspec.formats.templates.message import Json
 
 Object = Mapping[str, Json]

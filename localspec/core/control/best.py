@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from localspec.core.control.ask_timing import AskTiming, Watch
 from localspec.core.control.depth import Depth
 from localspec.core.control.exploration import ALLOWANCE, HEAD_ALLOWANCE
-from localspec.core.control.looks import Looks, Watch
 from localspec.core.control.offers import DraftOffer, Offers
 from localspec.core.control.priced_proposer import PricedProposer
 from localspec.interfaces.costs import Batch
 from localspec.interfaces.draft import EMPTY, Draft
-from localspec.interfaces.pays import Pays, always
+from localspec.interfaces.draft_stopping import Pays, always
 from localspec.interfaces.proposer import (
     ALWAYS_QUIET,
     NOT_QUIET,
@@ -44,7 +44,7 @@ class Best:
         self._notes = notes_of(proposers.values())
         self._seconds = 0.0  # of proposing in this round
         self._cheap: dict[int, set[str]] = {}  # proposers that cost next to nothing, by rows
-        self._looks = Looks(depth)
+        self._ask_timing = AskTiming(depth)
         self._quiet: dict[int, Quiet] = {}  # by slot, as of the latest asks
         self._offers: dict[int, tuple[int, Sequence[DraftOffer]]] = {}  # by slot, from where on
 
@@ -61,15 +61,15 @@ class Best:
         drafting = [ask for ask in asks if ask.limit]
         rows, beside = drafting or reading, asks[0].beside
         batch = self.depth.batch(len(rows), sum(len(ask.history) for ask in rows), beside)
-        watches = self._watches(drafting, self._looks.pays(batch))
-        due = self._looks.due(drafting, watches)
+        watches = self._watches(drafting, self._ask_timing.pays(batch))
+        due = self._ask_timing.due(drafting, watches)
         for ask in due:
             self._judge(ask)
         if reading:
             for proposer in self._proposers.values():
                 proposer.read(reading)
         drafts = self._best(due, batch) if due else {}
-        self._quiet = self._looks.quiets(drafting, watches)
+        self._quiet = self._ask_timing.quiets(drafting, watches)
         return [drafts.get(ask.slot, EMPTY) for ask in asks]
 
     def _begin(self, ask: Ask) -> Draft:
@@ -90,7 +90,7 @@ class Best:
             proposer.release(slot)
         self.depth.release(slot)
         self._offers.pop(slot, None)
-        self._looks.release(slot)
+        self._ask_timing.release(slot)
         self._quiet.pop(slot, None)
 
     def note(self, cost: RoundCost) -> None:
@@ -98,7 +98,7 @@ class Best:
         drafting = sum(proposer.take_seconds() for proposer in self._proposers.values())
         looking, self._seconds = self._seconds - drafting, 0.0
         self.depth.note(cost, drafting / cost.rounds, looking / cost.rounds, self._allowance)
-        if self._looks.note(cost.rounds):
+        if self._ask_timing.note(cost.rounds):
             self._cheap.clear()
             for proposer in self._proposers.values():
                 proposer.reconsider()
@@ -112,19 +112,19 @@ class Best:
         if stale:
             self._cheap[rows] = {by for by in self._proposers if self.depth.is_cheap(by, rows)}
         cheap = self._cheap[rows]
-        learns = stale and self._looks.all_seen  # else there were prompts to read
+        learns = stale and self._ask_timing.all_seen  # else there were prompts to read
         for proposer in proposers:
             if proposer.by in cheap:
                 proposer.look_up(asks, offers, learns=learns)
         for proposer in proposers:
             if proposer.by not in cheap:
                 for slot in proposer.draft(asks, offers):
-                    self._looks.note_draft(slot)
+                    self._ask_timing.note_draft(slot)
         lengths = {ask.slot: len(ask.history) for ask in asks}
         self._offers |= {slot: (lengths[slot], some) for slot, some in offers.by_slot.items()}
         drafts = offers.drafts()
         for slot in drafts:
-            self._looks.note_draft(slot)
+            self._ask_timing.note_draft(slot)
         return drafts
 
     def _judge(self, ask: Ask) -> None:
@@ -134,7 +134,7 @@ class Best:
         for offer in offers:
             right = offer.judge(text)
             if right > (not offer.costly):  # a single token is right by chance
-                self._looks.note_draft(ask.slot)
+                self._ask_timing.note_draft(ask.slot)
             if offer.costly:
                 self._proposers[offer.by].note_right(ask.slot, right)
 

@@ -28,7 +28,7 @@ from localspec.core.control.exploration import (
 )
 from localspec.core.control.prices import MARGIN, DraftPrices, Prices, break_even
 from localspec.interfaces.costs import Batch, Costs
-from localspec.interfaces.pays import Pays, always
+from localspec.interfaces.draft_stopping import Pays, always
 from localspec.interfaces.proposer import Ask, RoundCost
 
 CHEAP = 0.05  # a proposer that drafts in this share of a plain round is always asked

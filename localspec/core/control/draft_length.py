@@ -9,7 +9,7 @@ import numpy as np
 
 from localspec.core.control.acceptance import FEW, Acceptance
 from localspec.core.control.prices import MARGIN, DraftPrices
-from localspec.interfaces.pays import Pays
+from localspec.interfaces.draft_stopping import Pays
 
 COPYING = 2.5  # a higher recent gain is that of copies, by which other stretches are not priced
 Survivals = Sequence[float]  # of each draft token: the chance that it and all before are right

@@ -11,7 +11,7 @@ from localspec.base.tokens import NONE, History, Tokens
 from localspec.core.decoding.growing_text import GrowingText
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.adapter import Scales
-from localspec.interfaces.ask import NO_HINTS, Hints
+from localspec.interfaces.draft_request import NO_HINTS, Hints
 from localspec.interfaces.media_positions import Stretch
 
 Finish = Literal["stop", "length"]

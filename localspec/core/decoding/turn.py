@@ -50,7 +50,7 @@ class Turn(NamedTuple):
         end = start + self.feed
         return any(s.start < end and start < s.end for s in self.generation.media)
 
-    def at_edge(self, room: int, batch: int) -> Turn:
+    def at_edge(self, capacity: int, batch: int) -> Turn:
         """Cut the turn before a run that is still being encoded, and so that it parts no whole run.
 
         A whole run is read in one batch. If the turn begins with one for which the batch has too
@@ -64,7 +64,7 @@ class Turn(NamedTuple):
                 return self._replace(feed=stretch.start - g.cached, limit=0, emits=False)
             if is_cut:
                 feed = stretch.end - g.cached
-                if feed > room and room < batch:
+                if feed > capacity and capacity < batch:
                     return self._replace(feed=0, emits=False)
                 return self._replace(feed=feed, emits=stretch.end == g.history.size)
         return self

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from localspec.base.tokens import LogitRows
 from localspec.interfaces.backend import Head, Model, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import RolledRow
 from localspec.interfaces.media import Sight
-from localspec.interfaces.roll import RolledRow
 
 
 class Masked:

@@ -14,8 +14,8 @@ from localspec.base.tokens import LogitRows, Logits, Tokens, tokens_of
 from localspec.core.pairing.vocabulary import Match
 from localspec.interfaces.backend import Head, Model, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.media import Sight
-from localspec.interfaces.roll import roll_by_forward
 
 # The logit of a token that the draft model lacks: as good as -inf, but where a grammar leaves only
 # such tokens, one of them is sampled.

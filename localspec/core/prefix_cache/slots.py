@@ -41,7 +41,7 @@ class Slots:
         """Whether any slot is free."""
         return bool(self._free)
 
-    def room(self, active: int) -> int:
+    def spare_tokens(self, active: int) -> int:
         """Return how many tokens there is room for beside so many active ones and idle texts."""
         return self._model.pool - active - sum(len(self._held[slot]) for slot in self._free)
 

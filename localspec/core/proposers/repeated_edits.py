@@ -34,7 +34,7 @@ class RepeatedEdits:
     def __init__(self, text: list[int]) -> None:
         self._text = text
         self._edits: dict[int, Edit] = {}
-        self._rest: list[int] = []  # tokens of the edit that is being made; the place is after it
+        self._ahead: list[int] = []  # tokens of the edit that is being made; the place is after it
 
     def learn(self, old: list[int], new: list[int]) -> None:
         """Learn that the reply replaced some tokens of the text."""
@@ -43,16 +43,16 @@ class RepeatedEdits:
 
     def step(self, place: int, token: int) -> int:
         """Return the place after one more token of the reply; NOWHERE if it goes another way."""
-        if self._rest:
-            expected, *self._rest = self._rest
+        if self._ahead:
+            expected, *self._ahead = self._ahead
             if expected != token:
-                self._rest = []
+                self._ahead = []
                 return NOWHERE
             return place
         edit = self._at(place)
         if edit and edit.new[0] == token:
             edit.applied += 1
-            self._rest = edit.new[1:]
+            self._ahead = edit.new[1:]
             return place + len(edit.old)
         if self._text[place : place + 1] != [token]:
             return NOWHERE
@@ -62,7 +62,7 @@ class RepeatedEdits:
 
     def ahead(self, place: int, limit: int) -> tuple[list[int], Mapping[int, float]]:
         """Return the next tokens, edited, and the chances of those at which an edit may begin."""
-        tokens = self._rest[:limit]
+        tokens = self._ahead[:limit]
         if not self._edits:
             return tokens + self._text[place : place + limit - len(tokens)], {}
         chances = {}

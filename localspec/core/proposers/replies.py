@@ -24,7 +24,7 @@ class Replies:
             raise UsageError(
                 f"earlier replies have room for {tokens} tokens; give them {MIN_TOKENS}"
             )
-        self._room = tokens // STORES
+        self._store_tokens = tokens // STORES
         self._open = Automaton()
         self._stores = [self._open]  # the most recently used last
 
@@ -37,10 +37,10 @@ class Replies:
 
     def add(self, text: Tokens) -> None:
         """Add a text, or as much of its end as a store may hold, unless it is known."""
-        ending = text[-(self._room - 1) :].tolist()
+        ending = text[-(self._store_tokens - 1) :].tolist()
         if self.longest_match(ending, longer=len(ending) - 1):
             return
-        if len(self._open) + len(ending) >= self._room:
+        if len(self._open) + len(ending) >= self._store_tokens:
             self._open = Automaton()
             self._stores = [*self._stores, self._open][-STORES:]
         self._open.extend(ending)

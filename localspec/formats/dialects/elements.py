@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from localspec.formats.dialects.lark import Lark, choice, json_value, matching, quoted
 from localspec.formats.dialects.layout import Fields
 from localspec.formats.dialects.offered_tools import OfferedTool
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.dialects.values import kinds, strings, value
 from localspec.formats.templates.message import Json
 
@@ -20,31 +20,31 @@ STRING, LIST, OBJECT = (frozenset({kind}) for kind in ("string", "array", "objec
 
 
 def element(
-    tape: Tape, fields: Fields, key: str, schema: Mapping[str, Json], depth: int = 0
+    stream: TextStream, fields: Fields, key: str, schema: Mapping[str, Json], depth: int = 0
 ) -> Reading[str | None]:
     """Read a value and its end; return it as JSON, or None if it is not written as elements."""
     end, opening = _end(fields, key), fields.shared + fields.key
     allowed = kinds(schema)
     if allowed == STRING or depth == MAX_DEPTH:
-        return (yield from _text(tape, end, schema))
-    if (yield from tape.starts(end)):
+        return (yield from _text(stream, end, schema))
+    if (yield from stream.starts(end)):
         return {LIST: "[]", OBJECT: "{}"}.get(allowed or STRING, value("", schema))
-    if not (yield from tape.starts(opening)):
-        return (yield from _text(tape, end, schema))
+    if not (yield from stream.starts(opening)):
+        return (yield from _text(stream, end, schema))
     members: list[tuple[str, str]] = []
     while True:
-        name = yield from tape.run(NAME)
-        if not (yield from tape.starts(fields.middles[0].text)):
+        name = yield from stream.run(NAME)
+        if not (yield from stream.starts(fields.middles[0].text)):
             return None
         inner = _within(schema, name, fields.item)
-        member = yield from element(tape, fields, name, inner, depth + 1)
+        member = yield from element(stream, fields, name, inner, depth + 1)
         if member is None:
             return None
         members.append((name, member))
-        yield from tape.blank()
-        if (yield from tape.starts(end)):
+        yield from stream.blank()
+        if (yield from stream.starts(end)):
             return _joined(members, fields.item, allowed)
-        if not (yield from tape.starts(opening)):
+        if not (yield from stream.starts(opening)):
             return None
 
 
@@ -52,9 +52,9 @@ def _end(fields: Fields, key: str) -> str:
     return fields.for_key(key).end.removesuffix(fields.shared)
 
 
-def _text(tape: Tape, end: str, schema: Mapping[str, Json]) -> Reading[str | None]:
+def _text(stream: TextStream, end: str, schema: Mapping[str, Json]) -> Reading[str | None]:
     text_pieces: list[str] = []
-    whole = yield from tape.until((end,), text_pieces.append)
+    whole = yield from stream.until((end,), text_pieces.append)
     return value("".join(text_pieces), schema) if whole else None
 
 

@@ -12,7 +12,7 @@ from localspec.formats.dialects.lark import Lark, choice, json_reply, json_value
 from localspec.formats.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.formats.dialects.parts import Parts
 from localspec.formats.dialects.reader import Reader
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.templates.message import Tool
 from localspec.formats.thought.form import Place, ThoughtMarks
 
@@ -35,9 +35,9 @@ class Harmony:
     reasons = True
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
-        tape, parts = Tape(), Parts()
-        tape.feed(_begun(prompt_end))
-        return Reader(tape, parts, _reply(tape, parts, bool(offered_tools(tools))))
+        stream, parts = TextStream(), Parts()
+        stream.feed(_begun(prompt_end))
+        return Reader(stream, parts, _reply(stream, parts, bool(offered_tools(tools))))
 
     def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks:
         """After a thought comes the answer or, if there are tools, perhaps a call."""
@@ -114,36 +114,36 @@ def _call_rule(lark: Lark, offered: Sequence[OfferedTool]) -> str:
     return choice(calls)
 
 
-def _reply(tape: Tape, parts: Parts, may_call: bool) -> Reading[None]:
+def _reply(stream: TextStream, parts: Parts, may_call: bool) -> Reading[None]:
     """Read one message after another; text outside of messages is content."""
     mark = ""
-    while mark or (yield from tape.ahead()):
-        tape.begin(mark)
+    while mark or (yield from stream.ahead()):
+        stream.begin(mark)
         if not mark:
-            yield from tape.blank()
-            mark = yield from tape.starts(START, CHANNEL, MESSAGE, "to=")
+            yield from stream.blank()
+            mark = yield from stream.starts(START, CHANNEL, MESSAGE, "to=")
         if not mark:
-            parts.say(tape.written())
-            mark = yield from tape.until((START, CHANNEL), parts.say)
+            parts.say(stream.written())
+            mark = yield from stream.until((START, CHANNEL), parts.say)
             continue
         pieces, message = [mark], mark
         if mark != MESSAGE:
-            message = yield from tape.until((MESSAGE, *ENDS), pieces.append)
+            message = yield from stream.until((MESSAGE, *ENDS), pieces.append)
         if message == MESSAGE:
-            mark = yield from _body(tape, parts, "".join(pieces), may_call)
+            mark = yield from _body(stream, parts, "".join(pieces), may_call)
         else:
-            parts.say(tape.written())
+            parts.say(stream.written())
             mark = ""
 
 
-def _body(tape: Tape, parts: Parts, header: str, may_call: bool) -> Reading[str]:
+def _body(stream: TextStream, parts: Parts, header: str, may_call: bool) -> Reading[str]:
     """Read the body of a message; return the mark that begins the next one, if there is one."""
     if recipient := RECIPIENT.search(header):
-        yield from tape.blank()
-        called = may_call and (yield from arguments(tape, parts, recipient[1]))
-        parts.say(tape.written())
+        yield from stream.blank()
+        called = may_call and (yield from arguments(stream, parts, recipient[1]))
+        parts.say(stream.written())
         if called and not parts.complete:
-            return (yield from tape.until((), parts.say))
+            return (yield from stream.until((), parts.say))
     say = parts.think if _thinks(header) else parts.say
-    mark = yield from tape.until((*ENDS, START, CHANNEL), say)
+    mark = yield from stream.until((*ENDS, START, CHANNEL), say)
     return "" if mark in ENDS else mark

@@ -41,8 +41,8 @@ def _short(thought: Thought) -> Thought | None:
 
 def _with_blanks(close: str, after: str) -> str:
     """Return a closing mark with the blanks before it, and the ends of lines that follow it."""
-    before, _, rest = after.partition(close)
-    return before + close + rest[: len(rest) - len(rest.lstrip("\r\n"))]
+    before, _, following = after.partition(close)
+    return before + close + following[: len(following) - len(following.lstrip("\r\n"))]
 
 
 def _in_words(probe: Probe) -> Thought | None:

@@ -12,7 +12,7 @@ from localspec.formats.dialects.offered_tools import OfferedTool, offered_tools
 from localspec.formats.dialects.parts import Parts
 from localspec.formats.dialects.reader import Reader
 from localspec.formats.dialects.segments import marks
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.dialects.thought import Thought
 from localspec.formats.dialects.written import Written
 from localspec.formats.dialects.written_grammar import Bare, CallGrammar
@@ -39,9 +39,11 @@ class Marked:
         return self.thought is not None
 
     def reader(self, tools: Sequence[Tool], prompt_end: str) -> Reader:
-        tape, parts = Tape(), Parts()
-        tape.feed(begun(self.form, prompt_end))  # so that all replies begin alike
-        return Reader(tape, parts, self._read_reply(tape, parts, offered_tools(tools), prompt_end))
+        stream, parts = TextStream(), Parts()
+        stream.feed(begun(self.form, prompt_end))  # so that all replies begin alike
+        return Reader(
+            stream, parts, self._read_reply(stream, parts, offered_tools(tools), prompt_end)
+        )
 
     def thoughts(self, tools: Sequence[Tool], prompt_end: str) -> ThoughtMarks | None:
         if self.thought is None:
@@ -53,33 +55,35 @@ class Marked:
         return ThoughtMarks(self.thought.form(prompt_end, calls, breaks), closing)
 
     def _read_reply(
-        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
+        self, stream: TextStream, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[None]:
         """Read reasoning, calls without a mark at the beginning, then content and marked calls.
 
         Blanks between these belong to none. Reasoning is left out where calls come at once.
         """
-        tape.begin()  # the mark that the prompt ends with, and `reader` fed, is no content
-        if self.thought and not (yield from self._calls_at_once(tape, parts, offered, prompt_end)):
+        stream.begin()  # the mark that the prompt ends with, and `reader` fed, is no content
+        if self.thought and not (
+            yield from self._calls_at_once(stream, parts, offered, prompt_end)
+        ):
             breaks = ending_content(self.form) if offered else []
-            yield from self.thought.read(tape, parts, prompt_end, breaks)
-        yield from tape.blank()
+            yield from self.thought.read(stream, parts, prompt_end, breaks)
+        yield from stream.blank()
         opened = begun(self.form, prompt_end)
-        in_marks = yield from self._opens_content(tape)
+        in_marks = yield from self._opens_content(stream)
         if opened and not in_marks and not offered:  # the prompt's mark of a call: drop it
-            yield from tape.starts(opened)
-            tape.begin()
-        first = yield from tape.ahead()
+            yield from stream.starts(opened)
+            stream.begin()
+        first = yield from stream.ahead()
         if offered and first and first in self.form.bare:  # may begin a call without a mark
-            yield from self.form.read(tape, parts, offered, "")
-        parts.say(tape.written())  # what was read and turned out to be content
+            yield from self.form.read(stream, parts, offered, "")
+        parts.say(stream.written())  # what was read and turned out to be content
         ends = [self.answer[1]] if self.answer and in_marks else []
         ends = [end for end in (*ends, self.ending) if end]
-        yield from self._content(tape, parts, offered, ends, opened)
+        yield from self._content(stream, parts, offered, ends, opened)
 
     def _content(
         self,
-        tape: Tape,
+        stream: TextStream,
         parts: Parts,
         offered: Sequence[OfferedTool],
         ends: Sequence[str],
@@ -88,37 +92,37 @@ class Marked:
         """Read content and calls; `ends`, and a mark that the prompt `opened`, are neither."""
         within = self.form.within(offered)
         openings = (*self.form.openings, *within) if offered and parts.complete else ()
-        while mark := (yield from tape.until((*openings, *ends), parts.say)):
-            tape.begin("" if opened or mark in ends else mark)
+        while mark := (yield from stream.until((*openings, *ends), parts.say)):
+            stream.begin("" if opened or mark in ends else mark)
             opened = ""
             if mark in within:  # the beginning of a bare call, which is read with it
-                tape.back(mark)
+                stream.back(mark)
             if mark in openings:
-                yield from self.form.read(tape, parts, offered, "" if mark in within else mark)
+                yield from self.form.read(stream, parts, offered, "" if mark in within else mark)
             if not parts.complete:  # a call broke off: nothing after it is a call
                 openings = ()
 
     def _calls_at_once(
-        self, tape: Tape, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
+        self, stream: TextStream, parts: Parts, offered: Sequence[OfferedTool], prompt_end: str
     ) -> Reading[bool]:
         """Read a call where the prompt has begun reasoning; return whether there is one."""
         if not (offered and self.form.openings and self.thought):
             return False
         if not self.thought.opened_by(prompt_end):
             return False
-        yield from tape.blank()
-        mark = yield from tape.starts(*self.form.openings)
+        yield from stream.blank()
+        mark = yield from stream.starts(*self.form.openings)
         if mark:
-            tape.begin(mark)
-            yield from self.form.read(tape, parts, offered, mark)
+            stream.begin(mark)
+            yield from self.form.read(stream, parts, offered, mark)
         return bool(mark)
 
-    def _opens_content(self, tape: Tape) -> Reading[bool]:
+    def _opens_content(self, stream: TextStream) -> Reading[bool]:
         """Read the mark that begins content, if it is there."""
-        if self.answer is None or not (yield from tape.starts(self.answer[0])):
+        if self.answer is None or not (yield from stream.starts(self.answer[0])):
             return False
-        yield from tape.blank()
-        tape.begin()
+        yield from stream.blank()
+        stream.begin()
         return True
 
     def grammar(self, bounds: Bounds) -> str | None:

@@ -29,7 +29,7 @@ from localspec.formats.dialects.envelope import (
 from localspec.formats.dialects.offered_tools import OfferedTool
 from localspec.formats.dialects.parts import Arguments, Call, Content, Part, Parts, Reasoning
 from localspec.formats.dialects.reader import Reader
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 
 FENCE = re.compile("`+")
 MIN_FENCE = 3  # signs of a fence
@@ -46,8 +46,8 @@ class PlainCalls:
         self._tools = _spellings(tools)
         self._several = several
         self._parts = Parts()
-        self._tape = Tape()
-        self._reading = self._text(self._tape)
+        self._stream = TextStream()
+        self._reading = self._text(self._stream)
 
     @property
     def complete(self) -> bool:
@@ -70,7 +70,7 @@ class PlainCalls:
 
     def _take(self, part: Part) -> None:
         if isinstance(part, Content):
-            self._tape.feed(part.text)
+            self._stream.feed(part.text)
             next(self._reading, None)
             return
         self._end_text()
@@ -85,53 +85,53 @@ class PlainCalls:
 
     def _end_text(self) -> None:
         """End a stretch of text; the next one begins a line of its own."""
-        self._tape.end()
+        self._stream.end()
         for _ in self._reading:
             pass
-        self._tape = Tape()
-        self._reading = self._text(self._tape)
+        self._stream = TextStream()
+        self._reading = self._text(self._stream)
 
-    def _text(self, tape: Tape) -> Reading[None]:
+    def _text(self, stream: TextStream) -> Reading[None]:
         """Read text line by line, for calls where a line may begin some."""
         fence = ""
-        while (yield from tape.ahead()):
-            tape.begin()
-            yield from tape.blank()
+        while (yield from stream.ahead()):
+            stream.begin()
+            yield from stream.blank()
             if not fence:
-                fence = yield from self._beginning(tape)
-            elif (yield from tape.starts(fence)):
+                fence = yield from self._beginning(stream)
+            elif (yield from stream.starts(fence)):
                 fence = ""
-            text = tape.written()
+            text = stream.written()
             self._parts.say(text)
             if not text.rstrip(" \t").endswith("\n"):
-                self._parts.say((yield from tape.until(("\n",), self._parts.say)))
+                self._parts.say((yield from stream.until(("\n",), self._parts.say)))
 
-    def _beginning(self, tape: Tape) -> Reading[str]:
+    def _beginning(self, stream: TextStream) -> Reading[str]:
         """Read a fence or a tag, and calls, where a line begins so; return the open fence."""
-        fence = yield from tape.run(FENCE)
+        fence = yield from stream.run(FENCE)
         if 0 < len(fence) < MIN_FENCE:
             return ""
-        tag = "" if fence else (yield from tape.starts("<"))
+        tag = "" if fence else (yield from stream.starts("<"))
         if fence or tag:
-            yield from tape.run(WORD)
-        if tag and not (yield from tape.starts(">")):
+            yield from stream.run(WORD)
+        if tag and not (yield from stream.starts(">")):
             return ""
-        yield from tape.blank()
-        while calls := (yield from _calls(tape, self._tools)):
+        yield from stream.blank()
+        while calls := (yield from _calls(stream, self._tools)):
             for call in calls:
                 self._parts.add_call(call.name, call.arguments)
             if not self._several:
                 self._tools = {}
-            tape.begin()
-            yield from tape.blank()
-            if (fence or tag) and (yield from tape.starts(fence or "</")):
+            stream.begin()
+            yield from stream.blank()
+            if (fence or tag) and (yield from stream.starts(fence or "</")):
                 if tag:  # by whatever name, which may be another
-                    yield from tape.run(WORD)
-                    yield from tape.starts(">")
-                tape.begin()
+                    yield from stream.run(WORD)
+                    yield from stream.starts(">")
+                stream.begin()
                 return ""
-            if (yield from tape.starts(",", ";")):
-                yield from tape.blank()
+            if (yield from stream.starts(",", ";")):
+                yield from stream.blank()
         return fence
 
 
@@ -145,22 +145,22 @@ def _spellings(tools: Sequence[OfferedTool]) -> dict[str, OfferedTool]:
     return spellings
 
 
-def _calls(tape: Tape, tools: Mapping[str, OfferedTool]) -> Reading[Sequence[_Call]]:
+def _calls(stream: TextStream, tools: Mapping[str, OfferedTool]) -> Reading[Sequence[_Call]]:
     """Read an object or a list; return its calls, or none as soon as anything in it is no call."""
     if not tools:
         return ()
     calls: list[_Call] = []
-    listed = yield from tape.starts("[")
+    listed = yield from stream.starts("[")
     while True:
-        yield from tape.blank()
+        yield from stream.blank()
         calls.append(_Call(tools))
-        if not (yield from calls[-1].read(tape)):
+        if not (yield from calls[-1].read(stream)):
             return ()
         if not listed:
             return calls
-        yield from tape.blank()
-        if not (yield from tape.starts(",")):
-            return calls if (yield from tape.starts("]")) else ()
+        yield from stream.blank()
+        if not (yield from stream.starts(",")):
+            return calls if (yield from stream.starts("]")) else ()
 
 
 class _Call:
@@ -177,46 +177,46 @@ class _Call:
     def name(self) -> str:
         return self._tool.name if self._tool else ""
 
-    def read(self, tape: Tape) -> Reading[bool]:
+    def read(self, stream: TextStream) -> Reading[bool]:
         """Read an object; return whether it is a call, as soon as that is sure."""
-        separator = yield from tape.starts("{")
+        separator = yield from stream.starts("{")
         while separator:
-            yield from tape.blank()
-            if not (yield from self._field(tape)):
+            yield from stream.blank()
+            if not (yield from self._field(stream)):
                 return False
-            yield from tape.blank()
-            separator = yield from tape.starts(",")
-        return bool(self.name and self.arguments and (yield from tape.starts("}")))
+            yield from stream.blank()
+            separator = yield from stream.starts(",")
+        return bool(self.name and self.arguments and (yield from stream.starts("}")))
 
-    def _field(self, tape: Tape) -> Reading[bool]:
+    def _field(self, stream: TextStream) -> Reading[bool]:
         """Read a field; return whether the object can still be a call."""
-        key = yield from self._key(tape)
+        key = yield from self._key(stream)
         if not key:
             return False
         if key in ARGUMENTS:
-            self.arguments = as_object((yield from read_json(tape)))
+            self.arguments = as_object((yield from read_json(stream)))
             may_call = bool(self.arguments)
-        elif key == NESTED and self._may_nest and (yield from tape.ahead()) == "{":
+        elif key == NESTED and self._may_nest and (yield from stream.ahead()) == "{":
             inner = _Call(self._tools, may_nest=False)
-            may_call = yield from inner.read(tape)
+            may_call = yield from inner.read(stream)
             self._tool, self.arguments = inner._tool, inner.arguments
         elif key in NAMES:
-            self._tool = self._tools.get((yield from tape.starts(*self._tools)))
+            self._tool = self._tools.get((yield from stream.starts(*self._tools)))
             may_call = self._tool is not None
         else:
-            may_call = bool((yield from read_json(tape)))
+            may_call = bool((yield from read_json(stream)))
         if may_call and self._tool and self.arguments:
             return self._tool.takes(self.arguments)
         return may_call
 
-    def _key(self, tape: Tape) -> Reading[str]:
+    def _key(self, stream: TextStream) -> Reading[str]:
         """Read the key of a field; empty where a call has none such."""
-        if (yield from tape.ahead()) not in QUOTES:  # which spares most texts the look for keys
+        if (yield from stream.ahead()) not in QUOTES:  # which spares most texts the look for keys
             return ""
-        key = self._keys.get((yield from tape.starts(*self._keys)), "")
+        key = self._keys.get((yield from stream.starts(*self._keys)), "")
         self._keys = {spelling: other for spelling, other in self._keys.items() if other != key}
-        yield from tape.blank()
-        if not key or not (yield from tape.starts(":")):
+        yield from stream.blank()
+        if not key or not (yield from stream.starts(":")):
             return ""
-        yield from tape.blank()
+        yield from stream.blank()
         return key

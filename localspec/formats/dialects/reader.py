@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from localspec.formats.dialects.parts import Part, Parts
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 
 
 class ReplyReader(Protocol):
@@ -19,8 +19,8 @@ class ReplyReader(Protocol):
 class Reader:
     """Reads one reply; what comes out does not depend on how its text was cut."""
 
-    def __init__(self, tape: Tape, parts: Parts, reading: Reading[None]) -> None:
-        self._tape = tape
+    def __init__(self, stream: TextStream, parts: Parts, reading: Reading[None]) -> None:
+        self._stream = stream
         self._parts = parts
         self._reading = reading
 
@@ -31,13 +31,13 @@ class Reader:
 
     def read(self, text: str) -> list[Part]:
         """Take in more of the reply; return what became sure."""
-        self._tape.feed(text)
+        self._stream.feed(text)
         next(self._reading, None)
         return self._parts.take()
 
     def close(self) -> list[Part]:
         """Return what was held back: nothing more is coming."""
-        self._tape.end()
+        self._stream.end()
         for _ in self._reading:
             pass
         self._parts.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localspec.formats.dialects.lark import Lark
 from localspec.formats.dialects.parts import BLANKS, Parts
 from localspec.formats.dialects.segments import marks
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 from localspec.formats.thought.form import Place
 
 BLANK_BYTES = BLANKS.encode()
@@ -32,22 +32,22 @@ class Thought:
         return prompt_end.rstrip().endswith(self.open)
 
     def read(
-        self, tape: Tape, parts: Parts, prompt_end: str, breaks: Sequence[str] = ()
+        self, stream: TextStream, parts: Parts, prompt_end: str, breaks: Sequence[str] = ()
     ) -> Reading[None]:
         """Read reasoning if the reply begins with it; what breaks it off stays unread."""
-        tape.begin()
+        stream.begin()
         if not self.opened_by(prompt_end):
-            yield from tape.blank()
-            mark = yield from tape.starts(self.open, self.close)
+            yield from stream.blank()
+            mark = yield from stream.starts(self.open, self.close)
             if mark != self.open:
                 if mark:  # of reasoning that was none
-                    tape.begin()
+                    stream.begin()
                 return
         parts.think("")
-        mark = yield from tape.until((self.close, *breaks), parts.think)
+        mark = yield from stream.until((self.close, *breaks), parts.think)
         if mark in breaks:
-            tape.back(mark)
-        tape.begin()
+            stream.back(mark)
+        stream.begin()
 
     def form(self, prompt_end: str, calls: Sequence[str], breaks: Sequence[str]) -> FirstThought:
         """Return the form by which tokens are followed as `read` reads them.

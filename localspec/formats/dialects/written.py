@@ -13,7 +13,7 @@ from localspec.formats.dialects.literal import read_closing, read_pieces, read_t
 from localspec.formats.dialects.offered_tools import OfferedTool
 from localspec.formats.dialects.parts import Parts
 from localspec.formats.dialects.segments import MARK, marks, pieces
-from localspec.formats.dialects.tape import Reading, Tape
+from localspec.formats.dialects.text_stream import Reading, TextStream
 
 MAX_COMMON_BEGINNING = 3  # letters that many texts have; more of them may begin a call
 
@@ -55,108 +55,118 @@ class Written:
         return tuple(beginning for beginning in beginnings if len(beginning) > MAX_COMMON_BEGINNING)
 
     def read(
-        self, tape: Tape, parts: Parts, tools: Sequence[OfferedTool], opening: str
+        self, stream: TextStream, parts: Parts, tools: Sequence[OfferedTool], opening: str
     ) -> Reading[None]:
         """Read the calls that follow an opening, or calls without a mark where it is empty.
 
-        `tape` stands just after the opening. Calls go to `parts` as they become sure; the text
+        `stream` stands just after the opening. Calls go to `parts` as they become sure; the text
         from the first piece on that belongs to no call goes there as content. A mark that nothing
         but calls has makes a call of any name; without one, only `tools` are called.
         """
         by_name = {tool.name: tool for tool in tools}
         strict = not (opening and self.explicit)
         head = _after_opening(self.layout.head, opening)
-        yield from tape.blank()
-        if (yield from self._begins_object(tape, head)):
-            yield from self._objects(tape, parts, by_name if strict else None, head)
+        yield from stream.blank()
+        if (yield from self._begins_object(stream, head)):
+            yield from self._objects(stream, parts, by_name if strict else None, head)
         else:
-            yield from self._calls(tape, parts, by_name, head, strict)
-        parts.say(tape.written())
+            yield from self._calls(stream, parts, by_name, head, strict)
+        parts.say(stream.written())
 
-    def _begins_object(self, tape: Tape, head: str) -> Reading[bool]:
+    def _begins_object(self, stream: TextStream, head: str) -> Reading[bool]:
         """Whether calls are JSON objects, by the layout or because a model writes them so here."""
         if self.layout.keys:
             return True
-        first = yield from tape.ahead()
+        first = yield from stream.ahead()
         return first in ("{", "[") and not head.startswith(first)
 
     def _objects(
-        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool] | None, head: str
+        self, stream: TextStream, parts: Parts, tools: Mapping[str, OfferedTool] | None, head: str
     ) -> Reading[None]:
         """Read calls that are JSON objects, bare, in a list, or in a list within an object."""
         before, within = _before_object(head)
-        yield from read_closing(tape, before)
-        if within and not (yield from read_pieces(tape, within)):
+        yield from read_closing(stream, before)
+        if within and not (yield from read_pieces(stream, within)):
             return
         keys = self.layout.keys or KEYS
-        yield from tape.starts("[")
-        yield from tape.blank()
-        while (yield from envelope(tape, parts, tools, keys)) and parts.complete:
-            yield from tape.blank()
-            yield from tape.starts(",", ";")
-            yield from tape.blank()
-            if (yield from tape.ahead()) != "{":
-                while (yield from tape.starts("}", "]")):
-                    tape.begin()
-                    yield from tape.blank()
-                yield from read_closing(tape, _after_objects(self.layout))
+        yield from stream.starts("[")
+        yield from stream.blank()
+        while (yield from envelope(stream, parts, tools, keys)) and parts.complete:
+            yield from stream.blank()
+            yield from stream.starts(",", ";")
+            yield from stream.blank()
+            if (yield from stream.ahead()) != "{":
+                while (yield from stream.starts("}", "]")):
+                    stream.begin()
+                    yield from stream.blank()
+                yield from read_closing(stream, _after_objects(self.layout))
                 return
 
     def _calls(
-        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool], head: str, strict: bool
+        self,
+        stream: TextStream,
+        parts: Parts,
+        tools: Mapping[str, OfferedTool],
+        head: str,
+        strict: bool,
     ) -> Reading[None]:
         """Read calls as the layout has them, up to one that is none or is not whole."""
         again = pieces(self.layout.again or "")
-        while (yield from self._one(tape, parts, tools, head, strict)):
+        while (yield from self._one(stream, parts, tools, head, strict)):
             if self.layout.again is None or self.layout.repeats is not None:
-                yield from read_closing(tape, self.layout.close)
+                yield from read_closing(stream, self.layout.close)
                 return
-            yield from tape.blank()
-            if not (yield from self._goes_on(tape, again)):
-                yield from read_closing(tape, self.layout.close)
+            yield from stream.blank()
+            if not (yield from self._goes_on(stream, again)):
+                yield from read_closing(stream, self.layout.close)
                 return
             head = self.layout.again.lstrip()[len(again[0]) :] if again else ""
 
-    def _goes_on(self, tape: Tape, again: Sequence[str]) -> Reading[bool]:
+    def _goes_on(self, stream: TextStream, again: Sequence[str]) -> Reading[bool]:
         """Whether another call follows, of which the first piece is then read."""
         closing = pieces(self.layout.close)[:1]
         begins_alike = again and closing and closing[0].startswith(again[0])
-        if begins_alike and (yield from tape.starts(*closing)):
-            tape.back(closing[0])
+        if begins_alike and (yield from stream.starts(*closing)):
+            stream.back(closing[0])
             return False
         if again:
-            return bool((yield from tape.starts(again[0])))
-        ahead = yield from tape.ahead()
+            return bool((yield from stream.starts(again[0])))
+        ahead = yield from stream.ahead()
         return bool(ahead) and not self.layout.close.lstrip().startswith(ahead)
 
     def _one(
-        self, tape: Tape, parts: Parts, tools: Mapping[str, OfferedTool], head: str, strict: bool
+        self,
+        stream: TextStream,
+        parts: Parts,
+        tools: Mapping[str, OfferedTool],
+        head: str,
+        strict: bool,
     ) -> Reading[bool]:
         """Read one call; return whether it was made and is whole."""
         layout = self.layout
-        if not (yield from read_text(tape, head)):
+        if not (yield from read_text(stream, head)):
             return False
-        yield from tape.blank()
-        name = yield from tape.run(_name(layout))
+        yield from stream.blank()
+        name = yield from stream.run(_name(layout))
         right = name in tools if strict else name.isprintable() and name
         layout = layout.for_name(name)
-        if not right or not (yield from read_text(tape, layout.name_end)):
+        if not right or not (yield from read_text(stream, layout.name_end)):
             return False
-        yield from tape.blank()
+        yield from stream.blank()
         end = layout.end
         if layout.fields is None:
-            if not (yield from arguments(tape, parts, name)) or not parts.complete:
+            if not (yield from arguments(stream, parts, name)) or not parts.complete:
                 return False
         else:
             first, *_ = pieces(end)
             ends = (first, *_ends(layout, tools))
-            values = yield from read_arguments(tape, layout.fields, ends, tools.get(name))
+            values = yield from read_arguments(stream, layout.fields, ends, tools.get(name))
             if values is None:
                 return False
             parts.add_call(name, values)
-            tape.begin()
+            stream.begin()
             end = end.lstrip()[len(first) :]
-        yield from read_closing(tape, end)
+        yield from read_closing(stream, end)
         return True
 
 

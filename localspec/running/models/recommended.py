@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from localspec.base.errors import UsageError
+from localspec.core.sampling.default_sampling import NOBODY, USUAL, UsualSampling
 from localspec.core.sampling.order import known_samplers, split_samplers
 from localspec.core.sampling.parameters import PARAMETERS, Sampling
-from localspec.core.sampling.usual import NOBODY, USUAL, UsualSampling
 from localspec.interfaces.footprint import Footprint
 from localspec.running.models import catalogue
 from localspec.running.models.entry import Entry

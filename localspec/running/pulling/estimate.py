@@ -13,6 +13,7 @@ from localspec.running.memory import plan
 from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.plan_request import PlanRequest
+from localspec.running.memory.planner import Limits, current_machine
 from localspec.running.models.catalogue import choose, entries
 from localspec.running.models.engines import Engine
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
@@ -37,6 +38,19 @@ def fitting(entry: Entry, engine: Engine, weights: str, machine: Machine) -> str
         f"is room for {size(machine.available)}; name the weights to pull it all the same, as "
         f"{entry.name}:{next(iter(offered))}"
     )
+
+
+def fitted_offer(
+    entry: Entry, backend: str, weights: str, limits: Limits
+) -> tuple[Engine, Offer, str, Weights]:
+    """Choose the engine, what is offered for it, and the requested weights or the first that fit.
+
+    The weights come by their name, and as the catalogue has them.
+    """
+    engine = choose(entry, backend)
+    offer = entry.offers[engine.spec.format]
+    name = fitting(entry, engine, weights, current_machine(engine, limits))
+    return engine, offer, name, offer.weights[name]
 
 
 def rough_plan(

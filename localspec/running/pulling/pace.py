@@ -11,10 +11,10 @@ from localspec.base.errors import LocalSpecError
 from localspec.base.system.bandwidth import kept_speed
 from localspec.interfaces.backend import Device
 from localspec.running.memory.machine import size
-from localspec.running.memory.planner import Limits, current_machine, machine_within
-from localspec.running.models.catalogue import choose, find
+from localspec.running.memory.planner import Limits, machine_within
+from localspec.running.models.catalogue import find
 from localspec.running.models.engines import Engine
-from localspec.running.pulling.estimate import fitting
+from localspec.running.pulling.estimate import fitted_offer
 
 # Of the rate at which memory is copied, the share that reading weights reached on two cores of an
 # AMD EPYC, in Q4 to Q8; and what a token takes besides.
@@ -74,10 +74,8 @@ def expectation(name: str, backend: str, limits: Limits) -> str:
     bare, _, weights = name.partition(":")
     with suppress(LocalSpecError):
         entry = find(bare)
-        engine = choose(entry, backend)
-        weights = fitting(entry, engine, weights, current_machine(engine, limits))
-        count = entry.offers[engine.spec.format].weights[weights].bytes
-        engine_pace = pace(engine, limits)
+        engine, _, weights, listed = fitted_offer(entry, backend, weights, limits)
+        engine_pace, count = pace(engine, limits), listed.bytes
         speed = speed_text(engine_pace, engine_pace.tokens_a_second(count, entry.active_share))
         reasons = ", and it reasons before it answers" if entry.reasons else ""
         return f"{weights} takes {size(count)}; {speed} here{reasons}"

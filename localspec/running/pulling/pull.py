@@ -23,8 +23,8 @@ from localspec.running.models.stored_pair import UNUSED, File, PulledPair, Store
 from localspec.running.models.trial import Examined
 from localspec.running.pulling import address, hub
 from localspec.running.pulling.listing import Listing, Remote
+from localspec.running.pulling.pull_plan import PullPart, PullPlan
 from localspec.running.pulling.remote_header import require_readable
-from localspec.running.pulling.resolve import PullPart, PullPlan
 
 MAX_DOWNLOADS = 4  # files
 DISK_RESERVE = 1 << 30  # bytes of disk that stay free

@@ -2,71 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-from huggingface_hub import constants
 
 from localspec.base.errors import PullError
 from localspec.base.model_files import RemoteModel
-from localspec.running.memory.planner import Limits, current_machine
-from localspec.running.models.catalogue import choose, find, names
+from localspec.running.memory.planner import Limits
+from localspec.running.models.catalogue import find, names
 from localspec.running.models.engines import AUTO, Engine, candidates, taker
 from localspec.running.models.entry import Offer, Weights
 from localspec.running.models.ollama_names import listed_name
 from localspec.running.models.sources import Address, Hub, Package, Source, source
 from localspec.running.pulling import address, hub
-from localspec.running.pulling.estimate import find_draft, fitting
-from localspec.running.pulling.listing import Listing, Remote
-
-
-@dataclass(frozen=True, slots=True)
-class PullPart:
-    """A model, or a drafter, to be pulled: its files on the hub, or where it is already."""
-
-    source: Source
-    listing: Listing | None = None
-    files: tuple[Remote, ...] = ()
-    address_bytes: int = 0  # of the file at an address; 0: not known
-
-    @property
-    def bytes(self) -> int:
-        return self.address_bytes or sum(file.size for file in self.files)
-
-    @property
-    def missing(self) -> int:
-        if isinstance(self.source, Address):
-            return address.missing_bytes(self.source, self.address_bytes)
-        return hub.missing(self.listing, self.files) if self.listing else 0
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder to download to; None for what is here."""
-        if isinstance(self.source, Address):
-            return address.download_folder()
-        return Path(constants.HF_HUB_CACHE) if self.listing else None
-
-
-@dataclass(frozen=True, slots=True)
-class PullPlan:
-    """A pair as it will be pulled."""
-
-    name: str
-    weights: str
-    engine: Engine
-    target: PullPart
-    drafter: str = "none"
-    draft: PullPart | None = None
-    projector: PullPart | None = None
-    blind: str = ""  # why there is no projector although the catalogue names one
-
-    @property
-    def parts(self) -> tuple[PullPart, ...]:
-        return tuple(part for part in (self.target, self.draft, self.projector) if part)
-
-    @property
-    def missing(self) -> int:
-        return sum(part.missing for part in self.parts)
+from localspec.running.pulling.estimate import find_draft, fitted_offer
+from localspec.running.pulling.listing import Listing
+from localspec.running.pulling.pull_plan import PullPart, PullPlan
 
 
 def pull_plan(name_or_source: str, backend: str = AUTO, draft: str = "") -> PullPlan:
@@ -74,18 +24,20 @@ def pull_plan(name_or_source: str, backend: str = AUTO, draft: str = "") -> Pull
 
     The drafter is the given one, else the one that the catalogue offers for the engine.
     """
-    if name_or_source.startswith(("hf:", "https:", "http:")):
-        plan = plan_of_source(source(name_or_source), backend)
-        own = part_of_draft(draft, plan.engine) if draft else None
-        return replace(plan, drafter="model", draft=own) if own else plan
-    name_or_source = listed_name(name_or_source)
-    name, _, weights = name_or_source.partition(":")
+    if not name_or_source.startswith(("hf:", "https:", "http:")):
+        return plan_of_name(listed_name(name_or_source), backend, draft)
+    plan = plan_of_source(source(name_or_source), backend)
+    own = part_of_draft(draft, plan.engine) if draft else None
+    return replace(plan, drafter="model", draft=own) if own else plan
+
+
+def plan_of_name(full_name: str, backend: str, draft: str) -> PullPlan:
+    """Plan to pull an entry of the catalogue, with what it offers for the engine."""
+    name, _, weights = full_name.partition(":")
     # A repository is no name, and the error is to show it whole.
-    entry = find(name_or_source if "/" in name_or_source else name)
-    engine = choose(entry, backend)
-    weights = fitting(entry, engine, weights, current_machine(engine, Limits()))
-    offer = entry.offers[engine.spec.format]
-    target = listed_part(offer.weights[weights], engine, weights)
+    entry = find(full_name if "/" in full_name else name)
+    engine, offer, weights, listed = fitted_offer(entry, backend, weights, Limits())
+    target = listed_part(listed, engine, weights)
     drafter, draft = ("model", draft) if draft else (offer.drafter, offer.draft)
     draft_part = part_of_draft(draft, engine) if draft else None
     return with_projector(PullPlan(name, weights, engine, target, drafter, draft_part), offer)
@@ -124,8 +76,8 @@ def plan_of_source(origin: Source, backend: str) -> PullPlan:
         engine,
         target,
         drafter.role if drafter else "none",
-        _part_beside(origin, listing, drafter),
-        _part_beside(origin, listing, listing.projector(engine)),
+        part_beside(origin, listing, drafter),
+        part_beside(origin, listing, listing.projector(engine)),
     )
 
 
@@ -139,7 +91,7 @@ def new_name(name: str, origin: Source) -> str:
     return name
 
 
-def _part_beside(origin: Hub, listing: Listing, model: RemoteModel | None) -> PullPart | None:
+def part_beside(origin: Hub, listing: Listing, model: RemoteModel | None) -> PullPart | None:
     """Return what lies beside a model as a part to pull, if it is there whole."""
     if model is None or model.lacks:
         return None

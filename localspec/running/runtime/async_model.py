@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from localspec.base.errors import UsageError
-from localspec.core.engine.job import Chunk, Result
-from localspec.core.engine.settings import Settings
-from localspec.core.engine.worker import Stream
+from localspec.core.requests.job import Chunk, Result
+from localspec.core.requests.settings import Settings
+from localspec.core.requests.worker import Stream
 from localspec.running.runtime.loading import Loading, load
 from localspec.running.runtime.messages import GivenMessage
 from localspec.running.runtime.phases import TellPhase, unheard

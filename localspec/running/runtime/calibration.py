@@ -103,7 +103,6 @@ def calibrate(
     target: Model,
     draft_model: Model | None = None,
     seconds: float = SECONDS,
-    sizes: Sequence[int] = SIZES,
     clock: Clock = time.perf_counter,
 ) -> Calibration:
     """Measure a pair for about so many seconds; its first slots are empty afterwards.
@@ -111,35 +110,34 @@ def calibrate(
     Where a plain forward takes much less in the end, forwards were measured while the machine was
     busy, drafts perhaps not: one would seem to cost nothing beside the other. All is measured anew.
     """
-    calibration = _measure_costs(target, draft_model, seconds, sizes, clock)
+    calibration = _measure_costs(target, draft_model, seconds, clock)
     plain = CostProbe(target, clock).plain()
     target.truncate(0, 0)
     if plain < CALMER * calibration.costs().at(ONE, 1):  # after nothing, too
-        return _measure_costs(target, draft_model, seconds, sizes, clock)
+        return _measure_costs(target, draft_model, seconds, clock)
     return calibration
 
 
 def _measure_costs(
-    target: Model, draft_model: Model | None, seconds: float, sizes: Sequence[int], clock: Clock
+    target: Model, draft_model: Model | None, seconds: float, clock: Clock
 ) -> Calibration:
-    times = CostProbe(target, clock).forwards(narrow_sizes(target, sizes), seconds)
+    times = CostProbe(target, clock).forwards(narrow_sizes(target), seconds)
     target.truncate(0, 0)
     if target.head is not None:
-        drafting, reading = CostProbe(target, clock).head(target.head, seconds * DRAFTING_SHARE)
         by = target.head.proposer
-        return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
-    if draft_model is None:
+        drafting, reading = CostProbe(target, clock).head(target.head, seconds * DRAFTING_SHARE)
+    elif draft_model is not None:
+        by = "draft-model"
+        drafting, reading = CostProbe(draft_model, clock).drafts(seconds * DRAFTING_SHARE)
+        draft_model.truncate(0, 0)
+    else:
         return Calibration(times.points, attention=times.attention, held=times.held)
-    depths = [depth for depth in DEPTHS if depth <= draft_model.tentative]
-    drafting, reading = CostProbe(draft_model, clock).drafts(depths, seconds * DRAFTING_SHARE)
-    draft_model.truncate(0, 0)
-    by = "draft-model"
     return Calibration(times.points, {by: drafting}, {by: reading}, *times[1:])
 
 
-def narrow_sizes(target: Model, sizes: Sequence[int] = SIZES) -> list[int]:
+def narrow_sizes(target: Model) -> list[int]:
     """Choose the sizes of forwards that are always measured, of those that a model can verify."""
-    return [size for size in sizes if size <= min(target.tentative + 1, target.batch)]
+    return [size for size in SIZES if size <= min(target.tentative + 1, target.batch)]
 
 
 class ForwardTimes(NamedTuple):
@@ -166,6 +164,7 @@ class CostProbe:
         self._held = MIN_HELD
         most = MAX_HELD + max(WIDE_SIZES)
         self._text = np.resize(model.tokenizer.encode(TEXT), most).astype(np.int32)
+        self._depths = [depth for depth in DEPTHS if depth <= model.tentative]
 
     def forwards(self, sizes: Sequence[int], seconds: float) -> ForwardTimes:
         """Time forwards by size; what attention adds is seen from a much shorter text."""
@@ -212,9 +211,9 @@ class CostProbe:
 
     def head(self, head: Head, seconds: float) -> tuple[Points, float]:
         """Time drafts of the model's own head by depth; and of each token that it reads first."""
-        depths = [depth for depth in DEPTHS if depth <= self._model.tentative]
+        tasks = {depth: partial(self._ask, head, depth) for depth in self._depths}
         self._read(0)
-        times = self._measure({depth: partial(self._ask, head, depth) for depth in depths}, seconds)
+        times = self._measure(tasks, seconds)
         longer = min(
             READ_TOKENS, self._model.batch, self._model.context - MIN_HELD - max(DEPTHS) - 1
         )
@@ -235,9 +234,9 @@ class CostProbe:
         sampler = Sampler(GREEDY, 0, self._text[:1])
         head.roll([Roll(newest, depth, sampler, length + 1)])
 
-    def drafts(self, depths: Sequence[int], seconds: float) -> tuple[Points, float]:
+    def drafts(self, seconds: float) -> tuple[Points, float]:
         """Time drafts by depth; return also the seconds of each token that is read first."""
-        tasks = {depth: partial(self._draft, depth, 1) for depth in depths}
+        tasks = {depth: partial(self._draft, depth, 1) for depth in self._depths}
         longer = min(READ_TOKENS, self._model.batch - 1)
         self._fill(FILLING_SHARE * seconds)
         times = self._measure({**tasks, 0: partial(self._draft, 1, 1 + longer)}, seconds)

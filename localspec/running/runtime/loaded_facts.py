@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from localspec.core.corpus.corpus import Corpus
 from localspec.core.pairing.vocabulary import Match
+from localspec.core.sampling.default_sampling import UsualSampling
 from localspec.core.sampling.parameters import GREEDY
-from localspec.core.sampling.usual import UsualSampling
 from localspec.running.memory.machine import Pool
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits, current_machine, in_use

@@ -134,16 +134,13 @@ def advice(loaded_pair: LoadedPair, costs: Costs | None = None) -> Iterator[str]
     resolved = loaded_pair.resolved
     target = resolved.target.footprint
     options = loaded_pair.plan.options
+    near_ties = "--bit-exact: texts may still differ at near-ties, since"
+    by_width = "round by the width of a batch"
     if uneven := uneven_weights(target, options):
-        yield (
-            f"--bit-exact: texts may still differ at near-ties, since {uneven} round by the "
-            "width of a batch; weights in Q8_0 throughout do not"
-        )
+        yield f"{near_ties} {uneven} {by_width}; weights in Q8_0 throughout do not"
     if options.bit_exact and options.adapters:
-        yield (
-            "--bit-exact: texts may still differ at near-ties, since adapters round by the width "
-            "of a batch; a model in Q8_0 that they are merged into does not"
-        )
+        which = "a model in Q8_0 that they are merged into"
+        yield f"{near_ties} adapters {by_width}; {which} does not"
     if resolved.draft is not None and loaded_pair.pair.draft is not None:
         draft, on_host = resolved.draft.footprint, loaded_pair.plan.on_host
         if warning := warn_of_price(draft, target, costs, on_host=on_host):

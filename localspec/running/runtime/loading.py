@@ -13,7 +13,6 @@ from localspec.base.errors import LocalSpecError
 from localspec.core.control.depth import Depth
 from localspec.core.control.priced_proposer import REACH
 from localspec.core.corpus.corpus import Corpus, open_corpus
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.ram import Ram
 from localspec.core.prefix_cache.slot_files import SlotFiles
@@ -21,8 +20,9 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers import registry
 from localspec.core.proposers.corpus import CorpusProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.interfaces.abilities import NotingModel
-from localspec.interfaces.backend import Model, Options
+from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
@@ -90,17 +90,18 @@ def load_pair(
             closing.callback(corpus.close)
         engine = build_engine(loaded, loading, costs, corpus)
         closing.callback(engine.close)
-        resolved = loaded.resolved
+        resolved, target = loaded.resolved, loaded.pair.target
         vectors = load_vectors_beside(loaded)
         if vectors:
             closing.callback(vectors.close)
+        notices = target.take_notices() if isinstance(target, NotingModel) else []
         sentences = filter(None, (files.reason, *advice(loaded, costs), fall))
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
             resolved.proposers,
             resolved.target,
-            (*sentences, *notices_of(loaded.pair.target)),
+            (*sentences, *notices),
             corpus,
             usual_sampling(files.target.name, resolved.target.footprint),
         )
@@ -148,11 +149,6 @@ def without_heads(proposers: tuple[str, ...]) -> tuple[str, ...]:
 def is_priced(loaded: LoadedPair, loading: Loading) -> bool:
     """Whether measured costs decide the depth."""
     return loading.depth is None and bool(loaded.resolved.proposers)
-
-
-def notices_of(target: Model) -> list[str]:
-    """Return what a model changed since it was loaded, as it was measured."""
-    return target.take_notices() if isinstance(target, NotingModel) else []
 
 
 def may_begin_drafted(loaded: LoadedPair) -> bool:

@@ -11,7 +11,7 @@ from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer, encode_within
 from localspec.base.tokens import NONE, Tokens, common_prefix, tokens_of
 from localspec.core.decoding.growing_text import sendable
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Bounds, PlainCalls, ReplyReader
 from localspec.formats.dialects.offered_tools import offered_tools
 from localspec.formats.dialects.schemas import repair_tool

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from typing import Any, TypedDict, get_args
 
 from localspec.base.errors import UsageError
-from localspec.core.engine.job import Form
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.job import Form
+from localspec.core.requests.settings import Settings
+from localspec.core.sampling.default_sampling import below
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameter import check, document
 from localspec.core.sampling.parameters import GREEDY, PARAMETERS, Sampling
-from localspec.core.sampling.usual import below
 from localspec.formats.grammar.grammar import Grammar
 from localspec.formats.templates.message import Json, Message, Tool
 from localspec.running.runtime.prompting import Choice, Conversation, name_of

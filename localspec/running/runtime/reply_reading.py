@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from localspec.core.engine.job import Chunk, Event, Result, ToolCall
-from localspec.core.engine.worker import Reads
+from localspec.core.requests.job import Chunk, Event, Result, ToolCall
+from localspec.core.requests.worker import Reads
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
 from localspec.running.runtime.reply_options import MAX_TOKENS
 

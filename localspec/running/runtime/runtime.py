@@ -6,17 +6,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.corpus.corpus import Corpus
 from localspec.core.corpus.replies import LEAD
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Event, Job, Listener, Result
-from localspec.core.engine.settings import Settings
-from localspec.core.engine.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.core.prefix_cache.slots import Slots
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Event, Job, Listener, Result
+from localspec.core.requests.settings import Settings
+from localspec.core.requests.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime import prompting
 from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
@@ -180,7 +181,7 @@ class Runtime:
             raise UsageError(f"{min(unknown)} does not draft for this model; these do: {names}")
         if corpus := self.facts.corpus:
             corpus.look_for_changes()
-            listener = learning(corpus, tokens[-LEAD:], listener)
+            listener = partial(pass_on, corpus, tokens[-LEAD:], listener)
         return self._worker.submit(tokens_of(tokens), settings, listener)
 
     def encode(self, text: str) -> list[int]:
@@ -210,15 +211,11 @@ class Runtime:
         self.close()
 
 
-def learning(corpus: Corpus, lead: Sequence[int], listener: Listener) -> Listener:
-    """Return a listener that passes events on, and lets a corpus keep the reply."""
-
-    def hear(event: Event) -> None:
-        listener(event)
-        if isinstance(event, Result):
-            corpus.learn(lead, event.tokens)
-
-    return hear
+def pass_on(corpus: Corpus, lead: Sequence[int], listener: Listener, event: Event) -> None:
+    """Pass an event on, and let a corpus keep the reply."""
+    listener(event)
+    if isinstance(event, Result):
+        corpus.learn(lead, event.tokens)
 
 
 def _end(worker: Worker, closing: ExitStack) -> None:

@@ -14,7 +14,7 @@ import localspec
 from architectures.checking import pictures
 from architectures.checking.answers import CONTEXT, PROMPTS, TOKENS
 from localspec import Loading, LocalSpecError, Options, Result, Runtime, Settings
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.running.memory.planner import Limits
 
 

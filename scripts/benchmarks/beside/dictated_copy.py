@@ -17,11 +17,11 @@ from localspec import Settings
 from localspec.base.tokens import Logits, Tokens
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.job import Event
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.first_of import FirstOf
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.job import Event
 from localspec.interfaces.abilities import Choose
 from localspec.interfaces.backend import Model, Row
 from localspec.interfaces.costs import Costs

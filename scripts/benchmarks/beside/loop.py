@@ -16,10 +16,10 @@ import llama_cpp.llama_cpp as lib
 import numpy as np
 
 from benchmarks.comparison.plan import rotated
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Chunk, Event
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Chunk, Event
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options
 from localspec_llamacpp import backend as llamacpp
 

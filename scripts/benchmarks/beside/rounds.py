@@ -12,18 +12,18 @@ from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import Logits, tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Head, Roll, Row, Saved
 from localspec.interfaces.costs import Costs
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import RolledRow, roll_by_forward
 from localspec.interfaces.media import Sight
 from localspec.interfaces.proposer import Ask, Proposer, RoundCost
-from localspec.interfaces.roll import RolledRow, roll_by_forward
 from localspec.interfaces.testing import Alphabet
 
 VOCABULARY = 151_936

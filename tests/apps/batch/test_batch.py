@@ -7,7 +7,7 @@ import json
 import pytest
 
 from localspec.apps.batch.requests import answered, open_ones, requests_in
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from tests import engines
 
@@ -45,14 +45,14 @@ def test_requests_of_several_apis_are_answered_with_their_names(file, out):
     with file.open("a") as more:
         more.write("\n" + json.dumps({**SAYS, "stream": True}))
     assert batch(file, out) == 0
-    told = answers(out)
-    assert sorted(told) == ["5", "a", "b", "c"]
-    assert {each["status_code"] for each in told.values()} == {200}
-    assert told["a"]["body"]["object"] == told["5"]["body"]["object"] == "chat.completion"
-    assert told["b"]["body"]["object"] == "response"
-    assert told["c"]["body"]["object"] == "text_completion"
-    said = [told[name]["body"]["choices"][0]["message"] for name in ("a", "5")]
-    assert said[0] == said[1]
+    by_id = answers(out)
+    assert sorted(by_id) == ["5", "a", "b", "c"]
+    assert {each["status_code"] for each in by_id.values()} == {200}
+    assert by_id["a"]["body"]["object"] == by_id["5"]["body"]["object"] == "chat.completion"
+    assert by_id["b"]["body"]["object"] == "response"
+    assert by_id["c"]["body"]["object"] == "text_completion"
+    messages = [by_id[name]["body"]["choices"][0]["message"] for name in ("a", "5")]
+    assert messages[0] == messages[1]
 
 
 def test_an_interrupted_batch_goes_on_where_it_was(file, out, capsys):
@@ -75,10 +75,10 @@ def test_a_request_that_is_refused_is_an_answer_and_the_others_go_on(file, out, 
     odd = {**SAYS, "temperature": "hot"}
     write(file, {"custom_id": "a", "body": odd}, {"custom_id": "b", "body": SAYS})
     assert batch(file, out) == 1
-    told = answers(out)
-    assert told["a"]["status_code"] == 400
-    assert "temperature" in told["a"]["body"]["error"]["message"]
-    assert told["b"]["status_code"] == 200
+    by_id = answers(out)
+    assert by_id["a"]["status_code"] == 400
+    assert "temperature" in by_id["a"]["body"]["error"]["message"]
+    assert by_id["b"]["status_code"] == 200
     assert "1 of 2 were refused" in capsys.readouterr().err
 
 

@@ -57,33 +57,33 @@ class Handler(BaseHTTPRequestHandler):
         return {"completion_probabilities": [{"top_logprobs": likeliest}]}
 
     def chat(self, body):
-        said = body["messages"][-1]["content"]
-        if "DIE" in said:
+        question = body["messages"][-1]["content"]
+        if "DIE" in question:
             print("the disk is on fire", flush=True)
             os._exit(3)
-        if "REFUSE" in said:
+        if "REFUSE" in question:
             self.respond(400, b"no such field")
             return
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
-        words = said.split()[-4:][: body["max_tokens"]]
-        if "PART" in said and self.server.drafts:
+        words = question.split()[-4:][: body["max_tokens"]]
+        if "PART" in question and self.server.drafts:
             words[-1] = OTHER
         for word in words:
             time.sleep(PIECE_SECONDS)
             self.send({"choices": [{"delta": {"content": f"{word} "}}]})
-        if "FAULT" in said:
+        if "FAULT" in question:
             self.send({"error": {"message": "out of memory"}})
-        if "BREAK" not in said:
+        if "BREAK" not in question:
             self.send(self.usage(len(words)))
         self.close_connection = True
 
     def usage(self, tokens):
-        told = {"prompt_tokens_details": {"cached_tokens": CACHED}}
-        told |= {"prompt_tokens": PROMPT, "completion_tokens": tokens}
+        fields = {"prompt_tokens_details": {"cached_tokens": CACHED}}
+        fields |= {"prompt_tokens": PROMPT, "completion_tokens": tokens}
         timings = {"timings": DRAFTED} if self.server.drafts else {}
-        return {"choices": [], "usage": told, **timings}
+        return {"choices": [], "usage": fields, **timings}
 
     def send(self, event):
         self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
@@ -106,9 +106,9 @@ def main():
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int)
-    found, _ = parser.parse_known_args()
+    options, _ = parser.parse_known_args()
     print(f"process {os.getpid()}", flush=True)
-    server = ThreadingHTTPServer(("127.0.0.1", found.port), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     server.drafts = "--spec-type" in sys.argv
     server.serve_forever()
 

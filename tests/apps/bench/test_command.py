@@ -16,7 +16,7 @@ import pytest
 
 from localspec.apps.bench import command, modes, timed_run
 from localspec.apps.bench.prompts import built_in
-from localspec.apps.cli import commands, run
+from localspec.apps.command_line import commands, run
 from localspec.base.system.processors import ProcessorTimes
 from localspec.running.models import trained
 from tests import engines
@@ -65,13 +65,13 @@ def test_a_run_prints_its_verdict_first_and_writes_its_file(model, asked, tmp_pa
     ]
     assert "revision" not in out
     assert "answers: 0, about 2 min left\n" in err
-    found = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
-    assert found["modes"] == ["plain", "ngram:2", "auto", "plain again"]
-    assert len(found["replies"]) == 12
-    assert all(len(reply["tokens"]) <= 12 for reply in found["replies"])
-    everything = next(s for s in found["sections"] if s["title"] == "all")
+    record = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    assert record["modes"] == ["plain", "ngram:2", "auto", "plain again"]
+    assert len(record["replies"]) == 12
+    assert all(len(reply["tokens"]) <= 12 for reply in record["replies"])
+    everything = next(s for s in record["sections"] if s["title"] == "all")
     assert [s["same_text"] for s in everything["summaries"]] == [3, 3, 3, 3]
-    assert found["verdict"]["text"].split() == " ".join(out.split("\n\n")[0].split()).split()
+    assert record["verdict"]["text"].split() == " ".join(out.split("\n\n")[0].split()).split()
 
 
 def of_another_machine(path, drafts_right=False):
@@ -312,7 +312,7 @@ def test_the_proposer_is_named_by_modes_alone(capsys):
 SCRIPT = """
 import sys
 from localspec.apps.bench.command import bench
-from localspec.apps.cli import commands, run
+from localspec.apps.command_line import commands, run
 commands.add_command(bench)
 sys.exit(run(sys.argv[1:]))
 """

@@ -186,8 +186,8 @@ def peer(tmp_path):
 def peers(peer, *options):
     model = peer.with_name("model.gguf")
     tiny.write(model, "llama")
-    given = ("--llama-server", str(peer), "--modes", "ngram-mod", *options)
-    command = [sys.executable, "-m", "benchmarks", "peers", str(model), *given]
+    arguments = ("--llama-server", str(peer), "--modes", "ngram-mod", *options)
+    command = [sys.executable, "-m", "benchmarks", "peers", str(model), *arguments]
     path = os.pathsep.join(map(str, (ROOT, ROOT / "backends", ROOT / "scripts")))
     return subprocess.Popen(
         command,
@@ -200,27 +200,27 @@ def peers(peer, *options):
 
 @pytest.mark.skipif(os.name != "posix", reason="a script is no program there")
 def test_the_command_prints_tables_and_writes_everything_it_measured(peer, tmp_path):
-    found = tmp_path / "found.json"
-    with peers(peer, "--quick", "--streams", "1,2", "--json", str(found)) as process:
-        said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert "peer       version: 7 (scripted)" in said
-    assert said.count("| llama-server | ") == 3
-    told = json.loads(found.read_text(encoding="utf-8"))
-    names = [each["setting"] for each in told["settings"]]
+    kept = tmp_path / "found.json"
+    with peers(peer, "--quick", "--streams", "1,2", "--json", str(kept)) as process:
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "peer       version: 7 (scripted)" in output
+    assert output.count("| llama-server | ") == 3
+    record = json.loads(kept.read_text(encoding="utf-8"))
+    names = [each["setting"] for each in record["settings"]]
     assert names == [
         "one stream, T=0",
         "2 streams, T=0",
         "one stream, prompts of 4,000 tokens, T=0",
     ]
-    assert {each["side"] for each in told["settings"][0]["figures"]} == {
+    assert {each["side"] for each in record["settings"][0]["figures"]} == {
         "llama-server",
         "ngram-mod",
     }
-    [figures] = [each for each in told["settings"][1]["figures"] if each["side"] == "ngram-mod"]
+    [figures] = [each for each in record["settings"][1]["figures"] if each["side"] == "ngram-mod"]
     assert figures["same_texts"] == 1
     assert figures["cached"] == 0.25
-    assert len(told["settings"][1]["volleys"]) == 2
+    assert len(record["settings"][1]["volleys"]) == 2
 
 
 def listening(parent):
@@ -237,9 +237,9 @@ def test_an_interrupt_ends_the_servers_that_were_started(peer):
         until(lambda: len(listening(bench)) == 2)
         children = bench.children()
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "stopped; the servers have ended" in said
+    assert "stopped; the servers have ended" in output
     assert not any(child.is_running() for child in children)
 
 

@@ -37,11 +37,11 @@ def by_side(found, category="all"):
 
 
 def test_one_stream_is_measured_by_what_comes_after_the_first_token():
-    found = by_side(
+    sides = by_side(
         summarise([volley("llama-server", reply()), volley("ours", reply(decoding=0.5))], 1)
     )
-    assert (found["llama-server"].speed, found["ours"].speed) == (10, 20)
-    assert (found["llama-server"].speed_ratio, found["ours"].speed_ratio) == (1, 2)
+    assert (sides["llama-server"].speed, sides["ours"].speed) == (10, 20)
+    assert (sides["llama-server"].speed_ratio, sides["ours"].speed_ratio) == (1, 2)
 
 
 def test_whole_replies_are_compared_with_the_reading_of_their_prompts():
@@ -49,15 +49,15 @@ def test_whole_replies_are_compared_with_the_reading_of_their_prompts():
         volley("llama-server", reply(first=1.0, decoding=1.0)),
         volley("ours", reply(first=1.0, decoding=0.25)),
     ]
-    found = by_side(summarise(volleys, 1))["ours"]
-    assert (found.speed_ratio, found.whole_ratio) == (4, 1.6)
+    sides = by_side(summarise(volleys, 1))["ours"]
+    assert (sides.speed_ratio, sides.whole_ratio) == (4, 1.6)
 
 
 def test_several_streams_are_measured_by_all_tokens_in_all_their_time():
     both = [reply(tokens=10), reply(tokens=30)]
     volleys = [volley("llama-server", *both, seconds=2), volley("ours", *both, seconds=4)]
-    found = by_side(summarise(volleys, 2))
-    assert (found["llama-server"].speed, found["ours"].speed) == (20, 10)
+    sides = by_side(summarise(volleys, 2))
+    assert (sides["llama-server"].speed, sides["ours"].speed) == (20, 10)
 
 
 def test_a_ratio_is_the_median_of_those_within_a_round():
@@ -92,41 +92,41 @@ def test_first_tokens_gaps_and_caches_are_counted_over_all_rounds():
         volley("llama-server", reply(first=first, gaps=(first, 2 * first)), number=number)
         for number, first in enumerate(firsts)
     ]
-    found = by_side(summarise(volleys, 1))["llama-server"]
-    assert (found.first_p50, found.first_p95) == pytest.approx((0.2, 0.29))
-    assert (found.gap_longest, found.cached, found.prompt_tokens) == (0.6, 0.25, 20)
+    sides = by_side(summarise(volleys, 1))["llama-server"]
+    assert (sides.first_p50, sides.first_p95) == pytest.approx((0.2, 0.29))
+    assert (sides.gap_longest, sides.cached, sides.prompt_tokens) == (0.6, 0.25, 20)
 
 
 def test_tables_show_all_sides_and_categories():
     volleys = [volley(side, reply(), reply("edit")) for side in ("llama-server", "localspec")]
-    found = summarise(volleys, 1)
-    said = shown(setting(), found)
+    summary = summarise(volleys, 1)
+    text = shown(setting(), summary)
     row = (
         "| localspec | 10.0 | 1.00 | 1.00 | 100 | 100 | 1.00 | 1.00 | 100 | 100 | 25% | 100% | 0% |"
     )
-    assert row in said
-    assert "One round does not tell a difference from noise." in said
-    assert "| category | llama-server, tokens/s | localspec |" in said
-    assert "| category | llama-server, first token, ms | localspec |" in said
+    assert row in text
+    assert "One round does not tell a difference from noise." in text
+    assert "| category | llama-server, tokens/s | localspec |" in text
+    assert "| category | llama-server, first token, ms | localspec |" in text
 
 
 def test_drawn_texts_are_not_compared():
-    found = summarise([volley("llama-server", reply())], 1)
-    assert "100%" not in shown(setting(temperature=1.0), found)
+    summary = summarise([volley("llama-server", reply())], 1)
+    assert "100%" not in shown(setting(temperature=1.0), summary)
 
 
 def test_everything_is_written_as_json_with_short_numbers(tmp_path):
     volleys = [volley("llama-server", reply(first=0.123456789))]
-    found = summarise(volleys, 1)
+    summary = summarise(volleys, 1)
     path = tmp_path / "found.json"
     save(
         path,
         {"machine": "a machine"},
-        [record(setting(), found, volleys, {("x", 0, 1, 0): 0.125})],
+        [record(setting(), summary, volleys, {("x", 0, 1, 0): 0.125})],
     )
-    told = json.loads(path.read_text(encoding="utf-8"))
-    [one] = told["settings"]
-    assert told["machine"] == "a machine"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    [one] = fields["settings"]
+    assert fields["machine"] == "a machine"
     assert one["volleys"][0]["replies"][0]["first_seconds"] == 0.12346
     [tie] = one["near_ties"]
     assert tie == {"side": "x", "round": 0, "section": 1, "reply": 0, "lead": 0.125}
@@ -167,15 +167,15 @@ def test_one_round_knows_nothing_of_noise():
 
 def test_a_server_whose_template_makes_other_prompts_is_named():
     other = replace(reply(), prompt_tokens=12)
-    said = shown(setting(), summarise([volley("llama-server", reply()), volley("ik", other)], 1))
-    assert "ik read other prompts: of 12.0 tokens on average, where llama-server read 20.0" in said
+    text = shown(setting(), summarise([volley("llama-server", reply()), volley("ik", other)], 1))
+    assert "ik read other prompts: of 12.0 tokens on average, where llama-server read 20.0" in text
 
 
 def test_drafts_have_a_table_of_their_own():
     drafts = Drafts(8, 6, ((4, 3), (3, 3)))
     volleys = [volley("llama-server", reply()), volley("x", reply(tokens=12, drafts=drafts))]
-    said = shown(setting(), summarise(volleys, 1))
-    assert "| x | 2.00 | 8 | 6 | 1: 0.75, 2: 1.00 |" in said
+    text = shown(setting(), summarise(volleys, 1))
+    assert "| x | 2.00 | 8 | 6 | 1: 0.75, 2: 1.00 |" in text
 
 
 def test_near_ties_are_counted_beside_the_same_texts():
@@ -183,12 +183,12 @@ def test_near_ties_are_counted_beside_the_same_texts():
         volley("llama-server", reply(), reply(), reply(), reply()),
         volley("x", reply(), reply(text="b"), reply(text="c"), reply()),
     ]
-    [_, found] = summarise(volleys, 1, {("x", 0, 0, 2): 0.1})
-    assert (found.same_texts, found.near_ties) == (0.5, 0.25)
+    [_, second] = summarise(volleys, 1, {("x", 0, 0, 2): 0.1})
+    assert (second.same_texts, second.near_ties) == (0.5, 0.25)
 
 
 def test_speeds_are_shown_by_the_depth_of_the_context():
     volleys = [volley("llama-server", reply()), volley("localspec", reply(decoding=0.5))]
-    said = curve({1000: summarise(volleys, 1), 4000: summarise(volleys, 1)})
-    assert said.count("| 20 | 10.0 | 2.00 |") == 2
-    assert said.count("| 20 | 100 | 1.00 |") == 2
+    text = curve({1000: summarise(volleys, 1), 4000: summarise(volleys, 1)})
+    assert text.count("| 20 | 10.0 | 2.00 |") == 2
+    assert text.count("| 20 | 100 | 1.00 |") == 2

@@ -47,12 +47,12 @@ def test_of_a_file_with_turns_the_first_is_asked_and_ours_that_repeat_besides(tm
         {"category": "math_reasoning", "turns": ["one and one?", "and two?"], "id": 3},
         {"category": "roleplay", "turns": ["be a king"]},
     )
-    found = read([str(path)])
-    assert found[:2] == [
+    contents = read([str(path)])
+    assert contents[:2] == [
         PeerPrompt("mathematics", "one and one?"),
         PeerPrompt("conversation", "be a king"),
     ]
-    assert {each.category for each in found[2:]} == {"code edit", "extraction"}
+    assert {each.category for each in contents[2:]} == {"code edit", "extraction"}
 
 
 def test_a_file_may_have_the_form_of_localspec_bench(tmp_path):
@@ -76,17 +76,17 @@ def test_one_stream_asks_so_many_short_prompts_of_each_category():
 
 def test_streams_ask_different_prompts_of_all_categories():
     questions = [PeerPrompt(category, f"{category}{n}") for category in "abc" for n in range(9)]
-    found = mixed(questions, 6, seed=1)
-    assert len({each.prompt for each in found}) == 6
-    assert sorted(each.category for each in found) == list("aabbcc")
+    mixture = mixed(questions, 6, seed=1)
+    assert len({each.prompt for each in mixture}) == 6
+    assert sorted(each.category for each in mixture) == list("aabbcc")
 
 
 def test_of_few_prompts_several_streams_ask_as_many_whole_sections_as_there_are():
     questions = [PeerPrompt("a", f"a{number}") for number in range(27)]
 
     def sizes(streams):
-        [found] = settings(questions, ComparisonWish((streams,), (0.0,), depths=()))
-        return [len(section) for section in found.sections]
+        [combination] = settings(questions, ComparisonWish((streams,), (0.0,), depths=()))
+        return [len(section) for section in combination.sections]
 
     assert sizes(4) == [8, 8, 8]
     assert sizes(16) == [27]
@@ -106,11 +106,11 @@ def test_a_depth_that_the_prompts_do_not_reach_is_refused_with_what_would_help()
 
 
 def test_there_is_a_setting_for_each_number_of_streams_and_temperature_and_a_long_one():
-    found = list(settings(read(), ComparisonWish()))
-    assert [each.name for each in found][:2] == ["one stream, T=0", "2 streams, T=0"]
-    assert len(found) == 2 * 5 + 1
-    assert (found[-1].depth, found[-1].context) == (4000, 6144)
-    for each in found[1:5]:
+    listed = list(settings(read(), ComparisonWish()))
+    assert [each.name for each in listed][:2] == ["one stream, T=0", "2 streams, T=0"]
+    assert len(listed) == 2 * 5 + 1
+    assert (listed[-1].depth, listed[-1].context) == (4000, 6144)
+    for each in listed[1:5]:
         assert all(len(section) == 2 * each.streams for section in each.sections)
         assert sum(map(len, each.sections)) >= 16
 
@@ -122,32 +122,32 @@ def test_long_prompts_may_be_measured_alone_or_left_out():
 
 
 def test_a_context_holds_the_longest_session_with_a_reply_half_as_long_again():
-    wish = ComparisonWish((1,), (0.0,), depths=(), max_tokens=512)
+    comparison = ComparisonWish((1,), (0.0,), depths=(), max_tokens=512)
     turns = [PeerPrompt("a", "x" * 2000), PeerPrompt("a", "y" * 3000, ("x" * 2000, "z" * 2000))]
-    [found] = settings(turns, wish)
-    assert found.context == 4096
+    [combination] = settings(turns, comparison)
+    assert combination.context == 4096
 
 
 def test_coding_tasks_are_of_ten_kinds_with_their_documents():
-    found = read(["coding"])
-    assert len({each.category for each in found}) == 10
-    assert not any("{queue}" in each.prompt for each in found)
-    assert sum("class JobQueue:" in each.prompt for each in found) == 4
+    contents = read(["coding"])
+    assert len({each.category for each in contents}) == 10
+    assert not any("{queue}" in each.prompt for each in contents)
+    assert sum("class JobQueue:" in each.prompt for each in contents) == 4
 
 
 def test_each_turn_of_an_agent_comes_behind_the_turns_before_it_in_one_session():
-    found = read(["agent"])
-    assert [len(each.history) for each in found] == [0, 2, 4, 0, 2, 4]
-    assert found[1].history == (found[0].prompt, found[2].history[1])
-    assert [len(session) for session in sessions(found)] == [3, 3]
+    contents = read(["agent"])
+    assert [len(each.history) for each in contents] == [0, 2, 4, 0, 2, 4]
+    assert contents[1].history == (contents[0].prompt, contents[2].history[1])
+    assert [len(session) for session in sessions(contents)] == [3, 3]
 
 
 def test_functions_of_a_file_in_the_form_of_humaneval_are_to_be_completed(tmp_path):
     path = file_of(tmp_path, {"entry_point": "f", "prompt": "def f(x):\n"})
-    [found] = read([str(path)])
-    assert found.category == "completion"
-    assert found.prompt.startswith("Complete this Python function")
-    assert "def f(x):" in found.prompt
+    [content] = read([str(path)])
+    assert content.category == "completion"
+    assert content.prompt.startswith("Complete this Python function")
+    assert "def f(x):" in content.prompt
 
 
 def test_several_task_sets_are_asked_one_after_the_other(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from localspec.apps.bench.make_draft import remaining_layers, require_alike, verdict
 from localspec.apps.bench.skipping import DEEPEST, LayerChoice, promised, search
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.interfaces.backend import Row
 from localspec_mlx.spec import SPEC as MLX
@@ -64,11 +64,11 @@ def test_the_search_takes_out_what_costs_least():
         """Only layers 3 to 8 count; each of the others takes its time."""
         tried.append(tuple(layers))
         counts = sum(3 <= at < 9 for at in layers)
-        found = LayerChoice(tuple(layers), counts / 6, len(layers) / 20)
-        return promised(found, dict.fromkeys(range(1, DEEPEST + 2), 1.0))
+        layer_choice = LayerChoice(tuple(layers), counts / 6, len(layers) / 20)
+        return promised(layer_choice, dict.fromkeys(range(1, DEEPEST + 2), 1.0))
 
-    found = list(search(20, judge, lambda: False))
-    best = max(found, key=lambda each: each.speedup)
+    layer_choice = list(search(20, judge, lambda: False))
+    best = max(layer_choice, key=lambda each: each.speedup)
     assert set(best.layers) == {2, 3, 4, 5, 6, 7, 8, 9}  # groups of two
     assert len(tried) < 10 + 4 * 9
     assert list(search(20, judge, lambda: True)) == []

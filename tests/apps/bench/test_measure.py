@@ -19,11 +19,11 @@ from localspec.apps.bench.prompts import Prompt
 from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.backend import Row
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
@@ -72,13 +72,13 @@ def lineup(model, draft=None, names=("plain", "ngram", "draft", AGAIN)):
 
 def test_every_mode_answers_every_prompt_in_turn_between_two_plain_replies():
     asked = [question(), question("cab"), question("bad")]
-    found = list(replies(lineup(Slow()), asked, repeat=2))
-    order = [reply.mode for reply in found]
-    assert len(found) == 4 * 3 * 2
+    listed = list(replies(lineup(Slow()), asked, repeat=2))
+    order = [reply.mode for reply in listed]
+    assert len(listed) == 4 * 3 * 2
     assert order[:4] == ["plain", "ngram", "draft", AGAIN]
     assert order[4:8] == ["plain", "draft", "ngram", AGAIN]
-    assert [reply.repeat for reply in found] == [0] * 12 + [1] * 12
-    assert all(reply.prompt == asked[at // 4 % 3].prompt for at, reply in enumerate(found))
+    assert [reply.repeat for reply in listed] == [0] * 12 + [1] * 12
+    assert all(reply.prompt == asked[at // 4 % 3].prompt for at, reply in enumerate(listed))
 
 
 def test_greedy_modes_say_the_same_and_only_some_draft():
@@ -100,8 +100,8 @@ def test_rounds_add_up_to_the_reply():
 
 def test_a_prompt_is_read_once_and_by_modes_that_draft_with_a_model_of_their_own():
     model, long = Slow(), question("abcabcab" * 3)
-    found = list(replies(lineup(model), [long, question("gfedcbagfedcba")], repeat=1))
-    assert [(each.mode, each.cached_tokens) for each in found] == [
+    listed = list(replies(lineup(model), [long, question("gfedcbagfedcba")], repeat=1))
+    assert [(each.mode, each.cached_tokens) for each in listed] == [
         ("plain", 0),
         ("ngram", 24 - NEWEST),
         ("draft", 0),
@@ -111,7 +111,7 @@ def test_a_prompt_is_read_once_and_by_modes_that_draft_with_a_model_of_their_own
         ("ngram", 14 - NEWEST),
         (AGAIN, 14 - NEWEST),
     ]
-    assert len({each.tokens for each in found[:4]}) == 1
+    assert len({each.tokens for each in listed[:4]}) == 1
     assert [fed for fed in model.fed if fed[1] > 8] == [(0, 24)] * 2 + [(0, 14)] * 2
 
 
@@ -129,10 +129,10 @@ def test_a_draft_model_starts_from_nothing_as_well():
 
 def test_the_warm_up_is_short_and_tells_the_pace():
     model = Slow()
-    found = lineup(model)
-    for mode in found.modes:
+    modes = lineup(model)
+    for mode in modes.modes:
         assert mode.make()
-    pace = warmed_up(found, question("abcabcab" * 3))
+    pace = warmed_up(modes, question("abcabcab" * 3))
     assert max(held for held, _ in model.fed) <= 24 + WARM_UP
     assert pace.reading > 0
     assert pace.decoding > 0
@@ -192,29 +192,29 @@ def test_repeats_draw_other_texts_and_modes_the_same():
     settings = Settings(max_tokens=24, seed=3, sampling=Sampling(temperature=1.0))
     names = ("plain", "ngram", AGAIN)
     asked = [question(settings=settings)]
-    found = list(replies(lineup(Slow(), names=names), asked, repeat=2))
-    first, second = {r.tokens for r in found[:3]}, {r.tokens for r in found[3:]}
+    listed = list(replies(lineup(Slow(), names=names), asked, repeat=2))
+    first, second = {r.tokens for r in listed[:3]}, {r.tokens for r in listed[3:]}
     assert len(first) == len(second) == 1
     assert first != second
     again = list(replies(lineup(Slow(), names=names), asked, repeat=2))
-    assert [r.tokens for r in again] == [r.tokens for r in found]
+    assert [r.tokens for r in again] == [r.tokens for r in listed]
 
 
 def test_a_prompt_without_a_template_is_read_as_it_is():
-    [found] = questions(Slow(), [prompt("abc", prediction="cab")], SETTINGS)
-    assert found.tokens.tolist() == [0, 1, 2]
-    assert found.settings.prediction == "cab"
-    assert found.settings.seed == SETTINGS.seed
+    [asked_question] = questions(Slow(), [prompt("abc", prediction="cab")], SETTINGS)
+    assert asked_question.tokens.tolist() == [0, 1, 2]
+    assert asked_question.settings.prediction == "cab"
+    assert asked_question.settings.seed == SETTINGS.seed
 
 
 def test_a_prompt_goes_through_the_models_template():
     model = Slow()
     model.tokenizer.chat_template = "g{% for m in messages %}{{ m.content }}{% endfor %}g"
     try:
-        [found] = questions(model, [prompt("abc")], SETTINGS)
+        [asked_question] = questions(model, [prompt("abc")], SETTINGS)
     finally:
         model.tokenizer.chat_template = None
-    assert found.tokens.tolist() == [6, 0, 1, 2, 6]
+    assert asked_question.tokens.tolist() == [6, 0, 1, 2, 6]
 
 
 def test_a_prompt_that_does_not_fit_is_named_before_anything_is_asked():
@@ -227,14 +227,14 @@ def test_a_prompt_that_does_not_fit_is_named_before_anything_is_asked():
 
 def test_a_model_that_fails_ends_the_run_with_the_prompt_it_failed_at():
     model = Slow()
-    found = lineup(model, names=("plain", AGAIN))
+    modes = lineup(model, names=("plain", AGAIN))
 
     def broken(rows):
         raise BackendError("out of memory")
 
     model.forward = broken
     with pytest.raises(BackendError, match="chat 1 was not answered: out of memory"):
-        list(replies(found, [question()], repeat=1))
+        list(replies(modes, [question()], repeat=1))
 
 
 def test_a_watched_model_is_the_model_it_watches():

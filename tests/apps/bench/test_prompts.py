@@ -95,13 +95,13 @@ def test_a_file_that_is_missing_empty_or_no_text_is_refused(tmp_path):
 
 
 def test_prompts_are_chosen_by_category_and_number():
-    known = built_in()
-    assert choose(known, (), None) == known
-    assert [p.name for p in choose(known, ("edit", "chat"), 2)] == [
+    prompts_here = built_in()
+    assert choose(prompts_here, (), None) == prompts_here
+    assert [p.name for p in choose(prompts_here, ("edit", "chat"), 2)] == [
         "chat 1",
         "chat 2",
         "edit 1",
         "edit 2",
     ]
     with pytest.raises(UsageError, match="no category 'poems'; known: chat, code"):
-        choose(known, ("chat", "poems"), None)
+        choose(prompts_here, ("chat", "poems"), None)

@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 
 from localspec.apps.bench import share
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.interfaces.backend import Build, Device
 from localspec.running.models.engines import EngineHere
 from tests import engines

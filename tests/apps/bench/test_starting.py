@@ -44,16 +44,16 @@ def test_a_server_that_is_being_started_ends_with_an_interruption(tmp_path, numb
 
 
 def test_an_interruption_waits_until_the_process_is_known():
-    known = []
+    modules = []
 
     def start():
         with interruptions_held_back():
             os.kill(os.getpid(), signal.SIGINT)
-            known.append(True)
+            modules.append(True)
 
     with pytest.raises(KeyboardInterrupt):
         start()
-    assert known
+    assert modules
 
 
 def test_a_process_ends_though_whoever_waits_for_it_is_interrupted():

@@ -36,9 +36,9 @@ def lines(table, replies=None):
 
 
 def row(table, section, mode):
-    found = lines(table)
-    start = next(at for at, line in enumerate(found) if line.startswith(section))
-    [line] = [line for line in found[start + 1 : start + 3] if line.split()[0] == mode]
+    written = lines(table)
+    start = next(at for at, line in enumerate(written) if line.startswith(section))
+    [line] = [line for line in written[start + 1 : start + 3] if line.split()[0] == mode]
     return line.split()[1:]
 
 
@@ -61,8 +61,10 @@ def test_drafts_show_what_became_of_them():
 
 
 def test_theory_stands_beside_what_was_measured():
-    chance, said, predicted, forward, rest, measured, promised = row(THEORY, "all:", "ngram:4")
-    assert (chance, said, forward, rest, measured) == ("0.88", "4.14", "1.70", "0.30", "2.07")
+    chance, tokens, predicted, forward, overhead, measured, promised = row(
+        THEORY, "all:", "ngram:4"
+    )
+    assert (chance, tokens, forward, overhead, measured) == ("0.88", "4.14", "1.70", "0.30", "2.07")
     assert float(promised) == round(float(predicted) / 2, 2)
 
 
@@ -92,21 +94,21 @@ def test_tables_fit_a_terminal_of_100_columns():
         for number in range(12)
         for mode, rounds in zip(modes, (PLAIN_ROUND, ALL_RIGHT, PLAIN_ROUND), strict=True)
     ]
-    found = sections(trials(long, modes), modes)
-    assert all(len(line) <= 100 for table in TABLES for line in printed(found, table).splitlines())
+    parts = sections(trials(long, modes), modes)
+    assert all(len(line) <= 100 for table in TABLES for line in printed(parts, table).splitlines())
 
 
 def test_many_positions_are_cut():
     eleven = reply("ngram:4", type(ALL_RIGHT)(11, 11, 12, 0.02, 0.017))
-    found = lines(DRAFTS, [*plain(PLAIN_ROUND), eleven])
-    assert any("100 " * 8 + "..." in line for line in found)
+    written = lines(DRAFTS, [*plain(PLAIN_ROUND), eleven])
+    assert any("100 " * 8 + "..." in line for line in written)
     assert not any("..." in line for line in lines(DRAFTS))
 
 
 def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
-    first, rest, *lines = text(reported(), details=False).splitlines()
+    first, second, *lines = text(reported(), details=False).splitlines()
     assert first == "The fastest of these is ngram:4: 1.76 times plain (chat 2.00, edit 1.50), 3.5"
-    assert rest == "tokens a round."
+    assert second == "tokens a round."
     assert lines[-1].startswith("--details shows more")
     assert any("3 prompts" in line for line in lines)
     assert all(len(line) <= 80 for line in lines)
@@ -115,10 +117,10 @@ def test_a_report_begins_with_its_verdict_and_ends_with_the_way_to_more():
 
 def test_the_share_of_memorys_speed_is_told_where_the_host_reads_all_weights():
     outcome = Outcome(tuple(run()), QUIET)
-    known = report(replace(SETUP, read_bytes=81_000_000), outcome, lambda: 10e9)
+    with_speed = report(replace(SETUP, read_bytes=81_000_000), outcome, lambda: 10e9)
     shown = "Plain decoding reads weights at 81% of what memory allows (10.0 GB/s)."
-    assert shown in text(known, details=False).splitlines()
-    assert json.loads(as_json(known))["read_share"] == pytest.approx(0.81)
+    assert shown in text(with_speed, details=False).splitlines()
+    assert json.loads(as_json(with_speed))["read_share"] == pytest.approx(0.81)
     for setup in (SETUP, replace(SETUP, read_bytes=1, on_host=False)):
         unknown = report(setup, outcome, lambda: pytest.fail("nobody asks"))
         assert "memory allows" not in text(unknown, details=False)
@@ -145,15 +147,15 @@ def test_a_report_of_nothing_says_so():
 
 
 def test_json_holds_every_reply_round_by_round():
-    found = json.loads(as_json(reported()))
-    assert found["verdict"]["rows"][-1]["ratios"]["ngram:4"]["value"] > 1
-    assert found["heading"]["model"] == "tiny, Q4_1"
-    assert [section["title"] for section in found["sections"]][-1] == "all without loops"
-    assert len(found["replies"]) == 9
-    second = found["replies"][2]
+    record = json.loads(as_json(reported()))
+    assert record["verdict"]["rows"][-1]["ratios"]["ngram:4"]["value"] > 1
+    assert record["heading"]["model"] == "tiny, Q4_1"
+    assert [section["title"] for section in record["sections"]][-1] == "all without loops"
+    assert len(record["replies"]) == 9
+    second = record["replies"][2]
     assert (second["mode"], second["prompt"], second["looping"]) == ("ngram:4", "chat 1", False)
-    assert found["replies"][3]["looping"]
-    named = dict(zip(found["round_fields"], second["rounds"][1], strict=True))
+    assert record["replies"][3]["looping"]
+    named = dict(zip(record["round_fields"], second["rounds"][1], strict=True))
     assert (named["drafted"], named["accepted"], named["emitted"]) == (4, 2, 3)
     assert (named["seconds"], named["checking"]) == (0.020, 0.017)
     assert second["tokens_per_second"] == 200

@@ -36,13 +36,13 @@ def test_where_draft_tokens_are_independent_the_prediction_comes_true():
     """Many rounds draft nothing, where the formula at the mean length would fail."""
     rng = random.Random(5)
     rounds = [played(0.8, rng.choice([0, 0, 0, 2, 8]), 0.02, rng) for _ in range(20_000)]
-    found = forecast(rounds, 0.01, {0: 1.8, 2: 1.8, 8: 1.8})
-    said = fmean(each.emitted for each in rounds)
-    assert found.chance == pytest.approx(0.8, abs=0.01)
-    assert found.tokens == pytest.approx(said, rel=0.01)
-    assert found.speedup == pytest.approx(said / 2, rel=0.01)
-    at_the_mean = tokens_a_round(found.chance, fmean(each.drafted for each in rounds))
-    assert at_the_mean > 1.2 * said
+    predicted = forecast(rounds, 0.01, {0: 1.8, 2: 1.8, 8: 1.8})
+    emitted = fmean(each.emitted for each in rounds)
+    assert predicted.chance == pytest.approx(0.8, abs=0.01)
+    assert predicted.tokens == pytest.approx(emitted, rel=0.01)
+    assert predicted.speedup == pytest.approx(emitted / 2, rel=0.01)
+    at_the_mean = tokens_a_round(predicted.chance, fmean(each.drafted for each in rounds))
+    assert at_the_mean > 1.2 * emitted
 
 
 def test_what_follows_a_wrong_token_is_not_counted_against_it():
@@ -56,20 +56,22 @@ def test_draft_tokens_that_the_end_of_a_reply_cut_off_are_not_counted_as_wrong()
 
 
 def test_without_drafts_a_round_is_a_plain_one():
-    found = forecast([PLAIN_ROUND], 0.01, FORWARDS)
-    assert found.chance is None
-    assert found.tokens == 1
-    assert (found.forward, found.rest) == (pytest.approx(0.9), pytest.approx(0.1))
-    assert found.speedup == pytest.approx(1)
+    predicted = forecast([PLAIN_ROUND], 0.01, FORWARDS)
+    assert predicted.chance is None
+    assert predicted.tokens == 1
+    assert (predicted.forward, predicted.rest) == (pytest.approx(0.9), pytest.approx(0.1))
+    assert predicted.speedup == pytest.approx(1)
 
 
 def test_a_round_costs_what_such_forwards_take_and_its_own_rest():
     """The forward of these rounds took 0.017 s, which is not what the prediction is to know."""
     slow = Round(4, 2, 3, 0.060, 0.050)
-    found = forecast([slow, PLAIN_ROUND], 0.01, FORWARDS)
-    assert found.forward == pytest.approx((1.7 + 0.9) / 2)
-    assert found.rest == pytest.approx((1.0 + 0.1) / 2)
-    assert found.speedup == pytest.approx(found.tokens / (found.forward + found.rest))
+    predicted = forecast([slow, PLAIN_ROUND], 0.01, FORWARDS)
+    assert predicted.forward == pytest.approx((1.7 + 0.9) / 2)
+    assert predicted.rest == pytest.approx((1.0 + 0.1) / 2)
+    assert predicted.speedup == pytest.approx(
+        predicted.tokens / (predicted.forward + predicted.rest)
+    )
 
 
 def test_costs_are_medians_by_how_many_tokens_were_verified():

@@ -6,7 +6,7 @@ from itertools import count
 
 from localspec.apps.bench.budget import FEWEST, LONGEST
 from localspec.apps.bench.timed_run import planned, run
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from tests.apps.bench.test_measure import Slow, lineup, question
 
 OPEN = Settings(max_tokens=None)

@@ -28,7 +28,7 @@ from localspec.apps.bench.training_run import (
     working_seconds,
 )
 from localspec.apps.bench.verdict import judge
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.training.record import Text
 from localspec.apps.training.texts import WRITTEN, TextStore
 from localspec.apps.training.working import WorkTime

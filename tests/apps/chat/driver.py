@@ -14,12 +14,12 @@ from localspec.apps.chat.command import Beginning, run_at_terminal
 from localspec.apps.chat.session import Session, last
 from localspec.base.errors import BackendError, UnknownModel
 from localspec.console.speakers.local import LocalSpeaker
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.running.runtime.runtime import Runtime
 from tests.apps.server.scripted import END, START, Bytes, Paused
 
@@ -48,12 +48,12 @@ def script(tokenizer: Bytes):
     def logits(context: Sequence[int]):
         last = len(context) - 1 - context[::-1].index(START)
         asked = bytes(each for each in context[: last - 1][-1 << 17 :] if each < START)
-        said = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
-        written = tokenizer.encode(reply(said))
+        question = asked.rpartition(b"user\n")[2].decode("utf-8", "replace").strip()
+        written = tokenizer.encode(reply(question))
         at = len(context) - last - 1 - len(b"assistant\n")
-        found = np.zeros(tokenizer.size, np.float32)
-        found[int(written[at]) if 0 <= at < len(written) else END] = 20.0
-        return found
+        array = np.zeros(tokenizer.size, np.float32)
+        array[int(written[at]) if 0 <= at < len(written) else END] = 20.0
+        return array
 
     return logits
 

@@ -173,8 +173,8 @@ class Person:
     @property
     def said(self) -> list[tuple[str, str]]:
         """Read the saved messages of the last conversation."""
-        found = json.loads(self.kept[-1].read_text())
-        return [(each["role"], each["content"]) for each in found["said"]]
+        record = json.loads(self.kept[-1].read_text())
+        return [(each["role"], each["content"]) for each in record["said"]]
 
     def leave(self, keys: str = CTRL_D) -> int:
         self.type(keys)

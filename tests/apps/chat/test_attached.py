@@ -13,18 +13,18 @@ from dataclasses import replace
 import pytest
 
 from localspec.apps.chat.hearing import hear
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import BackendError, LocalSpecError, PromptTooLong, UsageError
 from localspec.console.speakers.local import LocalSpeaker
 from localspec.console.speakers.server import Attached, AttachedServer
 from localspec.console.speakers.speaker import Ended
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
 from localspec.interfaces.testing import ScriptedModel
@@ -63,7 +63,7 @@ def said(text: str, role: str = "user") -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def thinker():
-    made = Server(dict(REPLIES), template=THINKING, terms=Terms(read_ahead=False))
+    made = Server(dict(REPLIES), template=THINKING, policy=ServerPolicy(read_ahead=False))
     made.model.tokenizer.bos, made.model.tokenizer.starts = BEGIN, True
     yield made
     made.close()
@@ -152,8 +152,8 @@ def test_wishes_reach_the_server(local, attached):
     assert ask(attached, depth=0)[1].figures.drafted == 0
     assert set(ask(attached)[1].figures.by_source) == {"target", "suffix"}
     assert ask(attached, sampling=WILD, seed=1) != ask(attached, sampling=WILD, seed=2)
-    known = ask(attached, prediction=REPLIES["long"])[1].figures.guesses["prediction"]
-    assert sum(each.accepted for each in known) > 50
+    guesses = ask(attached, prediction=REPLIES["long"])[1].figures.guesses["prediction"]
+    assert sum(each.accepted for each in guesses) > 50
 
 
 def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):
@@ -232,8 +232,8 @@ def test_how_far_a_long_prompt_is_read_is_told():
             .ask([said("x" * 1600)], PLAIN)
         )
         read = []
-        while not isinstance(found := answer.next(0.05), Ended):
-            if found and found.text:
+        while not isinstance(first := answer.next(0.05), Ended):
+            if first and first.text:
                 break
             read.append(answer.read)
         answer.cancel()
@@ -244,7 +244,7 @@ def test_how_far_a_long_prompt_is_read_is_told():
 
 
 def test_a_key_is_given_where_one_is_wanted():
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     with closing(server):
         assert AttachedServer(server.address, "secret", usual).names() == ["scripted"]
         for key in ("", "wrong"):
@@ -336,8 +336,8 @@ def refusing(status: str, body: bytes = b"", more: bytes = b"") -> bytes:
 
 
 def events(*chunks: object) -> bytes:
-    told = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + told
+    text = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + text
 
 
 def chunk(text: str, **more: object) -> dict[str, object]:
@@ -577,8 +577,8 @@ def test_a_stream_that_cannot_be_followed_ends_in_one_sentence(stream, message):
 
 def test_ends_in_all_ways_are_ends():
     said_so, unsaid = events(chunk("Hi"), LAST), events(chunk("Hi"))
-    head, _, told = said_so.partition(b"\r\n\r\n")
-    carriages = head + b"\r\n\r\n: hello\r\n\r\n" + told.replace(b"\n", b"\r\n")
+    head, _, body = said_so.partition(b"\r\n\r\n")
+    carriages = head + b"\r\n\r\n: hello\r\n\r\n" + body.replace(b"\n", b"\r\n")
     for stream in (said_so + DONE, said_so, carriages, unsaid + DONE):
         pieces, ended = stranger(stream)
         assert (text_of(pieces), ended.finish) == ("Hi", "stop")
@@ -592,8 +592,8 @@ def test_a_line_of_ten_megabytes_is_but_a_long_line():
 def test_lines_end_in_line_feeds_only():
     """JSON may hold other ends of lines as they are."""
     text = "a\u2028b\u2029c\x85d"
-    told = json.dumps(chunk(text), ensure_ascii=False).encode()
-    assert text_of(stranger(events() + b"data:" + told + b"\n\n" + DONE)[0]) == text
+    tokens = json.dumps(chunk(text), ensure_ascii=False).encode()
+    assert text_of(stranger(events() + b"data:" + tokens + b"\n\n" + DONE)[0]) == text
 
 
 def test_a_server_that_never_answers_is_left_at_once():

@@ -13,11 +13,11 @@ import pytest
 from localspec.apps.chat import choice, command, session
 from localspec.apps.chat.choice import STARTER, Candidate, MachineFigures
 from localspec.apps.chat.session import ChatMessage, Session
-from localspec.apps.cli.serve import chosen as chosen_for_server
+from localspec.apps.command_line.serve import chosen as chosen_for_server
 from localspec.base.errors import NotPulled, PullError, UsageError
 from localspec.console.speakers.local_models import LocalModels
 from localspec.console.speakers.server import AttachedServer
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.running.memory.machine import size
 from localspec.running.memory.planner import Limits
 from localspec.running.models import recent, store
@@ -44,14 +44,14 @@ def pull(name, path, *, size=None):
 
 
 def talked(model):
-    found = Session(model, said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
-    found.keep()
+    conversation = Session(model, said=[ChatMessage("user", "hi"), ChatMessage("assistant", "ho")])
+    conversation.keep()
 
 
 def here(loading=ROOMY):
     """List the names of what is here, but for the starter, which may be installed."""
-    found = choice.runnable(loading, MachineFigures(loading))
-    return [one.name for one in found if one.why != INSTALLED]
+    candidates = choice.runnable(loading, MachineFigures(loading))
+    return [one.name for one in candidates if one.why != INSTALLED]
 
 
 def quick_machine(name="llama-3.2-1b"):
@@ -178,13 +178,13 @@ def test_a_speed_is_told_in_words(reading, words):
 
 
 def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
-    said = expectation("qwen3-8b", "auto", ROOMY.limits)
+    outlook = expectation("qwen3-8b", "auto", ROOMY.limits)
     assert re.fullmatch(
         r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|a token/s or less)( \(busy\))? here, "
         "and it reasons .*",
         expectation("qwen3-8b:q8_0", "auto", ROOMY.limits),
     )
-    assert said.startswith("q4_k_m takes 4.7 GiB; ")
+    assert outlook.startswith("q4_k_m takes 4.7 GiB; ")
     assert expectation("nobody", "auto", ROOMY.limits) == ""
     assert expectation("qwen3-8b", "auto", Limits("cpu", 1, supposed=True)) == ""
 
@@ -298,8 +298,8 @@ def test_a_lone_argument_that_a_server_has_no_model_of_is_a_question(typed, apar
 def test_a_conversation_is_gone_on_with_by_its_name_and_anything_else_is_an_argument():
     talked("small")
     for name in ("hi", "HI", "1"):
-        found, *arguments = command.find_conversation(name, "small", "what?")
-        assert (found.said[0].content, arguments) == ("hi", ["small", "what?"])
+        conversation, *arguments = command.find_conversation(name, "small", "what?")
+        assert (conversation.said[0].content, arguments) == ("hi", ["small", "what?"])
     assert command.find_conversation("", "small", "what?") == (None, "small", "what?")
     assert command.find_conversation("small", "what?", "") == (None, "small", "what?")
     with pytest.raises(UsageError, match="no conversation begins with 'ho'"):

@@ -17,8 +17,8 @@ def lines(source: str, language: str = "python") -> list:
     return [line for part in parts(source, language) for line in part]
 
 
-def text(found: list) -> str:
-    return "\n".join("".join(run for run, _ in line) for line in found)
+def text(highlighted: list) -> str:
+    return "\n".join("".join(run for run, _ in line) for line in highlighted)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_the_colours_of_a_part_do_not_depend_on_what_follows_it():
     for count in range(1, LONG.count("\n"), 7):
         shorter = "\n".join(LONG.split("\n")[:count])
         *complete, _ = parts(shorter, "python")
-        found = [line for part in complete for line in part]
-        assert found == whole[: len(found)]
+        highlighted = [line for part in complete for line in part]
+        assert highlighted == whole[: len(highlighted)]
 
 
 def test_a_part_ends_where_nothing_is_open():

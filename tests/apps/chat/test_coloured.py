@@ -8,7 +8,7 @@ from rich.console import Console
 
 from localspec.apps.chat.terminal.coloured import NAMES, THOUGHT, Coloured, legend
 from localspec.apps.chat.terminal.ink import Ink, bare
-from localspec.core.engine.figures import TARGET
+from localspec.core.requests.figures import TARGET
 
 SOURCES = (TARGET, "draft-model", "ngram", "suffix", "prediction", "forced", "mtp")
 
@@ -60,6 +60,6 @@ def test_the_legend_names_all_who_spoke_also_where_it_takes_several_lines():
             console.print(legend(dict.fromkeys(SOURCES, 3)))
         lines = [bare(line) for line in captured.get().splitlines()]
         assert all(len(line) <= width for line in lines)
-        said = " ".join(" ".join(lines).split())
-        assert all(NAMES.get(by, by) in said for by in SOURCES)
+        text = " ".join(" ".join(lines).split())
+        assert all(NAMES.get(by, by) in text for by in SOURCES)
         assert "\x1b[31m" in captured.get()

@@ -215,7 +215,7 @@ class Some:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "completions"),
     [
         ("/fi", ["/file", "/find"]),
         ("/fil", ["/file"]),
@@ -229,8 +229,8 @@ class Some:
         ("text\n/fi", []),
     ],
 )
-def test_commands_their_values_and_paths_are_completed(tmp_path, monkeypatch, text, found):
+def test_commands_their_values_and_paths_are_completed(tmp_path, monkeypatch, text, completions):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").touch()
     offered = Completing(Some()).get_completions(Document(text), CompleteEvent())
-    assert [each.text for each in offered] == found
+    assert [each.text for each in offered] == completions

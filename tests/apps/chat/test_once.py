@@ -14,7 +14,7 @@ from localspec.apps.chat import once
 from localspec.apps.chat.session import ChatMessage, Session
 from localspec.base.errors import BackendError, PromptTooLong, UsageError
 from localspec.console.speakers.speaker import AnswerFigures, Ended, Piece
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from tests import engines
 from tests.apps.chat.driver import Scripted
 from tests.apps.chat.test_talk import CANCELLED, STOP, Saying
@@ -27,8 +27,8 @@ def asked(*pieces, session=None):
 
 
 def test_the_answer_goes_out_and_thoughts_and_notices_do_not(capsys):
-    told = Ended("stop", AnswerFigures(tokens=3), ["memory is short"])
-    asked(Piece("hm", "thought"), Piece("a\n"), Piece("b"), told)
+    ended = Ended("stop", AnswerFigures(tokens=3), ["memory is short"])
+    asked(Piece("hm", "thought"), Piece("a\n"), Piece("b"), ended)
     assert capsys.readouterr() == ("a\nb\n", "localspec: memory is short\n")
 
 
@@ -90,7 +90,7 @@ def test_closed_input_and_a_terminal_are_not_waited_for(monkeypatch):
 
 def chat(*arguments, **options):
     model = str(engines.tiny("llama"))
-    code = "from localspec.apps.cli import main; main()"
+    code = "from localspec.apps.command_line import main; main()"
     command = [sys.executable, "-c", code, "chat", model, *ONE, *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, **(pipes | options))
@@ -108,10 +108,10 @@ def test_a_full_disk_is_one_line_and_exit_code_1():
 def test_an_interruption_ends_with_what_was_said_and_exit_code_130():
     with chat("what?", "--max-tokens", "4000", "--ignore-end") as process:
         process.stdin.close()
-        said = process.stdout.read(3)
+        contents = process.stdout.read(3)
         process.send_signal(signal.SIGINT)
-        said += process.stdout.read()
+        contents += process.stdout.read()
         err = process.stderr.read()
     assert process.returncode == 130
-    assert len(said) > 3
+    assert len(contents) > 3
     assert b"Traceback" not in err

@@ -32,16 +32,16 @@ def home(tmp_path, monkeypatch):
 
 
 def talked(model="tiny", *words):
-    said = [
+    messages = [
         ChatMessage("user" if at % 2 == 0 else "assistant", text) for at, text in enumerate(words)
     ]
-    return Session(model, said=said)
+    return Session(model, said=messages)
 
 
 def kept(*words, model="tiny", at=0):
-    found = talked(model, *words)
-    found.keep()
-    place = session.folder() / f"{found.name}.json"
+    screen = talked(model, *words)
+    screen.keep()
+    place = session.folder() / f"{screen.name}.json"
     os.utime(place, (at, at))
     return place
 
@@ -54,8 +54,8 @@ def test_a_conversation_comes_back_as_it_was():
         ChatMessage("assistant", "é", "hm", stopped=True),
     ]
     one.keep()
-    found, notices = session.last()
-    assert (found, notices) == (one, [])
+    latest, notices = session.last()
+    assert (latest, notices) == (one, [])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
@@ -117,11 +117,11 @@ def test_what_is_no_file_or_too_large_or_no_text_is_refused(tmp_path):
 
 
 def test_halves_of_characters_and_wrong_counts_do_no_harm(tmp_path):
-    said = [GOOD["said"][0] | {"content": "a\ud800b"}]
-    (tmp_path / "odd.json").write_text(json.dumps(GOOD | {"said": said, "forgotten": 10**9}))
-    found = session.load(tmp_path / "odd.json")
-    assert found.said[0].content == "a\N{REPLACEMENT CHARACTER}b"
-    assert found.forgotten == 1
+    messages = [GOOD["said"][0] | {"content": "a\ud800b"}]
+    (tmp_path / "odd.json").write_text(json.dumps(GOOD | {"said": messages, "forgotten": 10**9}))
+    loaded = session.load(tmp_path / "odd.json")
+    assert loaded.said[0].content == "a\N{REPLACEMENT CHARACTER}b"
+    assert loaded.forgotten == 1
     (tmp_path / "odd.json").write_text(json.dumps(GOOD | {"forgotten": -5}))
     assert session.load(tmp_path / "odd.json").forgotten == 0
 
@@ -131,8 +131,8 @@ def test_a_broken_last_one_is_passed_over_and_told_of():
     kept("new", "yes", at=200)
     (session.folder() / "zzz.json").write_text("{")
     (session.folder() / "folder.json").mkdir()
-    found, notices = session.last()
-    assert found.said[0].content == "new"
+    latest, notices = session.last()
+    assert latest.said[0].content == "new"
     assert len(notices) == 2
     assert "zzz.json is no conversation" in "".join(notices)
 
@@ -151,27 +151,27 @@ def test_two_that_go_on_with_the_same_one_lose_nothing():
     for each, word in ((one, "one"), (two, "two"), (one, "one more"), (two, "two more")):
         each.said += [ChatMessage("user", word), ChatMessage("assistant", "yes")]
         each.keep()
-    found = [session.load(each) for each in session.folder().glob("*.json")]
-    texts = sorted([said.content for said in each.said if said.role == "user"] for each in found)
+    sessions = [session.load(each) for each in session.folder().glob("*.json")]
+    texts = sorted([said.content for said in each.said if said.role == "user"] for each in sessions)
     assert texts == [["shared", "one", "one more"], ["shared", "two", "two more"]]
 
 
 def test_where_nothing_can_be_kept_that_is_said_and_files_elsewhere_can(home):
     (home / "localspec").write_text("a file where the folder should be")
-    found = talked("tiny", "hi", "ho")
+    screen = talked("tiny", "hi", "ho")
     with pytest.raises(LocalSpecError, match=r"cannot be kept in .*: \w+"):
-        found.keep()
-    session.save(found, home / "elsewhere.json")
-    assert session.load(home / "elsewhere.json").said == found.said
+        screen.keep()
+    session.save(screen, home / "elsewhere.json")
+    assert session.load(home / "elsewhere.json").said == screen.said
     assert session.last() == (None, [])
 
 
 def test_an_export_shows_who_said_what_files_included():
-    found = talked("tiny", "look", "é")
-    found.system = "be\nbrief"
-    found.said[0].files = {"a.md": "```\n"}
-    found.said[1].stopped = True
-    assert found.markdown() == (
+    screen = talked("tiny", "look", "é")
+    screen.system = "be\nbrief"
+    screen.said[0].files = {"a.md": "```\n"}
+    screen.said[1].stopped = True
+    assert screen.markdown() == (
         "# A conversation with tiny\n\n> be\n> brief\n\n## You\n\n"
         "look\n\na.md:\n````\n```\n````\n\n## tiny\n\né\n\n(stopped)\n"
     )

@@ -8,7 +8,7 @@ from rich.console import Console
 from localspec.apps.chat.hearing import HeardAnswer
 from localspec.apps.chat.status import BARS, WIDTH, explain, sparkline, statistics, status
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Ended
-from localspec.core.engine.figures import TARGET, PositionCounts
+from localspec.core.requests.figures import TARGET, PositionCounts
 
 FIGURES = AnswerFigures(
     tokens=1200,
@@ -88,10 +88,10 @@ def test_figures_that_are_not_known_are_left_out():
     """As of a server that tells no tokens of a prompt whose answer was stopped."""
     stopped = dict(explain(AnswerFigures(tokens=1), 8192))
     assert stopped == {"drafted": "nothing: no token was guessed ahead"}
-    told = dict(explain(AnswerFigures(tokens=1, prompt=1, drafted=1, accepted=1, rounds=1), 0))
-    assert told["drafted"] == "1 token guessed ahead in 1 round: 1.0 tokens a round"
-    assert told["prompt"] == "1 token"
-    assert "context" not in told
+    by_name = dict(explain(AnswerFigures(tokens=1, prompt=1, drafted=1, accepted=1, rounds=1), 0))
+    assert by_name["drafted"] == "1 token guessed ahead in 1 round: 1.0 tokens a round"
+    assert by_name["prompt"] == "1 token"
+    assert "context" not in by_name
 
 
 def test_statistics_are_columns_where_there_is_room():

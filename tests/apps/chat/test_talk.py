@@ -19,7 +19,7 @@ from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import BackendError, PromptTooLong, UsageError
 from localspec.console.options.reply import MEMBERS, ReplyOptions
 from localspec.console.speakers.speaker import AnswerFigures, Ended, Piece
-from localspec.core.engine.settings import DEFAULT, Settings
+from localspec.core.requests.settings import DEFAULT, Settings
 from localspec.core.sampling.parameters import Sampling
 from tests.apps.chat.driver import Scripted
 
@@ -62,10 +62,10 @@ class Saying:
         self.ahead = [message["content"] for message in messages]
 
     def next(self, seconds):
-        found = self.coming.pop(0)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        following = self.coming.pop(0)
+        if isinstance(following, BaseException):
+            raise following
+        return following
 
     def cancel(self):
         pass
@@ -576,10 +576,10 @@ def test_when_the_context_is_full_the_oldest_turns_leave_in_few_steps():
     for number in range(40):
         before = shown(talk).count("is full: the model hears the oldest")
         assert heed(talk, f"question {number}")
-        found = talk.heard[-1].figures
-        assert found.prompt <= 1024 - 256
+        figures = talk.heard[-1].figures
+        assert figures.prompt <= 1024 - 256
         notices += shown(talk).count("is full: the model hears the oldest") - before
-        reused.append(found.cached / found.prompt)
+        reused.append(figures.cached / figures.prompt)
     assert len(talk.session.said) == 80
     heard = talk.session.messages(ChatMessage("user", "next"))
     assert heard[0] == {"role": "system", "content": "You are terse."}

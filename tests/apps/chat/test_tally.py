@@ -11,7 +11,7 @@ from localspec.apps.chat.status import explain, sparkline, status
 from localspec.base.errors import BackendError
 from localspec.console.speakers.speaker import AnswerFigures, AnswerRound, Piece
 from localspec.console.speakers.stream import StreamTally, error_message, printable_name, spans
-from localspec.core.engine.figures import PositionCounts
+from localspec.core.requests.figures import PositionCounts
 
 
 def chunk(delta, **more):
@@ -158,12 +158,12 @@ WHOLE = {
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_stands_in_a_place_an_answer_can_be_told_of(place):
     for odd, again in itertools.product(ODD, (False, True)):
-        told = json.loads(json.dumps(WHOLE))
-        at = told
+        record = json.loads(json.dumps(WHOLE))
+        at = record
         for name in place[:-1]:
             at = at[name]
         at[place[-1]] = odd
-        pieces, ended = heard(*([WHOLE] * again), told, told)
+        pieces, ended = heard(*([WHOLE] * again), record, record)
         assert all(type(each.text) is str for each in pieces)
         figures = ended.figures
         assert 0 <= figures.accepted <= figures.drafted
@@ -187,4 +187,4 @@ def test_an_error_ends_it():
     for told, message in (({"error": "oh no"}, "oh no"), ({"error": 5}, "failed in mid-answer")):
         with pytest.raises(BackendError, match=message):
             heard(chunk({"content": "a"}), told)
-    assert heard(chunk({"content": "a"}, error=None))[0] == [Piece("a", said=[])]
+    assert heard(chunk({"content": "a"}, error=None))[0] == [Piece("a", spans=[])]

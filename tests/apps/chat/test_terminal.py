@@ -283,9 +283,9 @@ def test_a_chat_whose_engine_is_ended_by_a_signal_goes_on(someone):
         [engine] = psutil.Process(person.process.pid).children()
         engine.send_signal(signal.SIGABRT)
         person.wait("localspec: SIGABRT ended the engine; it begins anew; if a", since=before)
-        told = "4 messages, the last:" if again else "2 messages, the last:"
-        person.wait(told, since=before)
-        person.prompted(since=person.raw.index(told, before))
+        heading = "4 messages, the last:" if again else "2 messages, the last:"
+        person.wait(heading, since=before)
+        person.prompted(since=person.raw.index(heading, before))
         person.say("and now?")
         before = len(person.raw)
     assert person.leave() == 0

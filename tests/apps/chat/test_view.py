@@ -140,7 +140,7 @@ def test_a_thought_stands_above_the_answer():
 def test_by_source_the_text_is_shown_as_it_is():
     terminal = Terminal()
     drawn = view(terminal, Clock(), lens=True)
-    drawn.add(Piece("**So** it", said=[(4, "ngram"), (5, "target")]))
+    drawn.add(Piece("**So** it", spans=[(4, "ngram"), (5, "target")]))
     drawn.close()
     assert terminal.text == ["**So** it"]
     assert "\x1b[33m**So\x1b[0m** it" in terminal.getvalue()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.clients.running import endpoint_at
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.safety import Rules
 from tests.apps.server.coder import Coder
 from tests.apps.server.scripted import Server
@@ -62,7 +62,7 @@ def test_a_middle_is_filled_in_by_the_paths_of_zed_and_continue(editors):
 
 
 def test_a_server_is_asked_whether_its_model_sees():
-    server = Server(terms=Terms(Rules(keys=("the-key",))))
+    server = Server(policy=ServerPolicy(Rules(keys=("the-key",))))
     try:
         assert not endpoint_at(server.address, "the-key").sees
     finally:

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from localspec.apps.cli import run
 from localspec.apps.clients.agents import AGENTS
 from localspec.apps.clients.endpoint import Endpoint
 from localspec.apps.clients.launch import ServerRequest, choose_context
 from localspec.apps.clients.running import endpoint_at, usual_address
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.options import ServingOptions
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import UsageError
@@ -35,7 +35,7 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the agent is a scrip
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server(terms=Terms(Rules(keys=("the-key",))))
+    made = Server(policy=ServerPolicy(Rules(keys=("the-key",))))
     yield made
     made.close()
 
@@ -56,13 +56,13 @@ def test_an_agent_is_told_of_the_server_and_its_exit_code_passed_on(server, agen
     attach = ["--attach", server.address, "--key", "the-key"]
     assert run(["launch", "claude", *attach, "--", "-p", "a question", "--", "x"]) == 7
     out, err = capfd.readouterr()
-    found = json.loads(out)
-    assert found["status"] == 200
-    assert found["arguments"] == ["-p", "a question", "--", "x"]
-    assert found["told"]["ANTHROPIC_BASE_URL"] == server.address
-    assert found["told"]["ANTHROPIC_MODEL"] == "scripted"
-    assert found["told"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "2048"
-    assert "ANTHROPIC_API_KEY" not in found["told"]
+    record = json.loads(out)
+    assert record["status"] == 200
+    assert record["arguments"] == ["-p", "a question", "--", "x"]
+    assert record["told"]["ANTHROPIC_BASE_URL"] == server.address
+    assert record["told"]["ANTHROPIC_MODEL"] == "scripted"
+    assert record["told"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "2048"
+    assert "ANTHROPIC_API_KEY" not in record["told"]
     assert "scripted with 8,192 tokens of context" in err
     assert "need 16,384" in err
 
@@ -75,10 +75,10 @@ def test_a_server_of_its_own_runs_as_long_as_the_agent(agent, capfd, monkeypatch
     model = str(engines.tiny("llama"))
     options = ["--threads", "1", "--proposer", "none", "--context", "600"]
     assert run(["launch", "claude", model, *options]) == 7
-    found = json.loads(capfd.readouterr().out)
-    assert found["status"] == 200
-    assert found["told"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "600"
-    assert len(found["told"]["ANTHROPIC_AUTH_TOKEN"]) > 20
+    record = json.loads(capfd.readouterr().out)
+    assert record["status"] == 200
+    assert record["told"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "600"
+    assert len(record["told"]["ANTHROPIC_AUTH_TOKEN"]) > 20
     assert {each.pid for each in psutil.Process().children(recursive=True)} <= before
 
 
@@ -160,9 +160,9 @@ def test_a_server_is_looked_for_where_it_is_configured(serving, address):
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     setup = AGENTS[name].setup(Endpoint("http://h:1", "the-model", 40_000, "the-key"), tmp_path)
-    told = " ".join([*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()])
+    text = " ".join([*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()])
     for each in ("http://h:1", "the-model", "40000", "the-key"):
-        assert each in told
+        assert each in text
     for file in setup.files:
         assert str(tmp_path) in " ".join(map(str, setup.variables.values()))
         assert file.parent == tmp_path
@@ -179,13 +179,13 @@ def test_every_agent_is_told_address_model_context_and_key(name, tmp_path):
     ],
 )
 def test_an_agent_hears_whether_the_model_sees(name, setting, tmp_path):
-    def told(sees: bool) -> str:
+    def all_texts(sees: bool) -> str:
         setup = AGENTS[name].setup(Endpoint("http://h:1", "m", 40_000, sees=sees), tmp_path)
-        told = [*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()]
-        return " ".join(told)
+        texts = [*map(str, setup.variables.values()), *setup.arguments, *setup.files.values()]
+        return " ".join(texts)
 
-    assert setting in told(True)
-    assert setting not in told(False)
+    assert setting in all_texts(True)
+    assert setting not in all_texts(False)
 
 
 @POSIX
@@ -249,6 +249,6 @@ def test_the_server_that_is_configured_is_found_with_a_key_of_its_file(server, t
 )
 def test_a_large_context_is_chosen_where_nothing_is_conceded_for_it(limits, context):
     model, loading = str(engines.tiny("llama")), Loading(limits=limits)
-    wanted = ServerRequest(model, None, "", ServingOptions(), loading, None, ())
-    assert choose_context(model, wanted, large=2048) == context
-    assert choose_context(model, wanted, large=8192) == 4096  # more than it was trained for
+    request = ServerRequest(model, None, "", ServingOptions(), loading, None, ())
+    assert choose_context(model, request, large=2048) == context
+    assert choose_context(model, request, large=8192) == 4096  # more than it was trained for

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from localspec.apps.cli import run
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.safety import Rules
 from tests.apps.server.scripted import Server
 
 
 @pytest.fixture
 def server():
-    made = Server(terms=Terms(Rules(keys=("the-key",))))
+    made = Server(policy=ServerPolicy(Rules(keys=("the-key",))))
     asked = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
     headers = {"authorization": "Bearer the-key"}
     assert made.client.post("/v1/chat/completions", json=asked, headers=headers).is_success

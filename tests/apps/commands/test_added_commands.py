@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import commands, run
-from localspec.apps.cli.added import added
-from localspec.apps.cli.lazy_group import LazyCommands
+from localspec.apps.command_line import commands, run
+from localspec.apps.command_line.added import added
+from localspec.apps.command_line.lazy_group import LazyCommands
 from tests.apps.commands.test_starting import SLOW, completing, imported
 from tests.packages import install
 
@@ -60,8 +60,8 @@ def test_the_help_lists_it_and_no_other_package_takes_the_name_of_an_own_command
 @pytest.mark.parametrize("name", ["broken", "number"])
 def test_one_that_cannot_be_used_says_why_and_the_others_run(site, name, capsys):
     assert run([name]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"localspec: the command {name} cannot be used: greetings:")
+    err = capsys.readouterr().err
+    assert err.startswith(f"localspec: the command {name} cannot be used: greetings:")
     assert run(["hello"]) == 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.chat.command import is_question
-from localspec.apps.cli import commands, run
+from localspec.apps.command_line import commands, run
 from tests import engines
 from tests.tiny_vision import picture
 
@@ -206,7 +206,7 @@ def test_a_picture_comes_before_the_prompt(capsys, tmp_path):
 
 def command(*arguments, **options):
     return subprocess.Popen(
-        [sys.executable, "-c", "from localspec.apps.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from localspec.apps.command_line import main; main()", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,8 +10,8 @@ import click
 import pytest
 
 import localspec
-from localspec.apps.cli import commands
-from localspec.apps.cli.lazy_group import ALIASES
+from localspec.apps.command_line import commands
+from localspec.apps.command_line.lazy_group import ALIASES
 from localspec.running.models import catalogue
 from localspec.running.models.ollama_names import meant
 
@@ -90,8 +90,8 @@ def test_models_that_the_documents_name_are_in_the_catalogue():
     named = {match[1] for page in PAGES for match in NAME.finditer(text(page))}
     assert "qwen3-8b" in named
     named = {name for name in named if not name.startswith("hf") and not name.endswith(".gguf")}
-    known = catalogue.names()
-    unknown = {name for name in named if not {name.partition(":")[0], meant(name, known)} & known}
+    listed = catalogue.names()
+    unknown = {name for name in named if not {name.partition(":")[0], meant(name, listed)} & listed}
     assert unknown == set()
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
 from localspec.base.errors import BackendError
 from localspec.base.system import free_memory
@@ -33,9 +33,9 @@ def steps(findings):
 
 def test_it_tells_engines_devices_memory_and_disk(capsys):
     assert run(["doctor"]) == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     for word in ("localspec ", "llamacpp ", "memory ", "disk ", "cpu: ", " suggestion"):
-        assert word in said
+        assert word in out
 
 
 def test_little_memory_and_little_disk_come_with_a_step(tmp_path, monkeypatch):
@@ -51,8 +51,8 @@ def test_an_engine_that_cannot_be_used_says_what_to_install(monkeypatch):
         raise BackendError(f"{engine} needs parts: pip install parts")
 
     monkeypatch.setattr(Engine, "installed", broken)
-    [found] = doctor.engine("llamacpp")
-    assert found.step == "llamacpp needs parts: pip install parts"
+    [finding] = doctor.engine("llamacpp")
+    assert finding.step == "llamacpp needs parts: pip install parts"
     needless = Engine("mlx", replace(doctor.engines.engine("mlx").spec, preference=-1))
     monkeypatch.setattr(doctor.engines, "all_engines", lambda: [needless])
     assert list(doctor.engine("mlx")) == [Finding("mlx", "not installed, and not needed here")]
@@ -111,6 +111,6 @@ def test_a_kind_that_no_engine_has_is_refused_with_those_there_are(monkeypatch, 
 
 def test_findings_come_as_json(capsys):
     assert run(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["findings"]
-    assert {"localspec", "memory", "disk"} <= {each["subject"] for each in found}
-    assert all(each.keys() == {"subject", "state", "step"} for each in found)
+    record = json.loads(capsys.readouterr().out)["findings"]
+    assert {"localspec", "memory", "disk"} <= {each["subject"] for each in record}
+    assert all(each.keys() == {"subject", "state", "step"} for each in record)

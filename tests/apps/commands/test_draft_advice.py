@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.draft_advice import best, describe
 from localspec.running.runtime import kept_calibrations
 from localspec.running.runtime.calibration import Calibration
@@ -45,6 +45,6 @@ def test_the_doctor_tells_which_drafts_pay_for_the_models_that_were_measured_las
     assert run(["doctor"]) == 0
     assert "small.gguf" not in capsys.readouterr().out
     assert run(["doctor", "--details"]) == 0
-    said = capsys.readouterr().out
-    assert "drafts     small.gguf: checking 2 tokens 2.0, 4 tokens 4.0, 8 tokens 8.0 times" in said
-    assert "drafts from the text itself: none pay" in said
+    out = capsys.readouterr().out
+    assert "drafts     small.gguf: checking 2 tokens 2.0, 4 tokens 4.0, 8 tokens 8.0 times" in out
+    assert "drafts from the text itself: none pay" in out

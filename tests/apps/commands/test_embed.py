@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.console.progress.progress_bar import TEXTS, Progress
 from tests import engines, tiny_bert
 

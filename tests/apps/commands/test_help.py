@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 
 
 def test_samplers_stand_in_the_whole_help_alone(capsys):

@@ -10,8 +10,8 @@ import subprocess
 import click
 import pytest
 
-from localspec.apps.cli import commands, run
-from localspec.apps.cli.manual import escape
+from localspec.apps.command_line import commands, run
+from localspec.apps.command_line.manual import escape
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.plan import BAR_WIDTH, bar, lines
 from localspec.apps.server.command import short_for_agents
 from localspec.interfaces.backend import Options
@@ -33,13 +33,13 @@ conceded: KV cache in 8 bits (144 MiB too much for host memory)"""
 
 
 def test_the_account_is_drawn_with_every_concession():
-    found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(6 * GB))
-    assert "\n".join(lines(found)) == FULL
+    planned = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(6 * GB))
+    assert "\n".join(lines(planned)) == FULL
 
 
 def test_each_device_has_an_account_that_adds_up():
-    found = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
-    text = "\n".join(lines(found))
+    planned = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
+    text = "\n".join(lines(planned))
     accounts = text.split("\n\n")[1:3]
     assert [account.partition(",")[0] for account in accounts] == ["GPU 0", "host memory"]
     for account in accounts:
@@ -70,18 +70,18 @@ def test_it_is_said_how_much_of_a_text_the_draft_model_reads():
 def test_the_command_plans_for_this_machine_and_for_another(capsys):
     target = str(engines.tiny("llama"))
     assert run(["plan", target, "--context", "1024", "--slots", "2"]) == 0
-    said = capsys.readouterr().out
-    assert "2 texts of 1,024 tokens" in said
-    assert "W weights" in said
+    out = capsys.readouterr().out
+    assert "2 texts of 1,024 tokens" in out
+    assert "W weights" in out
     assert run(["plan", target, "--json", "--budget", "much"]) == 2
     assert "is no size" in capsys.readouterr().err
     assert run(["plan", target, "--json", "--budget", "900"]) == 2
     assert "900 bytes? give 900MiB or 900GiB" in capsys.readouterr().err
     assert run(["plan", target, "--json", "--budget", "9000GiB"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["pools"][0]["total"] == 9000 * GB
-    assert found["options"]["context"]
-    assert found["concessions"] == []
+    record = json.loads(capsys.readouterr().out)
+    assert record["pools"][0]["total"] == 9000 * GB
+    assert record["options"]["context"]
+    assert record["concessions"] == []
 
 
 def test_what_does_not_fit_is_an_error_with_a_way_out(capsys):

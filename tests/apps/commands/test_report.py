@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.chat.hearing import hear
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
 from localspec.apps.commands.private_texts import PrivateTexts
 from localspec.apps.commands.report import UNNAMED
@@ -165,7 +165,7 @@ def test_a_report_that_cannot_be_written_says_why(home, capsys):
         ("llama-cpp-python 0.3.36: CPU, AVX2", None),
         ("Linux 6.1.0-21-amd64, x86_64", None),
         ("decodes at 11.5 tokens/s; checking 2 tokens 1.1 times the time of one", None),
-        ("localspec.core.engine.engine, line 305, Engine._conclude", None),
+        ("localspec.core.requests.engine, line 305, Engine._conclude", None),
         ("gpu: NVIDIA H100 80GB HBM3, 79.1 GiB free of 79.6 GiB", None),
     ],
 )
@@ -175,8 +175,8 @@ def test_paths_and_addresses_are_taken_out_and_facts_left(text, public):
 
 def test_names_of_people_and_machines_and_keys_are_taken_out(home):
     private = PrivateTexts.of_this_machine({"USERNAME": "Ottilie", "MY_API_KEY": "abc+def"})
-    said = f"ottilie at {socket.gethostname()} under {home}/x y with abc+def, not ottilies"
-    assert private.text_without(said) == "USER at HOST under PATH y with KEY, not ottilies"
+    line = f"ottilie at {socket.gethostname()} under {home}/x y with abc+def, not ottilies"
+    assert private.text_without(line) == "USER at HOST under PATH y with KEY, not ottilies"
 
 
 def test_a_mistake_of_the_user_is_no_defect(home):

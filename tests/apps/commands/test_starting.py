@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from localspec.apps.cli import commands, run
-from localspec.apps.cli.lazy_group import ALIASES, LISTED
+from localspec.apps.command_line import commands, run
+from localspec.apps.command_line.lazy_group import ALIASES, LISTED
 from localspec.console.options import sections
 
 # A second finder of modules, which Ctrl-C meets as the command imports its own.
@@ -22,7 +22,7 @@ import sys
 class Interrupt:
     @staticmethod
     def find_spec(name, *_):
-        if name == "localspec.apps.cli":
+        if name == "localspec.apps.command_line":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt)
 from localspec.__main__ import main
@@ -36,7 +36,7 @@ FEW = 20  # modules of LocalSpec's own
 
 SCRIPT = """
 import sys
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 try:
     run(sys.argv[1:])
 finally:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.export.deployment import ANY, PairNames, Settings, deployment
 from localspec.apps.export.engines import ENGINES
 from localspec.apps.export.script import script
@@ -132,8 +132,8 @@ def test_a_head_beside_the_weights_is_named():
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
 def test_a_drafter_that_an_engine_has_no_method_for_is_told(engine):
     """It once ended with a KeyError."""
-    found = deployment(PairNames("qwen3-8b-dflash"), ANY, Settings())
-    text = script(engine, replace(found, drafter="medusa"))
+    deployed = deployment(PairNames("qwen3-8b-dflash"), ANY, Settings())
+    text = script(engine, replace(deployed, drafter="medusa"))
     assert "does not carry over: drafts by medusa" in text
     assert "DFlash" not in text
     assert "ngram" in text.lower()
@@ -208,13 +208,13 @@ def test_the_script_is_one_that_a_shell_takes(tmp_path, capsys):
 
 def test_options_of_mlx_lm_are_those_that_its_parser_knows(tmp_path):
     words = command(written("mlx-lm", "qwen3-8b", FULL))
-    known = subprocess.run(
+    stdout = subprocess.run(
         [sys.executable, "-m", "mlx_lm.server", "--help"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert [word for word in words if word.startswith("--") and word not in known] == []
+    assert [word for word in words if word.startswith("--") and word not in stdout] == []
 
 
 def test_speculation_is_written_as_json_that_can_be_read():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from localspec import load
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.prove import prompts, proof
 from localspec.apps.prove.chi_square import Fit
 from localspec.apps.prove.command import ProofProgress
@@ -30,7 +30,7 @@ from localspec.apps.prove.proof import (
 )
 from localspec.apps.prove.sampled import FitTest, SampleCounts
 from localspec.apps.prove.verdict import LEVEL, judge
-from localspec.apps.prove.words import verdict_lines
+from localspec.apps.prove.verdict_lines import verdict_lines
 from localspec.base.errors import PromptTooLong, UnknownModel, UsageError
 from localspec.base.tokens import tokens_of
 from localspec.core.pairing.pair import Pair
@@ -118,15 +118,15 @@ def test_details_name_every_proposer(model, few, capsys):
 
 def test_json_holds_every_figure(model, few, capsys):
     assert run(["prove", model, "--prompts", few, "--json", "--temperature", "0.8", *QUICK]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["proven"]
-    assert found["faults"] == []
-    assert found["greedy"]["texts"] == 16
-    assert found["greedy"]["drafts"]["slips"]["drafted"] > 0
-    assert found["sampled"]["temperature"] == 0.8
-    assert found["sampled"]["rounds"] == 5 * 120
-    assert found["sampled"]["limit"] == LEVEL / len(found["sampled"]["tests"])
-    assert {"proposer", "token", "samples", "fit"} == set(found["sampled"]["tests"][0])
+    record = json.loads(capsys.readouterr().out)
+    assert record["proven"]
+    assert record["faults"] == []
+    assert record["greedy"]["texts"] == 16
+    assert record["greedy"]["drafts"]["slips"]["drafted"] > 0
+    assert record["sampled"]["temperature"] == 0.8
+    assert record["sampled"]["rounds"] == 5 * 120
+    assert record["sampled"]["limit"] == LEVEL / len(record["sampled"]["tests"])
+    assert {"proposer", "token", "samples", "fit"} == set(record["sampled"]["tests"][0])
 
 
 def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
@@ -136,10 +136,10 @@ def test_a_recurrent_model_is_tried_in_one_slot_and_in_several(few):
     assert slot_counts(PairFiles.locate(engines.tiny("llama"), None, "auto")) == [SLOTS]
     plan = ProofPlan(prompts.built_in()[:2], 10, 60)
     watch = Silence()
-    found = attempt(path, None, loading, plan, watch)
-    assert found.greedy.texts == 2 * 4 + 2 * 8
-    assert not [each for each in found.greedy.differences if each.defective]
-    assert found.sampled.rounds == watch.labels.count("samples") == 60 * 5
+    attempted = attempt(path, None, loading, plan, watch)
+    assert attempted.greedy.texts == 2 * 4 + 2 * 8
+    assert not [each for each in attempted.greedy.differences if each.defective]
+    assert attempted.sampled.rounds == watch.labels.count("samples") == 60 * 5
     with pytest.raises(UnknownModel):
         attempt(path, "no-such-model", loading, plan, watch)
 
@@ -162,10 +162,10 @@ def test_the_models_are_loaded_with_slots_to_spare_and_closed():
     with open_with_spare_slots(
         PairFiles.locate(engines.tiny("llama"), draft, "auto"), Loading(), 4
     ) as models:
-        found = models.pair
-        assert (found.target.slots, found.draft.slots) == (4, 4)
-        assert found.target.pool >= 4 * CONTEXT
-    for closed in (found.target, found.draft):
+        pair = models.pair
+        assert (pair.target.slots, pair.draft.slots) == (4, 4)
+        assert pair.target.pool >= 4 * CONTEXT
+    for closed in (pair.target, pair.draft):
         with pytest.raises(Exception, match="closed"):
             closed.forward([])
 
@@ -256,12 +256,12 @@ def test_a_proof_that_is_stopped_tells_what_there_is(patience):
     plan = ProofPlan(prompts.built_in()[:4], 8, 50)
     replies, compared = greedy(models, plan, watch)
     tallies, tests = sampled(models, plan, replies, watch)
-    found = judge(compared, tallies, tests, 1.0)
+    judged = judge(compared, tallies, tests, 1.0)
     assert len(watch.labels) == patience
-    assert found.greedy.texts == min(max(patience - 4, 0), 32)
-    assert found.sampled.rounds == max(patience - 4 - 32, 0)
-    assert not found.proven
-    assert said(found)
+    assert judged.greedy.texts == min(max(patience - 4, 0), 32)
+    assert judged.sampled.rounds == max(patience - 4 - 32, 0)
+    assert not judged.proven
+    assert said(judged)
 
 
 def test_ctrl_c_lets_the_model_finish_and_a_second_one_does_not():
@@ -293,15 +293,15 @@ def test_a_slow_model_is_tried_with_fewer_and_shorter_texts():
 def test_the_speed_is_measured_by_two_short_replies():
     ticks = iter([0.0, 2.0, 10.0, 16.0])
     text = tokens_of([1, 2, 3])
-    found = TextSpeed.measure(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
-    assert found == TextSpeed(reading=2.0, a_token=0.5)
+    measured = TextSpeed.measure(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
+    assert measured == TextSpeed(reading=2.0, a_token=0.5)
 
 
 def test_equal_texts_and_fitting_samples_are_a_proof():
-    found = verdict()
-    assert found.proven
-    assert found.sampled.limit == LEVEL / 2
-    text = said(found)
+    judged = verdict()
+    assert judged.proven
+    assert judged.sampled.limit == LEVEL / 2
+    text = said(judged)
     assert "greedy: 1 of 1 texts equal\n" in text
     assert "10 of 20 accepted" in text
     assert "sampled: 2 tests of 1,000 samples at temperature 1, smallest p 0.4" in text
@@ -309,9 +309,9 @@ def test_equal_texts_and_fitting_samples_are_a_proof():
 
 
 def test_near_ties_that_the_batch_explains_are_a_proof_and_are_told():
-    found = verdict([EQUAL, replace(EQUAL, together=3, difference=TIE)])
-    assert found.proven
-    text = said(found)
+    judged = verdict([EQUAL, replace(EQUAL, together=3, difference=TIE)])
+    assert judged.proven
+    text = said(judged)
     assert "1 of 2 texts equal; 1 differs at a near-tie (margin 0.031); batch width alone" in text
     assert "prompt 1, token 7: ' the' became ' a', margin 0.031 (ngram, depth 4, 3 at once)" in text
     assert "by rounding" in text
@@ -321,12 +321,12 @@ def test_near_ties_that_the_batch_explains_are_a_proof_and_are_told():
 
 def test_a_defect_is_no_proof_and_comes_first():
     ties = [replace(EQUAL, difference=TIE), replace(EQUAL, difference=DEFECT)]
-    found = verdict(ties)
-    assert found.faults == ["1 of 2 greedy texts differ, and rounding does not explain it"]
-    text = said(found)
+    judged = verdict(ties)
+    assert judged.faults == ["1 of 2 greedy texts differ, and rounding does not explain it"]
+    text = said(judged)
     assert text.index("' cow'") < text.index("' a'")
     assert text.startswith("Not proven: 1 of 2")
-    short = "\n".join(verdict_lines(found))
+    short = "\n".join(verdict_lines(judged))
     assert "' cow'" in short
     assert "' a'" not in short
 

@@ -129,17 +129,23 @@ def differences(found):
 def test_all_texts_are_equal_where_nothing_is_wrong(recurrent, slots):
     model = scripted(recurrent=recurrent)
     model.slots = slots
-    found = compared(model, draft=scripted(9))
-    assert {each.proposer for each in found} == {"ngram", "suffix", "draft-model", "auto", "slips"}
-    assert len(found) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
-    assert not differences(found)
+    comparison = compared(model, draft=scripted(9))
+    assert {each.proposer for each in comparison} == {
+        "ngram",
+        "suffix",
+        "draft-model",
+        "auto",
+        "slips",
+    }
+    assert len(comparison) == 5 * len(PROMPTS) * len(sizes(model, len(PROMPTS)))
+    assert not differences(comparison)
 
 
 def test_every_proposer_is_right_and_wrong_alone_and_in_company_at_many_depths():
-    found = compared(scripted(), draft=scripted(9))
+    comparison = compared(scripted(), draft=scripted(9))
     for name in ("ngram", "suffix", "draft-model", "auto", "slips"):
         for alone in (True, False):
-            some = [e for e in found if e.proposer == name and (e.together == 1) == alone]
+            some = [e for e in comparison if e.proposer == name and (e.together == 1) == alone]
             assert [each.prompt for each in some] == list(range(1, len(PROMPTS) + 1))
             assert 0 < sum(each.accepted for each in some) < sum(each.drafted for each in some)
             assert len({each.depth for each in some}) == len(PROMPTS)
@@ -172,37 +178,37 @@ def test_slips_stand_at_every_place_of_a_draft_and_some_drafts_have_none():
 def test_rounding_by_the_width_of_batches_is_reported_as_that(recurrent, slots):
     model = rounding(scripted(recurrent=recurrent))
     model.slots = slots
-    found = differences(compared(model, draft=scripted(9)))
-    assert len(found) > 3
-    assert all(each.explained for each in found), [each.why for each in found]
-    assert all(0 < each.margin < 0.5 for each in found)
-    assert all(each.plain != each.speculative for each in found)
+    differing = differences(compared(model, draft=scripted(9)))
+    assert len(differing) > 3
+    assert all(each.explained for each in differing), [each.why for each in differing]
+    assert all(0 < each.margin < 0.5 for each in differing)
+    assert all(each.plain != each.speculative for each in differing)
 
 
 @pytest.mark.parametrize("slots", [1, 8])
 def test_rounding_that_never_comes_again_is_told_by_its_size(slots):
-    found = []
+    differing = []
     for seed in (5, 6):
         model = rounding(repeats=False, seed=seed)
         model.slots = slots
-        found += differences(compared(model))
-    assert len(found) > 6
+        differing += differences(compared(model))
+    assert len(differing) > 6
     # With eight slots 225 of 242 are, over six seeds.
-    assert sum(each.explained for each in found) > 0.85 * len(found)
+    assert sum(each.explained for each in differing) > 0.85 * len(differing)
 
 
 @pytest.mark.parametrize("broken", [forgetful, credulous])
 @pytest.mark.parametrize("make", [scripted, rounding, partial(rounding, repeats=False)])
 def test_a_defect_is_not_taken_for_rounding(broken, make):
-    found = differences(compared(broken(make())))
-    assert sum(not each.explained for each in found) > len(found) / 2
-    assert any("with nothing drafted" in each.why for each in found if not each.explained)
+    differing = differences(compared(broken(make())))
+    assert sum(not each.explained for each in differing) > len(differing) / 2
+    assert any("with nothing drafted" in each.why for each in differing if not each.explained)
 
 
 def test_neighbours_that_turn_a_clear_choice_are_not_taken_for_rounding():
-    found = compared(leaking())
-    assert not differences([each for each in found if each.together == 1])
-    wrong = differences([each for each in found if each.together > 1])
+    comparison = compared(leaking())
+    assert not differences([each for each in comparison if each.together == 1])
+    wrong = differences([each for each in comparison if each.together > 1])
     assert wrong
     assert any("rounding does not turn" in each.why and not each.explained for each in wrong)
 
@@ -217,9 +223,9 @@ def test_a_text_the_model_did_not_say_is_a_defect_though_it_be_equal():
         replace(text, answers={at: each for at, each in text.answers.items() if at != 5}),
     ):
         for pair in ((text, bad), (bad, text)):
-            found = differ(model, *pair)
-            assert not found.explained
-            assert "did not say" in found.why
+            difference = differ(model, *pair)
+            assert not difference.explained
+            assert "did not say" in difference.why
     assert differ(model, text, text) is None
 
 
@@ -228,10 +234,10 @@ def test_a_text_that_ends_too_early_is_a_defect():
     [text] = plain(model, PROMPTS[:1], 9)
     short = replace(text, text=text.text[:-1])
     for pair in ((text, short), (short, text)):
-        found = differ(model, *pair)
-        assert found.place == 9
-        assert "(the end)" in (found.plain, found.speculative)
-        assert not found.explained
+        difference = differ(model, *pair)
+        assert difference.place == 9
+        assert "(the end)" in (difference.plain, difference.speculative)
+        assert not difference.explained
 
 
 def test_a_difference_names_its_place_its_tokens_and_its_margin():
@@ -239,12 +245,12 @@ def test_a_difference_names_its_place_its_tokens_and_its_margin():
     [text] = plain(model, PROMPTS[:1], 9)
     [other] = plain(scripted(2), PROMPTS[:1], 9)
     at = next(at for at in range(9) if text.text[3 + at] != other.text[3 + at])
-    found = differ(model, text, other)
-    assert found.place == at + 1
-    assert found.plain == "abcdefg"[text.text[3 + at]]
-    assert found.speculative == "abcdefg"[other.text[3 + at]]
-    assert found.margin == text.answers[3 + at].top_two.lead
-    assert not found.explained
+    difference = differ(model, text, other)
+    assert difference.place == at + 1
+    assert difference.plain == "abcdefg"[text.text[3 + at]]
+    assert difference.speculative == "abcdefg"[other.text[3 + at]]
+    assert difference.margin == text.answers[3 + at].top_two.lead
+    assert not difference.explained
     assert not differ(model, other, text).explained
 
 
@@ -302,10 +308,10 @@ def test_real_engines_write_the_plain_texts(name, slots):
     texts = [model.tokenizer.encode(text) for text in ("the code is the code", "if it is not on")]
     replies = list(plain(model, texts, 24))
     proposers = {**usual_proposers(Pair(model, draft)), "slips": lambda: Slips(replies)}
-    found = list(compare(model, replies, proposers, 24))
-    assert len(found) == 5 * 2 * len(sizes(model, 2))
-    assert sum(each.accepted for each in found) > 10
-    assert all(each.difference is None or each.difference.explained for each in found)
+    listed = list(compare(model, replies, proposers, 24))
+    assert len(listed) == 5 * 2 * len(sizes(model, 2))
+    assert sum(each.accepted for each in listed) > 10
+    assert all(each.difference is None or each.difference.explained for each in listed)
     model.close()
     draft.close()
 

@@ -82,9 +82,9 @@ def distribution(*probs):
 
 
 def test_a_fit_is_pearsons_statistic():
-    found = fit([Observed(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
-    assert found.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
-    assert found.freedom == 2
+    fitted = fit([Observed(distribution(0.5, 0.3, 0.2), Counter({0: 60, 1: 20, 2: 20}))])
+    assert fitted.statistic == pytest.approx(10**2 / 50 + 10**2 / 30)
+    assert fitted.freedom == 2
 
 
 def test_what_is_due_fewer_than_five_times_is_taken_together():
@@ -103,8 +103,8 @@ def test_samples_of_several_laws_add_up_and_certain_ones_add_nothing():
     certain = Observed(distribution(0.99, 0.01), Counter({0: 100}))
     assert fit([certain]).freedom == 0
     assert fit([certain]).p == 1
-    found = fit([one, other, certain])
-    assert (found.statistic, found.freedom) == (pytest.approx(4), 2)
+    fitted = fit([one, other, certain])
+    assert (fitted.statistic, fitted.freedom) == (pytest.approx(4), 2)
 
 
 def test_a_token_that_the_law_does_not_have_is_never_chance():
@@ -114,9 +114,9 @@ def test_a_token_that_the_law_does_not_have_is_never_chance():
 
 def test_a_fair_sample_fails_as_seldom_as_it_says_and_a_biased_one_is_found():
     dice = np.random.default_rng(1)
-    rest = 1 / np.arange(2, 400) ** 1.2
-    fair = np.concatenate(([0.3], 0.7 * rest / rest.sum()))
-    biased = np.concatenate(([0.4], 0.6 * rest / rest.sum()))
+    tail = 1 / np.arange(2, 400) ** 1.2
+    fair = np.concatenate(([0.3], 0.7 * tail / tail.sum()))
+    biased = np.concatenate(([0.4], 0.6 * tail / tail.sum()))
 
     def p(probs):
         counts = dice.multinomial(2000, probs)
@@ -173,9 +173,9 @@ def test_samples_differ_and_come_again_in_the_next_proof():
 
 def test_every_spot_is_sampled_by_every_proposer_in_turn():
     drawn = draw_samples(scripted(), SPOTS, {"a": Silent(), "b": Silent()}, WARM)
-    found = Counter((sample.proposer, sample.spot.slot) for sample in islice(drawn, 12))
-    assert set(found.values()) == {2}
-    assert len(found) == 6
+    counts = Counter((sample.proposer, sample.spot.slot) for sample in islice(drawn, 12))
+    assert set(counts.values()) == {2}
+    assert len(counts) == 6
 
 
 def test_proposers_hear_that_a_sample_is_over_before_the_next():
@@ -237,8 +237,8 @@ def test_the_law_of_a_case_comes_from_an_empty_slot_in_a_batch_as_wide():
     model.held[1] = [5, 5, 5]
     model.batch, model.forward = 4, watched
     text = [1, 2, 3, 4, 5, 6]
-    found = reference_logits(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
-    assert found.tolist() == hashed_logits(1)([*text, 2]).tolist()
+    logits = reference_logits(model, Case(Spot(1, tokens_of(text)), 3, (2,)))
+    assert logits.tolist() == hashed_logits(1)([*text, 2]).tolist()
     assert widths == [[4], [1], [3]]
     assert not any(model.held.values())
 

@@ -46,18 +46,18 @@ def script(texts: Mapping[str, str]):
     def logits(context: Sequence[int]):
         tokens = list(context)
         end = END
-        before, said = spelled(tokens), []
+        before, written = spelled(tokens), []
         if MIDDLE in tokens:
             end = PAD
             middle = tokens.index(MIDDLE)
             before = spelled(tokens[tokens.index(PREFIX) : tokens.index(SUFFIX)])
-            said = tokens[middle + 1 :]
+            written = tokens[middle + 1 :]
         begun = max((text for text in texts if before.startswith(text)), key=len, default="")
-        said = said or list(before[len(begun) :].encode())
+        written = written or list(before[len(begun) :].encode())
         reply = list(texts.get(begun, "").encode())
-        found = np.zeros(len(NAMES) + 256, np.float32)
-        found[reply[len(said)] if len(said) < len(reply) else end] = 20.0
-        return found
+        array = np.zeros(len(NAMES) + 256, np.float32)
+        array[reply[len(written)] if len(written) < len(reply) else end] = 20.0
+        return array
 
     return logits
 

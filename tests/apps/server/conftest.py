@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.coder import Coder
 from tests.apps.server.scripted import Server
 
@@ -12,7 +12,7 @@ from tests.apps.server.scripted import Server
 @pytest.fixture(scope="session")
 def strict() -> Iterator[Server]:
     """One that refuses what it would otherwise take and tell."""
-    made = Server(terms=Terms(strict=True))
+    made = Server(policy=ServerPolicy(strict=True))
     yield made
     made.close()
 
@@ -28,6 +28,6 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def out_of_time() -> Iterator[Coder]:
     """Gives a reply no more than a fifth of a second."""
-    made = Coder({"long": "word " * 1500}, Server(terms=Terms(reply_seconds=0.2)))
+    made = Coder({"long": "word " * 1500}, Server(policy=ServerPolicy(reply_seconds=0.2)))
     yield made
     made.server.close()

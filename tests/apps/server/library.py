@@ -10,8 +10,8 @@ from itertools import count
 from localspec.apps.server.model_library import Download
 from localspec.apps.server.offers import ServedOffer
 from localspec.base.errors import PullError, UnknownModel, UsageError
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.runtime.runtime import Runtime

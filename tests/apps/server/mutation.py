@@ -90,10 +90,10 @@ def nested(rng: random.Random) -> object:
 
 def change(rng: random.Random, body: dict[str, object] | list[object]) -> None:
     """Make one thing in it wrong, or at least odd."""
-    found = places(body)
-    if not found:
+    fields = places(body)
+    if not fields:
         return
-    node, key = rng.choice(found)
+    node, key = rng.choice(fields)
     match rng.randrange(8):
         case 0:
             del node[key]
@@ -107,7 +107,7 @@ def change(rng: random.Random, body: dict[str, object] | list[object]) -> None:
             name = rng.choice(list(node))
             node[name] = node.pop(key)
         case 5:
-            other, where = rng.choice(found)
+            other, where = rng.choice(fields)
             node[key] = deepcopy(other[where])
         case 6 if isinstance(body, dict):
             name = rng.choice(list(FIELDS))
@@ -125,10 +125,10 @@ def twice(rng: random.Random, text: bytes) -> bytes:
 
 
 def flipped(rng: random.Random, text: bytes) -> bytes:
-    found = bytearray(text)
+    data = bytearray(text)
     for _ in range(rng.randrange(1, 6)):
-        found[rng.randrange(len(found))] = rng.randrange(256)
-    return bytes(found)
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    return bytes(data)
 
 
 def put_in(rng: random.Random, text: bytes) -> bytes:

@@ -88,11 +88,11 @@ def half(rng: random.Random, stream: bytes) -> bytes:
 
 
 def blurred(rng: random.Random, stream: bytes) -> bytes:
-    found = bytearray(stream)
+    data = bytearray(stream)
     for _ in range(rng.randrange(1, 9)):
-        if found:
-            found[rng.randrange(min(len(found), 300))] = rng.randrange(256)
-    return bytes(found)
+        if data:
+            data[rng.randrange(min(len(data), 300))] = rng.randrange(256)
+    return bytes(data)
 
 
 CHANGES: Sequence[Callable[[random.Random, bytes], bytes]] = (half, blurred)
@@ -109,14 +109,14 @@ def ask(address: str, body: object) -> socket.socket:
 
 def answer(port: int, stream: bytes, seconds: float) -> bytes:
     """All that comes back until the other side hangs up; a time-out is an error."""
-    found = b""
+    received = b""
     line = socket.create_connection(("127.0.0.1", port), seconds)
     with line, suppress(ConnectionResetError, BrokenPipeError):  # it need not read everything
         line.sendall(stream)
         if not select.select([line], [], [], PATIENCE_SECONDS)[0]:
             line.shutdown(socket.SHUT_WR)
         while piece := line.recv(1 << 16):
-            found += piece
-            if CONTINUE.fullmatch(found):  # what is cut off does not come later either
+            received += piece
+            if CONTINUE.fullmatch(received):  # what is cut off does not come later either
                 line.shutdown(socket.SHUT_WR)
-    return found
+    return received

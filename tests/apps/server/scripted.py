@@ -17,17 +17,17 @@ import httpx
 import numpy as np
 import uvicorn
 
-from localspec.apps.server.app import Terms, application
+from localspec.apps.server.app import ServerPolicy, application
 from localspec.apps.server.connections import BoundedServer, Connection, ConnectionLimits
 from localspec.apps.server.listening import bind
 from localspec.apps.server.offered_adapters import OfferedAdapters
 from localspec.apps.server.offers import ServedOffer
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.prediction import PredictionProposer
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.adapter import Adapter, Scales
 from localspec.interfaces.costs import Costs
@@ -91,23 +91,23 @@ def script(
     def message(turns: tuple[int, ...]) -> str:
         """Read the last message of the last two turns, of which the second has only begun."""
         asked = b"".join(map(spelling, turns)).partition(b"\n")[2]
-        said = asked.partition(b"\nassistant\n")[0].decode("utf-8", "replace").strip()
-        return said.removesuffix("\nassistant").strip()
+        question = asked.partition(b"\nassistant\n")[0].decode("utf-8", "replace").strip()
+        return question.removesuffix("\nassistant").strip()
 
     @lru_cache(64)
     def encoded(text: str) -> list[int]:
         return tokenizer.encode(text, special=True).tolist()
 
     def logits(context: list[int]):
-        found = np.zeros(tokenizer.size, np.float32)
+        array = np.zeros(tokenizer.size, np.float32)
         last = last_start(context, len(context))
         before = last_start(context, last)
-        said = last + 1 + len(b"assistant\n")
-        asked = message(tuple(context[before + 1 : said])) if before >= 0 else ""
+        question = last + 1 + len(b"assistant\n")
+        asked = message(tuple(context[before + 1 : question])) if before >= 0 else ""
         reply = encoded(replies.get(asked, f"You said: {asked}"))
-        at = len(context) - said if last >= 0 else 0
-        found[reply[at] if 0 <= at < len(reply) else END] = 20.0
-        return found
+        at = len(context) - question if last >= 0 else 0
+        array[reply[at] if 0 <= at < len(reply) else END] = 20.0
+        return array
 
     def last_start(context: list[int], end: int) -> int:
         """Find the last turn before a place; -1: there is none."""
@@ -141,7 +141,7 @@ class Server:
     """One that runs on a thread of its own, and what belongs to it."""
 
     replies: dict[str, str] = field(default_factory=dict)
-    terms: Terms = field(default_factory=Terms)
+    policy: ServerPolicy = field(default_factory=ServerPolicy)
     template: str = TEMPLATE
     pause: float = 0.0  # seconds that a forward takes
     slots: int = 8
@@ -201,7 +201,7 @@ class Server:
                 media=self.sight.kinds if self.sight else frozenset(),
             )
         ]
-        self.app = application([*offers, *self.beside], self.terms)
+        self.app = application([*offers, *self.beside], self.policy)
         listener = bind("127.0.0.1", 0)
         cert, key = self.certificate or (None, None)
         self.address = f"{'https' if cert else 'http'}://127.0.0.1:{listener.getsockname()[1]}"

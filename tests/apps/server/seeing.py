@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import httpx
 from PIL import Image
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.formats.pictures.decoding import rgb_pixels
 from localspec.interfaces.media import Medium, RunName
 from localspec.interfaces.testing import ScriptedSight, shown
@@ -43,12 +43,12 @@ def label(name: str, data: bytes) -> tuple[int, str]:
     return shown(run, 0), f"[{name}]"
 
 
-def seeing(terms: Terms | None = None, sight: type[Looking] = Looking) -> Server:
+def seeing(policy: ServerPolicy | None = None, sight: type[Looking] = Looking) -> Server:
     """Start a server whose model says the names of these pictures in brackets."""
     tokens = [Bytes(more=(BEGIN, END)).marks.index(mark) + 256 for mark in (BEGIN, END)]
     labels = dict(label(name, file) for name, file in FILES.items())
     made = sight(*tokens, LENGTHS)
-    return Server(terms=terms or Terms(), alphabet=Seeing, sight=made, labels=labels)
+    return Server(policy=policy or ServerPolicy(), alphabet=Seeing, sight=made, labels=labels)
 
 
 def reply_of(path: str, answer: httpx.Response) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.interfaces.adapter import Adapter
 from tests.apps.server.scripted import Server
 
@@ -133,8 +133,8 @@ def test_models_are_listed_with_each_of_their_adapters(adapted):
     assert [model["id"] for model in data] == names
     tags = adapted.client.get("/api/tags").json()["models"]
     assert [model["name"] for model in tags] == [f"{name}:latest" for name in names]
-    found = adapted.client.get("/v1/models/scripted+poet").json()
-    assert found["id"] == "scripted+poet"
+    answer = adapted.client.get("/v1/models/scripted+poet").json()
+    assert answer["id"] == "scripted+poet"
 
 
 def test_without_adapters_none_is_listed_or_scaled(server):
@@ -150,7 +150,7 @@ def test_without_adapters_none_is_listed_or_scaled(server):
 
 
 def test_only_who_may_manage_models_scales_them_for_all():
-    made = Server(terms=Terms(manage=False), adapters=(Adapter(POET),))
+    made = Server(policy=ServerPolicy(manage=False), adapters=(Adapter(POET),))
     try:
         assert made.client.post("/lora-adapters", json=[]).status_code == 403
         assert used(made, "/completion", lora=[{"id": 0, "scale": 0.5}]) == ((0, 0.5),)

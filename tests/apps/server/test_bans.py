@@ -123,8 +123,8 @@ def test_a_token_is_forbidden_in_every_form_under_every_api(server, path, wish):
 
 
 def test_a_token_that_is_never_to_come_does_not_come_at_any_temperature(server):
-    wish = {"logit_bias": {str(token): False for token in range(256) if token != 90}}
-    answer = ask(server, "/completion", temperature=20, n_predict=40, ignore_eos=True, **wish)
+    fields = {"logit_bias": {str(token): False for token in range(256) if token != 90}}
+    answer = ask(server, "/completion", temperature=20, n_predict=40, ignore_eos=True, **fields)
     assert set(answer.json()["content"]) == {"Z"}
 
 
@@ -144,8 +144,8 @@ def test_log_probabilities_go_by_llama_cpps_name_in_openais_api(server):
 
 @pytest.mark.parametrize("path", ["/completion", "/v1/chat/completions"])
 def test_probabilities_after_sampling_are_spelled_as_llama_cpp_spells_them(server, path):
-    wish = {"n_probs": 3, "post_sampling_probs": True, "temperature": 2, "top_k": 2}
-    answer = ask(server, path, **wish, max_tokens=6).json()
+    fields = {"n_probs": 3, "post_sampling_probs": True, "temperature": 2, "top_k": 2}
+    answer = ask(server, path, **fields, max_tokens=6).json()
     if path == "/completion":
         entries = answer["completion_probabilities"]
     else:

@@ -49,8 +49,8 @@ def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
     whole = ask(client)
     chunks = list(ask(client, stream=True, stream_options={"include_usage": True}))
     assert chunks[0].choices[0].delta.role == "assistant"
-    said = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
-    assert "".join(said) == whole.choices[0].message.content
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(texts) == whole.choices[0].message.content
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].choices == []
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
@@ -80,29 +80,29 @@ VARIED = {"temperature": 2, "logit_bias": {str(ord(letter)): -20 for letter in "
 
 def test_several_replies_come_to_one_prompt(client):
     reply = ask(client, n=3, **VARIED, seed=5, max_tokens=20)
-    said = [choice.message.content for choice in reply.choices]
-    assert len(set(said)) == 3
+    contents = [choice.message.content for choice in reply.choices]
+    assert len(set(contents)) == 3
     assert reply.usage.prompt_tokens < 60  # counted once
     again = ask(client, n=3, **VARIED, seed=5, max_tokens=20)
-    assert [choice.message.content for choice in again.choices] == said
+    assert [choice.message.content for choice in again.choices] == contents
     streamed = ["", "", ""]
     for chunk in ask(client, n=3, **VARIED, seed=5, max_tokens=20, stream=True):
         [choice] = chunk.choices
         streamed[choice.index] += choice.delta.content or ""
-    assert streamed == said
+    assert streamed == contents
 
 
 def test_log_probabilities_come_with_the_text_of_tokens(client):
     reply = ask(client, logprobs=True, top_logprobs=2)
-    found = reply.choices[0].logprobs.content
-    assert "".join(each.token for each in found[:-1]) == reply.choices[0].message.content
-    assert found[-1].token == "<|im_end|>"
-    assert all(len(each.top_logprobs) == 2 for each in found)
-    assert found[0].logprob == pytest.approx(0, abs=0.01)
+    content = reply.choices[0].logprobs.content
+    assert "".join(each.token for each in content[:-1]) == reply.choices[0].message.content
+    assert content[-1].token == "<|im_end|>"
+    assert all(len(each.top_logprobs) == 2 for each in content)
+    assert content[0].logprob == pytest.approx(0, abs=0.01)
     chunks = ask(client, logprobs=True, stream=True)
     lists = [chunk.choices[0].logprobs for chunk in chunks if chunk.choices]
     streamed = [each.token for one in lists if one for each in one.content]
-    assert streamed == [each.token for each in found]
+    assert streamed == [each.token for each in content]
 
 
 def test_bias_penalties_and_sampling_are_heeded(client):
@@ -112,8 +112,8 @@ def test_bias_penalties_and_sampling_are_heeded(client):
         ask(client, temperature=2, extra_body={"top_k": 1}).choices[0].message.content
         == "You said: here"
     )
-    said = ask(client, frequency_penalty=100, max_tokens=40).choices[0].message.content
-    assert len(set(said)) == len(said)
+    content = ask(client, frequency_penalty=100, max_tokens=40).choices[0].message.content
+    assert len(set(content)) == len(content)
 
 
 def test_a_tool_is_called_and_its_result_answered(server, client):
@@ -235,11 +235,11 @@ def test_drafting_can_be_left_away_or_chosen(client):
 
 def test_who_asked_for_a_proposer_that_drafted_nothing_is_told(client):
     """It is asked only where that pays, so a request that names it may have no drafts."""
-    wish = {"localspec": {"proposer": "prediction", "depth": 3}}
-    told = "prediction drafted nothing: no draft was found, or none would have paid here"
-    assert ask(client, "abc " * 30, extra_body=wish).localspec == {"notices": [told]}
-    *_, last = ask(client, "abc " * 30, extra_body=wish, stream=True)
-    assert last.localspec == {"notices": [told]}
+    fields = {"localspec": {"proposer": "prediction", "depth": 3}}
+    notice = "prediction drafted nothing: no draft was found, or none would have paid here"
+    assert ask(client, "abc " * 30, extra_body=fields).localspec == {"notices": [notice]}
+    *_, last = ask(client, "abc " * 30, extra_body=fields, stream=True)
+    assert last.localspec == {"notices": [notice]}
     usual = ask(client, "abc " * 30, extra_body={"localspec": {"depth": 3}})
     assert "localspec" not in usual.model_extra
 

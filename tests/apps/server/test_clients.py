@@ -24,8 +24,8 @@ def given() -> Iterator[tuple[str, str, dict[str, object]]]:
     yield from requests()
     yield from odd_requests()
     for line in FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else ():
-        found = json.loads(line)
-        yield found["name"], found["path"], found["body"]
+        record = json.loads(line)
+        yield record["name"], record["path"], record["body"]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def editor() -> Iterator[Server]:
 
 
 def call(name, arguments):
-    told = json.dumps({"name": name, "arguments": arguments})
-    return f"<tool_call>\n{told}\n</tool_call>"
+    call = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def events(text):
@@ -52,21 +52,23 @@ def said(path, answer):
     """The text of an answer, or the tool that it calls, once it has ended as its API says."""
     if "event-stream" in answer.headers["content-type"]:
         return streamed(path, answer.text)
-    found = json.loads(answer.text.splitlines()[-1])
+    record = json.loads(answer.text.splitlines()[-1])
     if path.startswith("/api/"):
-        assert found["done"]
-        found = [json.loads(line) for line in answer.text.splitlines()]
-        parts = [each.get("message", {"content": each.get("response")}) for each in found]
+        assert record["done"]
+        record = [json.loads(line) for line in answer.text.splitlines()]
+        parts = [each.get("message", {"content": each.get("response")}) for each in record]
         return "".join(each["content"] for each in parts) + str(parts[0].get("tool_calls", ""))
     if path in ("/completion", "/infill"):
-        return "".join(each["content"] for each in (found if isinstance(found, list) else [found]))
+        return "".join(
+            each["content"] for each in (record if isinstance(record, list) else [record])
+        )
     return {
-        "/v1/chat/completions": lambda: whole(found["choices"]),
-        "/v1/completions": lambda: "".join(each["text"] for each in found["choices"]),
-        "/v1/responses": lambda: json.dumps(found["output"]),
-        "/v1/messages": lambda: json.dumps(found["content"]),
-        "/v1/messages/count_tokens": lambda: str(found["input_tokens"]),
-        "/tokenize": lambda: str(found["tokens"]),
+        "/v1/chat/completions": lambda: whole(record["choices"]),
+        "/v1/completions": lambda: "".join(each["text"] for each in record["choices"]),
+        "/v1/responses": lambda: json.dumps(record["output"]),
+        "/v1/messages": lambda: json.dumps(record["content"]),
+        "/v1/messages/count_tokens": lambda: str(record["input_tokens"]),
+        "/tokenize": lambda: str(record["tokens"]),
     }[path]()
 
 
@@ -77,27 +79,27 @@ def whole(choices):
 
 
 def streamed(path, text):
-    found = events(text)
-    assert not any("error" in event for event in found), found[-1]
+    chunks = events(text)
+    assert not any("error" in event for event in chunks), chunks[-1]
     match path:
         case "/v1/chat/completions":
             assert text.endswith("data: [DONE]\n\n")
-            deltas = [choice["delta"] for event in found for choice in event["choices"]]
+            deltas = [choice["delta"] for event in chunks for choice in event["choices"]]
             return "".join(
                 (each.get("content") or "") + str(each.get("tool_calls", "")) for each in deltas
             )
         case "/v1/completions":
             assert text.endswith("data: [DONE]\n\n")
-            return "".join(choice["text"] for event in found for choice in event["choices"])
+            return "".join(choice["text"] for event in chunks for choice in event["choices"])
         case "/v1/responses":
-            assert found[-1]["type"] in ("response.completed", "response.incomplete")
-            return json.dumps(found[-1]["response"]["output"])
+            assert chunks[-1]["type"] in ("response.completed", "response.incomplete")
+            return json.dumps(chunks[-1]["response"]["output"])
         case "/v1/messages":
-            assert found[-1]["type"] == "message_stop"
-            return "".join(str(event.get("delta", "")) for event in found)
+            assert chunks[-1]["type"] == "message_stop"
+            return "".join(str(event.get("delta", "")) for event in chunks)
         case _:
-            assert found[-1]["stop"]
-            return "".join(event["content"] for event in found)
+            assert chunks[-1]["stop"]
+            return "".join(event["content"] for event in chunks)
 
 
 SILENT = ("llama.vim: cache", "only the cache", "openai refusal")  # only hold a prompt
@@ -129,9 +131,9 @@ def test_a_schema_is_mended_for_the_model_and_for_the_grammar(server):
     [choice] = server.client.post("/v1/chat/completions", json=body).json()["choices"]
     [made] = choice["message"]["tool_calls"]
     assert json.loads(made["function"]["arguments"]) == {"a": 5}
-    told = server.client.post("/apply-template", json=body).json()["prompt"]
-    assert '"integer"' in told
-    assert "OBJECT" not in told
+    answer = server.client.post("/apply-template", json=body).json()["prompt"]
+    assert '"integer"' in answer
+    assert "OBJECT" not in answer
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -151,15 +153,15 @@ def test_a_bias_of_tokens_that_are_not_there_changes_nothing(server):
 
 def test_several_prompts_have_an_answer_each(editor):
     prompts = {"prompt": ["a", "bc", [65, 66]], "n_predict": 4}
-    found = editor.client.post("/completion", json=prompts).json()
-    assert [each["index"] for each in found] == [0, 1, 2]
-    assert [each["tokens_evaluated"] for each in found] == [1, 2, 2]
-    assert all(each["content"] == "YYYY" for each in found)
-    told = events(editor.client.post("/completion", json=prompts | {"stream": True}).text)
-    assert {each["index"] for each in told if each["stop"]} == {0, 1, 2}
+    body = editor.client.post("/completion", json=prompts).json()
+    assert [each["index"] for each in body] == [0, 1, 2]
+    assert [each["tokens_evaluated"] for each in body] == [1, 2, 2]
+    assert all(each["content"] == "YYYY" for each in body)
+    chunks = events(editor.client.post("/completion", json=prompts | {"stream": True}).text)
+    assert {each["index"] for each in chunks if each["stop"]} == {0, 1, 2}
     for number in range(3):
-        said = [each["content"] for each in told if each["index"] == number]
-        assert "".join(said) == "YYYY"
+        contents = [each["content"] for each in chunks if each["index"] == number]
+        assert "".join(contents) == "YYYY"
 
 
 def test_claude_codes_changing_line_does_not_spoil_the_prefix(server):
@@ -215,10 +217,10 @@ def test_a_custom_tool_is_held_to_its_grammar_if_it_is_a_regular_one(
     tool = PATCH | {"format": form}
     body = {"input": "patch", "tools": [tool], "max_output_tokens": 200}
     answer = server.client.post("/v1/responses", json=body)
-    told = answer.headers.get("x-localspec-ignored", "")
-    assert told == ("" if definition == LINES else "tools.format")
-    given = [item.get("input", "") for item in answer.json()["output"]]
-    assert (given == [said]) == follows
+    ignored = answer.headers.get("x-localspec-ignored", "")
+    assert ignored == ("" if definition == LINES else "tools.format")
+    inputs = [item.get("input", "") for item in answer.json()["output"]]
+    assert (inputs == [said]) == follows
 
 
 @pytest.mark.parametrize(
@@ -237,13 +239,13 @@ def test_codex_calls_its_tools_as_items_of_their_kind(server, name, arguments, i
     body = {"input": [asked], "tools": CODEX, "stream": True, "temperature": 0}
     answer = server.client.post("/v1/responses", json=body)
     assert answer.headers["x-localspec-ignored"] == "tools.format, tools.web_search"
-    told = events(answer.text)
-    for event in told:
+    chunks = events(answer.text)
+    for event in chunks:
         EVENT.validate_python(event)
-    [found] = told[-1]["response"]["output"]
+    [found] = chunks[-1]["response"]["output"]
     assert {key: found[key] for key in item} == item
-    assert [e["item"] for e in told if e["type"] == "response.output_item.done"] == [found]
-    deltas = "".join(event["delta"] for event in told if event["type"].endswith(".delta"))
+    assert [e["item"] for e in chunks if e["type"] == "response.output_item.done"] == [found]
+    deltas = "".join(event["delta"] for event in chunks if event["type"].endswith(".delta"))
     assert deltas in ("", item.get("input"), item.get("arguments"))
     kind = item["type"].replace("tool_search_call", "function_call").removesuffix("_call")
     result = {"type": f"{kind}_call_output", "call_id": found["call_id"], "output": "done"}
@@ -255,8 +257,8 @@ def test_codex_calls_its_tools_as_items_of_their_kind(server, name, arguments, i
 def test_tools_that_a_search_found_can_be_called(server):
     server.replies["found"] = call("read_file", {"path": "x"})
     search = {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {}}
-    found = {"type": "tool_search_output", "call_id": "s", "tools": [FLAT]}
-    asked = [HI, search, found, {"role": "user", "content": "found"}]
+    fields = {"type": "tool_search_output", "call_id": "s", "tools": [FLAT]}
+    asked = [HI, search, fields, {"role": "user", "content": "found"}]
     body = {"input": asked, "tools": [SEARCH], "temperature": 0}
     [item] = server.client.post("/v1/responses", json=body).json()["output"]
     assert (item["type"], item["name"]) == ("function_call", "read_file")
@@ -272,8 +274,8 @@ def test_clients_that_know_functions_and_no_tools_are_answered_so(server):
     [choice] = server.client.post("/v1/chat/completions", json=asked).json()["choices"]
     assert choice["finish_reason"] == "function_call"
     assert choice["message"]["function_call"] == {"name": "read_file", "arguments": '{"path": "x"}'}
-    told = events(server.client.post("/v1/chat/completions", json=asked | {"stream": True}).text)
-    deltas = [event["choices"][0]["delta"].get("function_call", {}) for event in told]
+    chunks = events(server.client.post("/v1/chat/completions", json=asked | {"stream": True}).text)
+    deltas = [event["choices"][0]["delta"].get("function_call", {}) for event in chunks]
     assert "".join(each.get("name", "") for each in deltas) == "read_file"
     assert "".join(each.get("arguments", "") for each in deltas) == '{"path": "x"}'
     forced = server.client.post(

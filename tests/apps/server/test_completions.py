@@ -68,21 +68,21 @@ def test_a_prompt_is_repeated_if_that_is_wished(client):
     assert texts(ask(client, list(COUNTING.encode()), echo=True)) == [COUNTING + SAYS]
     twice = ask(client, [COUNTING, "größe"], n=2, echo=True)
     assert texts(twice) == [COUNTING + SAYS] * 2 + ["größe is size"] * 2
-    said = streamed(ask(client, [COUNTING, "größe"], echo=True, stream=True), 2)
-    assert said == [COUNTING + SAYS, "größe is size"]
+    replies = streamed(ask(client, [COUNTING, "größe"], echo=True, stream=True), 2)
+    assert replies == [COUNTING + SAYS, "größe is size"]
 
 
 def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first(client):
-    wish = {"echo": True, "logprobs": 1, "n": 2}
-    for choice in ask(client, [COUNTING, "größe"], **wish).choices[:2]:
+    fields = {"echo": True, "logprobs": 1, "n": 2}
+    for choice in ask(client, [COUNTING, "größe"], **fields).choices[:2]:
         columns = choice.logprobs
         assert "".join(columns.tokens[:-1]) == choice.text == COUNTING + SAYS
         assert columns.token_logprobs[0] is columns.top_logprobs[0] is None
         pairs = zip(columns.token_logprobs, columns.top_logprobs, strict=True)
         assert all(own <= max(top.values()) for own, top in [*pairs][1:])
         assert columns.text_offset == [*range(len(choice.text)), len(choice.text)]
-    whole = ask(client, **wish).choices[0].logprobs
-    streams = [chunk.choices[0] for chunk in ask(client, **wish, stream=True) if chunk.choices]
+    whole = ask(client, **fields).choices[0].logprobs
+    streams = [chunk.choices[0] for chunk in ask(client, **fields, stream=True) if chunk.choices]
     parts = [part.logprobs for part in streams if part.index == 0 and part.logprobs]
     for column in ("tokens", "token_logprobs", "text_offset"):
         pieces = [piece for part in parts for piece in getattr(part, column)]
@@ -90,14 +90,14 @@ def test_a_repeated_prompt_has_the_log_probabilities_of_its_tokens_but_the_first
 
 
 def test_a_prompt_alone_is_scored_where_no_token_is_wanted(client):
-    wish = {"echo": True, "logprobs": 1, "max_tokens": 0}
-    [choice] = ask(client, **wish).choices
+    fields = {"echo": True, "logprobs": 1, "max_tokens": 0}
+    [choice] = ask(client, **fields).choices
     assert (choice.text, choice.finish_reason) == (COUNTING, "length")
     assert choice.logprobs.tokens == list(COUNTING)
-    chunks = [chunk.choices[0] for chunk in ask(client, **wish, stream=True)]
+    chunks = [chunk.choices[0] for chunk in ask(client, **fields, stream=True)]
     assert "".join(chunk.text for chunk in chunks) == COUNTING
-    found = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
-    assert found == list(COUNTING)
+    scored = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
+    assert scored == list(COUNTING)
 
 
 def test_tokens_end_a_reply_sooner_and_a_least_length_later(client, coder):
@@ -120,8 +120,8 @@ def test_a_prompt_is_read_anew_where_a_request_wants_no_prefix(client, coder):
     assert first.choices[0].text == fresh.choices[0].text == reused.choices[0].text
     native = {"prompt": COUNTING, "n_predict": 3}
     for reuse in (True, False):
-        told = coder.server.client.post("/completion", json=native | {"cache_prompt": reuse}).json()
-        assert (told["timings"]["cache_n"] == 0) is not reuse
+        body = coder.server.client.post("/completion", json=native | {"cache_prompt": reuse}).json()
+        assert (body["timings"]["cache_n"] == 0) is not reuse
 
 
 def test_half_a_character_is_repeated_as_a_question_mark(server):
@@ -135,11 +135,11 @@ def test_half_a_character_is_repeated_as_a_question_mark(server):
 
 def streamed(chunks, replies=1):
     """The texts that a stream is put together to."""
-    said = [""] * replies
+    written = [""] * replies
     for chunk in chunks:
         for choice in chunk.choices:
-            said[choice.index] += choice.text
-    return said
+            written[choice.index] += choice.text
+    return written
 
 
 def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
@@ -156,10 +156,10 @@ def test_a_stream_says_the_same_and_counts_at_its_end_if_asked(client):
 def test_several_replies_differ_and_come_again_with_their_seed(client):
     level = {str(ord(letter)): -20 for letter in SAYS}  # they are as likely as all others then
     wishes = {"n": 3, "temperature": 2, "logit_bias": level, "seed": 7, "max_tokens": 12}
-    said = texts(ask(client, **wishes))
-    assert len(set(said)) == 3
-    assert texts(ask(client, **wishes)) == said
-    assert streamed(ask(client, stream=True, **wishes), 3) == said
+    replies = texts(ask(client, **wishes))
+    assert len(set(replies)) == 3
+    assert texts(ask(client, **wishes)) == replies
+    assert streamed(ask(client, stream=True, **wishes), 3) == replies
 
 
 def test_the_coldest_temperature_draws_the_likeliest(client):
@@ -170,12 +170,14 @@ def test_the_coldest_temperature_draws_the_likeliest(client):
 
 def test_log_probabilities_come_in_columns(client):
     [choice] = ask(client, logprobs=2, max_tokens=6).choices
-    found = choice.logprobs
-    assert "".join(found.tokens) == choice.text == "three "
-    assert found.text_offset == list(range(6))
-    assert all(token in top for token, top in zip(found.tokens, found.top_logprobs, strict=True))
-    assert all(len(top) == 2 for top in found.top_logprobs)
-    assert found.token_logprobs == pytest.approx([0] * 6, abs=0.01)
+    logprobs = choice.logprobs
+    assert "".join(logprobs.tokens) == choice.text == "three "
+    assert logprobs.text_offset == list(range(6))
+    assert all(
+        token in top for token, top in zip(logprobs.tokens, logprobs.top_logprobs, strict=True)
+    )
+    assert all(len(top) == 2 for top in logprobs.top_logprobs)
+    assert logprobs.token_logprobs == pytest.approx([0] * 6, abs=0.01)
     [bare] = ask(client, logprobs=0, max_tokens=6).choices
     assert bare.logprobs.top_logprobs == [{}] * 6
 
@@ -184,8 +186,8 @@ def test_streamed_columns_are_the_whole_ones_in_pieces(client):
     whole = ask(client, "größe", logprobs=1).choices[0].logprobs
     pieces = [chunk.choices[0].logprobs for chunk in ask(client, "größe", logprobs=1, stream=True)]
     for column in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
-        found = [each for piece in pieces if piece for each in getattr(piece, column)]
-        assert found == getattr(whole, column), column
+        values = [each for piece in pieces if piece for each in getattr(piece, column)]
+        assert values == getattr(whole, column), column
 
 
 def test_a_reply_ends_at_a_stop_text(client):
@@ -217,8 +219,10 @@ def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
     assert answer.json()["choices"][0]["message"]["content"] == "a, b"
     assert "x-localspec-ignored" not in answer.headers  # random_seed is the seed
     answer = coder.server.client.post("/v1/fim/completions", json=asked | {"stream": True})
-    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-    assert "".join(each["choices"][0]["delta"].get("content", "") for each in told) == "a, b"
+    records = [
+        json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")
+    ]
+    assert "".join(each["choices"][0]["delta"].get("content", "") for each in records) == "a, b"
     for more in ({"echo": True}, {"logprobs": 1}):
         answer = coder.server.client.post("/v1/fim/completions", json={"prompt": "größe"} | more)
         assert answer.json()["choices"][0]["message"]["content"] == " is size"

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.connections import ConnectionLimits, affordable_limits, has_begun
 from localspec.apps.server.safety import Rules
 from tests.apps.server.scripted import Server
@@ -84,7 +84,7 @@ def test_who_makes_no_request_is_closed(hasty, lines, stream):
 
 
 def test_a_head_is_looked_at_once_its_body_begins(lines):
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     try:
         waiting = [lines(server, POST) for _ in range(20)]
         for _ in range(20):
@@ -98,16 +98,16 @@ def test_a_head_is_looked_at_once_its_body_begins(lines):
 
 
 def test_a_client_that_asks_whether_its_body_should_come_hears_so(lines):
-    server = Server(terms=Terms(rules=Rules(keys=("secret",))))
+    server = Server(policy=ServerPolicy(rules=Rules(keys=("secret",))))
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
     head += b"Content-Type: application/json\r\nContent-Length: 2\r\n"
     try:
         stranger = lines(server, head + b"\r\n")
         assert stranger.recv(4096).startswith(b"HTTP/1.1 401 ")
-        known = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
-        assert known.recv(4096).startswith(b"HTTP/1.1 100 ")
-        known.sendall(b"{}")
-        assert known.recv(4096).startswith(b"HTTP/1.1 4")
+        written = lines(server, head + b"Authorization: Bearer secret\r\n\r\n")
+        assert written.recv(4096).startswith(b"HTTP/1.1 100 ")
+        written.sendall(b"{}")
+        assert written.recv(4096).startswith(b"HTTP/1.1 4")
     finally:
         server.close()
 
@@ -236,8 +236,8 @@ def test_a_server_with_few_descriptors_answers_whoever_else_is_connected(lines):
         for _ in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
-    _, said = process.communicate(timeout=60)
-    assert said == ""
+    _, errors = process.communicate(timeout=60)
+    assert errors == ""
 
 
 LIMIT = """
@@ -341,8 +341,11 @@ def test_a_signal_ends_streams_and_then_the_process_whatever_threads_do(number):
     port = int(process.stdout.readline())
     heard = []
     while not heard:
-        with suppress(httpx.ConnectError), httpx.stream("GET", f"http://127.0.0.1:{port}") as told:
-            for piece in told.iter_text():
+        with (
+            suppress(httpx.ConnectError),
+            httpx.stream("GET", f"http://127.0.0.1:{port}") as chunks,
+        ):
+            for piece in chunks.iter_text():
                 heard.append(piece)
                 if len(heard) == 1:
                     process.send_signal(number)

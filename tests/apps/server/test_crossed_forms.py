@@ -19,9 +19,9 @@ def rendered(server, **body: object) -> str:
 
 def test_a_chat_may_have_calls_and_results_as_blocks(server):
     called = {"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "Look."}, USE]}
-    told = {"role": "user", "content": [RESULT, {"type": "text", "text": "and?"}]}
+    fields = {"role": "user", "content": [RESULT, {"type": "text", "text": "and?"}]}
     tools = [{"name": "read_file", "description": "Read.", "input_schema": OBJECT}]
-    prompt = rendered(server, messages=[HI, called, told], tools=tools)
+    prompt = rendered(server, messages=[HI, called, fields], tools=tools)
     call = {"id": "t1", "type": "function"} | {
         "function": {"name": "read_file", "arguments": '{"path": "x"}'}
     }
@@ -38,13 +38,13 @@ def test_a_chat_may_have_calls_and_results_as_blocks(server):
     ]
     assert prompt == rendered(server, messages=plain, tools=tools)
     assert "rain" in prompt
-    answer = server.client.post(CHAT, json={"messages": [HI, called, told], "tools": tools})
+    answer = server.client.post(CHAT, json={"messages": [HI, called, fields], "tools": tools})
     assert "x-localspec-ignored" not in answer.headers
 
 
 def test_a_message_of_a_result_alone_leaves_no_empty_message(server):
-    told = {"role": "user", "content": [RESULT]}
-    prompt = rendered(server, messages=[HI, {"role": "assistant", "content": [USE]}, told])
+    fields = {"role": "user", "content": [RESULT]}
+    prompt = rendered(server, messages=[HI, {"role": "assistant", "content": [USE]}, fields])
     assert prompt.count("<|im_start|>user") == 1
 
 
@@ -131,14 +131,14 @@ def test_a_form_may_have_the_bounds_of_64_bits(server):
 def test_a_conversation_is_tokenised_as_its_model_reads_it(server):
     """vLLM's server takes messages there; a client that sent some got no tokens."""
     body = {"messages": [HI], "tools": [{"name": "read_file", "input_schema": OBJECT}]}
-    found = server.client.post("/tokenize", json=body).json()
+    answer = server.client.post("/tokenize", json=body).json()
     prompt = server.client.post("/apply-template", json=body).json()["prompt"]
     assert (
-        found["tokens"]
+        answer["tokens"]
         == server.client.post("/tokenize", json={"content": prompt}).json()["tokens"]
     )
-    assert (found["count"], found["max_model_len"]) == (len(found["tokens"]), 8192)
-    back = server.client.post("/detokenize", json={"tokens": found["tokens"]}).json()
+    assert (answer["count"], answer["max_model_len"]) == (len(answer["tokens"]), 8192)
+    back = server.client.post("/detokenize", json={"tokens": answer["tokens"]}).json()
     assert back == {"content": prompt, "prompt": prompt}
 
 

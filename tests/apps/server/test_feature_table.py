@@ -40,7 +40,7 @@ TESTS = {
         "a_seeded_text_with_a_budget_is_the_plain_one",
     ),
     "log-probabilities": (
-        "core/engine/test_engine.py",
+        "core/requests/test_engine.py",
         "log_probabilities_are_those_of_the_raw_logits_with_and_without_speculation",
     ),
     "several requests at once": (

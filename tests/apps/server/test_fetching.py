@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.fetching import (
     MAX_REDIRECTS,
@@ -152,9 +152,9 @@ def test_a_private_address_is_never_asked(url):
 
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1/a", "http://me@127.0.0.1/a"])
 def test_an_address_with_a_password_is_refused_without_showing_it(url):
-    told = refusal(url)
-    assert "password" in told
-    assert "secret" not in told
+    error = refusal(url)
+    assert "password" in error
+    assert "secret" not in error
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_certificate_for_another_name_or_of_nobody_known_is_refused(secure, mo
 
 @pytest.fixture(scope="module")
 def server():
-    made = seeing(Terms(fetch=Fetcher(is_loopback).fetch))
+    made = seeing(ServerPolicy(fetch=Fetcher(is_loopback).fetch))
     yield made
     made.close()
 
@@ -294,7 +294,7 @@ def test_a_page_that_is_no_picture_is_refused(server, site):
 
 
 def test_a_server_that_fetches_asks_no_private_address(site):
-    made = seeing(Terms(fetch=Fetcher().fetch))
+    made = seeing(ServerPolicy(fetch=Fetcher().fetch))
     try:
         answer = made.client.post(CHAT, json=bodies(f"{site}/blue")[CHAT])
         assert (answer.status_code, "private network" in answer.text) == (400, True)
@@ -304,7 +304,7 @@ def test_a_server_that_fetches_asks_no_private_address(site):
 
 def test_a_slow_page_is_given_up(site):
     limits = MediaLimits(fetch_seconds=0.2)
-    made = seeing(Terms(fetch=Fetcher(is_loopback).fetch, media=limits))
+    made = seeing(ServerPolicy(fetch=Fetcher(is_loopback).fetch, media=limits))
     try:
         answer = made.client.post(CHAT, json=bodies(f"{site}/slow")[CHAT])
         assert (answer.status_code, "did not come within 0.2 seconds" in answer.text) == (400, True)

@@ -45,10 +45,10 @@ def asked(path, data):
 def test_a_file_of_text_is_read_with_its_name(server, path, way):
     answer = server.client.post(path, json=asked(path, WAYS[way]))
     assert answer.status_code == 200, answer.text
-    told = said(path, answer)
-    assert "You said: a.md" in told
-    assert "Titel" in told
-    assert "Grüße" in told or "Gr\\u00fc\\u00dfe" in told
+    texts = said(path, answer)
+    assert "You said: a.md" in texts
+    assert "Titel" in texts
+    assert "Grüße" in texts or "Gr\\u00fc\\u00dfe" in texts
 
 
 @pytest.mark.parametrize("path", [CHAT, ITEMS, BLOCKS])
@@ -100,8 +100,8 @@ def test_a_response_goes_on_without_new_input(server):
 def test_chats_take_the_items_of_a_response(server):
     called = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": "text"}
-    given = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]
-    body = {"input": [*given, called, result], "instructions": "Be brief."}
+    items = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]
+    body = {"input": [*items, called, result], "instructions": "Be brief."}
     assert said(CHAT, server.client.post(CHAT, json=body)) == "You said: text"
     assert said(CHAT, server.client.post(CHAT, json={"input": "here"})) == "You said: here"
 

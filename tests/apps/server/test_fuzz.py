@@ -22,7 +22,7 @@ from schemathesis import GenerationMode
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.requests.reading import with_body
 from tests.apps.server import raw
 from tests.apps.server.library import ScriptedLibrary
@@ -53,9 +53,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def small(cache: Path | None = None, **more: object) -> Server:
     library = ScriptedLibrary({"small": 1000})
-    terms = Terms(reply_seconds=SECONDS / 2, library=library, **more)
+    policy = ServerPolicy(reply_seconds=SECONDS / 2, library=library, **more)
     beside = [offer("embedder", Counting()), offer("ranker", Counting("rank"))]
-    made = Server(terms=terms, cache=cache, beside=beside)
+    made = Server(policy=policy, cache=cache, beside=beside)
     made.model.context = 512
     return made
 
@@ -73,8 +73,8 @@ def _lives_on(attacked, caplog):
 
 def fine(status: int, said: bytes) -> bool:
     """Tell whether it is an answer, or a refusal with its reason."""
-    told = status < 400 or b'"error"' in said
-    return told and (status < 500 or status in BUSY) and b"the server failed" not in said
+    is_answer = status < 400 or b'"error"' in said
+    return is_answer and (status < 500 or status in BUSY) and b"the server failed" not in said
 
 
 async def asked(app, path: str, body: bytes, headers: dict[bytes, bytes]) -> tuple[int, bytes]:
@@ -95,11 +95,11 @@ async def asked(app, path: str, body: bytes, headers: dict[bytes, bytes]) -> tup
         "state": {},
         "extensions": {},
     }
-    given = [{"type": "http.request", "body": body, "more_body": False}]
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
     status, said = 0, b""
 
     async def receive():
-        return given.pop() if given else await asyncio.Event().wait()
+        return messages.pop() if messages else await asyncio.Event().wait()
 
     async def send(message):
         nonlocal status, said
@@ -134,12 +134,12 @@ async def attack_often(app, count: int, seed: int = 20) -> tuple[list[object], d
         for path, body, headers in attacks:
             begun = time.monotonic()
             try:
-                status, said = await asked(app, path, body, headers)
+                status, answer = await asked(app, path, body, headers)
             except Exception as error:
-                status, said = 0, repr(error).encode()
+                status, answer = 0, repr(error).encode()
             statuses[status] = statuses.get(status, 0) + 1
-            if not status or not fine(status, said) or time.monotonic() - begun > SECONDS:
-                wrong.append((path, body[:600], status, said[:300]))
+            if not status or not fine(status, answer) or time.monotonic() - begun > SECONDS:
+                wrong.append((path, body[:600], status, answer[:300]))
 
     await asyncio.gather(*(go_on() for _ in range(AT_ONCE)))
     return wrong, statuses
@@ -212,10 +212,10 @@ def test_no_stream_of_bytes_makes_the_server_fail(attacked):
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda stream: raw.answer(port, stream, SECONDS), streams))
     for stream, said in zip(streams, answers, strict=True):
-        found = STATUS.findall(said)
-        assert all(fine(int(status), b'"error"') for status in found), (stream[:300], said[:300])
+        matches = STATUS.findall(said)
+        assert all(fine(int(status), b'"error"') for status in matches), (stream[:300], said[:300])
         assert b"the server failed" not in said, stream[:300]
-        statuses += found
+        statuses += matches
     assert {b"400", b"403", b"404", b"405", b"413"} <= set(statuses)
 
 

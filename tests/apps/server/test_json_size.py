@@ -56,8 +56,8 @@ def test_too_much_of_anything_is_refused_by_its_number(text, what):
 
 
 def test_texts_may_say_anything():
-    said = '{"[:,' * 1_000_000
-    assert check_size(json.dumps([said])) == JsonSize(1, 0, 0, 1)
+    text = '{"[:,' * 1_000_000
+    assert check_size(json.dumps([text])) == JsonSize(1, 0, 0, 1)
 
 
 def test_no_more_is_looked_at_than_it_takes_to_refuse():

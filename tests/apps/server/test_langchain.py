@@ -95,14 +95,16 @@ def test_a_reply_has_the_structure_that_is_wished(server, model, method):
 def test_a_structure_can_be_had_by_a_call_too(server, model):
     server.replies["who calls?"] = CALL.replace("weather", "Person").replace(CITY, PERSON)
     demanding = model.with_structured_output(Person, method="function_calling", include_raw=True)
-    told = demanding.invoke("who calls?")
-    assert told["parsed"] == Person(name="Ada", age=36)
-    assert [call["name"] for call in told["raw"].tool_calls] == ["Person"]
+    result = demanding.invoke("who calls?")
+    assert result["parsed"] == Person(name="Ada", age=36)
+    assert [call["name"] for call in result["raw"].tool_calls] == ["Person"]
 
 
 def test_log_probabilities_are_told(model):
-    told = model.bind(logprobs=True, top_logprobs=2).invoke("here").response_metadata["logprobs"]
-    assert "".join(each["token"] for each in told["content"][:-1]) == "You said: here"
+    response_metadata = (
+        model.bind(logprobs=True, top_logprobs=2).invoke("here").response_metadata["logprobs"]
+    )
+    assert "".join(each["token"] for each in response_metadata["content"][:-1]) == "You said: here"
 
 
 def test_the_api_of_items_is_spoken_too(server):

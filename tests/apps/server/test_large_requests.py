@@ -219,12 +219,12 @@ def test_a_prediction_is_tokenised_as_far_as_a_reply_could_follow_it(held):
 
 
 def test_bodies_in_other_encodings_are_bounded_too(server):
-    said = "\u2200" + "[" * 400  # in UTF-16 the first has the byte of a quotation mark
+    text = "\u2200" + "[" * 400  # in UTF-16 the first has the byte of a quotation mark
     headers = {"content-type": "application/json"}
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
-        body = json.dumps(chat(said), ensure_ascii=False).encode(encoding)
+        body = json.dumps(chat(text), ensure_ascii=False).encode(encoding)
         answer = server.client.post(CHAT, content=body, headers=headers).json()
-        assert answer["choices"][0]["message"]["content"] == f"You said: {said}"
+        assert answer["choices"][0]["message"]["content"] == f"You said: {text}"
         deep = '{"messages": "\u2200", "a": ' + "[" * 400
         answer = server.client.post(CHAT, content=deep.encode(encoding), headers=headers)
         assert "more than 200 levels" in answer.text

@@ -11,7 +11,7 @@ import openai.types.completion_create_params
 import openai.types.responses.response_create_params
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.requests.leniency import MAX_HEADER, header
 from localspec.apps.server.requests.sampling import SamplingFields
 from localspec.apps.server.safety import Rules
@@ -178,8 +178,8 @@ def test_parameters_are_read_by_all_their_names_also_from_texts():
     for each in PARAMETERS:
         middle = (max(each.low, 0) + min(each.high, 2)) / 2
         for name in (*each.names, *each.aliases):
-            found = SamplingFields.model_validate({name: str(middle)}).sampling(Sampling())
-            assert each.get(found) == (int(middle) if each.whole else middle)
+            sampling = SamplingFields.model_validate({name: str(middle)}).sampling(Sampling())
+            assert each.get(sampling) == (int(middle) if each.whole else middle)
     both = SamplingFields.model_validate(
         {"repeat_penalty": 1.5, "repetition_penalty": 1.2, "top_k": -1}
     )
@@ -263,8 +263,8 @@ def test_a_repetition_of_zero_is_none(name):
 def test_a_reply_follows_the_grammars_of_llama_cpp_and_vllm(server, more):
     server.replies["really?"] = "no doubt"
     asked = [{"role": "user", "content": "really?"}]
-    said = ask(server, messages=asked, **more).json()["choices"][0]["message"]["content"]
-    assert said == "no"
+    body = ask(server, messages=asked, **more).json()["choices"][0]["message"]["content"]
+    assert body == "no"
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_paths_that_mean_nothing_are_not_found(server, path):
 
 
 def test_nothing_that_is_taken_switches_off_safety():
-    keyed = Server(terms=Terms(Rules(keys=("right",), body_bytes=2000)))
+    keyed = Server(policy=ServerPolicy(Rules(keys=("right",), body_bytes=2000)))
     try:
         more = {"api_key": "right", "authorization": "Bearer right", "strict": False, "host": "*"}
         for path in ("/v1/chat/completions", "/chat/completions/", "//health", "/v1/v1/models"):
@@ -379,6 +379,6 @@ LIBRARIES = {
 def test_null_is_as_good_as_nothing_for_all_that_a_library_knows(server, path):
     needed = {"messages", "input", "prompt", "max_tokens", "model", "temperature"}
     nulls = dict.fromkeys(LIBRARIES[path].__annotations__.keys() - needed)
-    said = {"/v1/responses": {"input": "here"}, "/v1/completions": {"prompt": "here"}}
-    answer = ask(server, path, max_tokens=50, **(nulls | said.get(path, {})))
+    fields = {"/v1/responses": {"input": "here"}, "/v1/completions": {"prompt": "here"}}
+    answer = ask(server, path, max_tokens=50, **(nulls | fields.get(path, {})))
     assert answer.status_code == 200, answer.text

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.routing import Route
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.page.routes import BELOW
 from localspec.apps.server.safety import KEYLESS_PATHS, Rules
 from tests.apps.server.requests import REQUESTS
@@ -64,8 +64,10 @@ NO_KEYS = [
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Server]:
     rules = Rules(keys=(KEY, OTHER), body_bytes=3000)
-    terms = Terms(rules, prefix="/front", waiting=0, manage=False, responses=4, reply_seconds=3.0)
-    made = Server(terms=terms, slots=2)
+    policy = ServerPolicy(
+        rules, prefix="/front", waiting=0, manage=False, responses=4, reply_seconds=3.0
+    )
+    made = Server(policy=policy, slots=2)
     made.model.context = 512
     yield made
     made.close()
@@ -89,12 +91,12 @@ def ways(server: Server) -> list[tuple[str, str]]:
     """Every path but the page's, with the methods it takes."""
     routes = [route for route in server.app.routes if isinstance(route, Route)]
     assert len(routes) > 60
-    found = [(method, route.path) for route in routes for method in route.methods - {"HEAD"}]
-    found += [(method, path) for path in NOWHERE for method in ("GET", "POST")]
+    offered = [(method, route.path) for route in routes for method in route.methods - {"HEAD"}]
+    offered += [(method, path) for path in NOWHERE for method in ("GET", "POST")]
     names = {"{name:path}": "x", "{id}": "0", "{kind}": "speech", "{digest}": "sha256:0"}
     for name, value in names.items():
-        found = [(method, path.replace(name, value)) for method, path in found]
-    return [(method, path) for method, path in found if not is_keyless(path)]
+        offered = [(method, path.replace(name, value)) for method, path in offered]
+    return [(method, path) for method, path in offered if not is_keyless(path)]
 
 
 def is_keyless(path: str) -> bool:
@@ -142,18 +144,18 @@ BEFORE = ("localhost", "127.0.0.1", "a.internal", "a.localhost")  # evil names m
 
 
 def test_no_path_answers_by_the_name_of_a_page(guarded):
-    told = HEADERS | {"host": EVIL, "x-api-key": KEY}
+    headers = HEADERS | {"host": EVIL, "x-api-key": KEY}
     for method, path in ways(guarded):
         for each in spelled(path):
-            answer = asked(guarded, method, each, HOPES, **told)
+            answer = asked(guarded, method, each, HOPES, **headers)
             assert answer.status_code == 403, (method, each, answer.text)
 
 
 @pytest.mark.parametrize("host", [*STRANGE, *(f"{name}.{EVIL}" for name in BEFORE)])
 def test_no_name_that_looks_like_one_of_this_machine_is_taken_for_it(guarded, host):
-    told = HEADERS | {"host": host, "x-api-key": KEY}
+    headers = HEADERS | {"host": host, "x-api-key": KEY}
     for path in ONE_OF_EACH:
-        assert asked(guarded, "POST", path, HOPES, **told).status_code == 403
+        assert asked(guarded, "POST", path, HOPES, **headers).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -188,8 +190,8 @@ def test_models_are_managed_by_no_page_and_where_that_is_off_by_no_client(
     path, _, query = path.partition("?")
     for origin in (f"http://{EVIL}", "null", "http://localhost:3000", f"http://[{EVIL}"):
         for each in (path, f"{path}/", f"/v1{path}"):
-            told = HEADERS | {"origin": origin}
-            answer = asked(paged, method, f"{each}?{query}", {**body, **HOPES}, **told)
+            headers = HEADERS | {"origin": origin}
+            answer = asked(paged, method, f"{each}?{query}", {**body, **HOPES}, **headers)
             assert answer.status_code == 403, (each, origin, answer.text)
     assert paged.unloads == []
     guarded.client.post("/v1/completions", json={"prompt": "a"}, headers={"x-api-key": KEY})
@@ -199,10 +201,10 @@ def test_models_are_managed_by_no_page_and_where_that_is_off_by_no_client(
 
 
 def test_programs_of_this_machine_may_ask_and_manage(paged):
-    wish = {"access-control-request-method": "POST", "origin": "app://obsidian.md"}
-    assert asked(paged, "OPTIONS", "/api/chat", **wish).is_success
-    answer = asked(paged, "POST", "/models/load", {"model": "scripted"}, origin=wish["origin"])
-    assert answer.headers["access-control-allow-origin"] == wish["origin"]
+    fields = {"access-control-request-method": "POST", "origin": "app://obsidian.md"}
+    assert asked(paged, "OPTIONS", "/api/chat", **fields).is_success
+    answer = asked(paged, "POST", "/models/load", {"model": "scripted"}, origin=fields["origin"])
+    assert answer.headers["access-control-allow-origin"] == fields["origin"]
     assert answer.json()["success"]
     for origin in (
         f"https://tauri.localhost.{EVIL}",

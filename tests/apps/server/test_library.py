@@ -10,7 +10,7 @@ import httpx
 import ollama
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.model_library import Download, PulledLibrary, pullable
 from localspec.base.errors import PullError, UnknownModel, UsageError
 from localspec.running.models import store
@@ -23,7 +23,7 @@ from tests.apps.server.test_load import until
 @pytest.fixture(scope="module")
 def shared():
     library = ScriptedLibrary({"small": 1000, "slow": 1000, "broken": 1000, "event": 1000})
-    made = Server(terms=Terms(library=library))
+    made = Server(policy=ServerPolicy(library=library))
     yield made, library
     made.close()
 
@@ -56,10 +56,10 @@ def names(client):
 
 def test_a_model_is_downloaded_and_served(client, library):
     library.piece_seconds = 0.1
-    looks = list(client.pull("small:latest", stream=True))
-    assert looks[0].status == "pulling manifest"
-    assert [look.status for look in looks[-2:]] == ["writing manifest", "success"]
-    counted = [look for look in looks if look.completed]
+    listed = list(client.pull("small:latest", stream=True))
+    assert listed[0].status == "pulling manifest"
+    assert [look.status for look in listed[-2:]] == ["writing manifest", "success"]
+    counted = [look for look in listed if look.completed]
     assert {(look.total, look.status) for look in counted} == {(1000, "pulling small")}
     done = [look.completed for look in counted]
     assert done == sorted(done)
@@ -123,18 +123,18 @@ def test_a_model_is_copied_and_deleted(client, library):
 
 @pytest.mark.parametrize("name", ["small", "event"])  # the second is a word of the listeners' too
 def test_listeners_hear_of_a_download(server, library, name):
-    told = []
+    states = []
     with server.client.stream("GET", "/models/sse") as stream:
         lines = stream.iter_lines()
         server.client.post("/models", json={"model": name})
         for line in lines:
             if line.startswith("data: "):
-                told.append(json.loads(line[6:]))
-            if told and told[-1]["event"] == "download_finished":
+                states.append(json.loads(line[6:]))
+            if states and states[-1]["event"] == "download_finished":
                 break
-    far = [each["data"] for each in told if each["event"] == "download_progress"]
+    far = [each["data"] for each in states if each["event"] == "download_progress"]
     assert far[-1] == {name: {"done": 1000, "total": 1000}}
-    assert [each["event"] for each in told if each["model"] == "*"] == ["models_reload"]
+    assert [each["event"] for each in states if each["model"] == "*"] == ["models_reload"]
     assert server.client.delete("/models", params={"model": name}).json() == {"success": True}
     assert not library.here
 

@@ -16,16 +16,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localspec.apps.cli import run
 from localspec.apps.clients.running import endpoint_at
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.listening import bind, check_certificate, listening
 from localspec.apps.server.options import ServingOptions
 from localspec.apps.server.paths import check_prefix
 from localspec.base.errors import UsageError
 from localspec.console.speakers.server import AttachedServer
 from localspec.console.speakers.speaker import Ended
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from tests import engines
 from tests.apps.server.scripted import Server
 
@@ -96,8 +96,8 @@ def test_a_socket_of_somebody_else_is_not_removed(place):
 )
 def test_a_path_for_no_socket_is_refused(tmp_path, path, said):
     (tmp_path / "file").write_text("kept")
-    wanted = ServingOptions(unix=tmp_path / path)
-    with pytest.raises(UsageError, match=said), listening(wanted):
+    options = ServingOptions(unix=tmp_path / path)
+    with pytest.raises(UsageError, match=said), listening(options):
         pass
     assert (tmp_path / "file").read_text() == "kept"
 
@@ -172,7 +172,7 @@ def test_a_wrong_certificate_is_told_before_a_model_is_loaded(capsys):
 
 @pytest.fixture(scope="module")
 def prefixed():
-    made = Server(terms=Terms(prefix="/api"))
+    made = Server(policy=ServerPolicy(prefix="/api"))
     yield made
     made.close()
 

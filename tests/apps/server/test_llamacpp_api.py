@@ -81,10 +81,10 @@ def events(reply):
 
 
 def test_a_middle_is_filled_in_up_to_the_end_of_its_block(coder):
-    found = infill(coder)
-    assert found["content"] == "tal = 0\n\n    return total"
-    assert found["stop"]
-    assert found["stop_type"] == "limit"
+    completion = infill(coder)
+    assert completion["content"] == "tal = 0\n\n    return total"
+    assert completion["stop"]
+    assert completion["stop_type"] == "limit"
     head = "<file>a.py\nimport os\n<file>current\n"
     assert coder.asked().startswith(
         f"{head}<prefix>def f():\n    to<suffix>\n# end\n<middle>tal = 0"
@@ -92,13 +92,16 @@ def test_a_middle_is_filled_in_up_to_the_end_of_its_block(coder):
 
 
 def test_a_middle_ends_where_the_model_says_so(coder):
-    found = infill(coder, n_indent=0)
-    assert found["content"] == BLOCK.removeprefix("    to")
-    assert found["stop_type"] == "eos"
-    assert found["tokens_predicted"] == len(found["content"]) + 1
-    assert found["tokens_evaluated"] + found["tokens_predicted"] - 1 == found["tokens_cached"]
-    assert found["model"] == "scripted"
-    assert not found["truncated"]
+    completion = infill(coder, n_indent=0)
+    assert completion["content"] == BLOCK.removeprefix("    to")
+    assert completion["stop_type"] == "eos"
+    assert completion["tokens_predicted"] == len(completion["content"]) + 1
+    assert (
+        completion["tokens_evaluated"] + completion["tokens_predicted"] - 1
+        == completion["tokens_cached"]
+    )
+    assert completion["model"] == "scripted"
+    assert not completion["truncated"]
 
 
 def test_a_middle_streams_and_says_the_same(coder):
@@ -113,9 +116,9 @@ def test_a_middle_streams_and_says_the_same(coder):
 
 
 def test_only_what_an_editor_wants_to_see_is_told(coder):
-    found = infill(coder, response_fields=SHOWN)
-    assert list(found) == SHOWN
-    numbers = [value for name, value in found.items() if name.startswith("timings/")]
+    completion = infill(coder, response_fields=SHOWN)
+    assert list(completion) == SHOWN
+    numbers = [value for name, value in completion.items() if name.startswith("timings/")]
     assert all(isinstance(value, int | float) for value in numbers)
     assert infill(coder, response_fields=["", "no/thing", "content/tal", "stop/x"]) == {}
 
@@ -124,8 +127,12 @@ def test_a_prompt_is_read_ahead_and_then_held(coder):
     extra = [{"text": "x" * 3000, "filename": "held.py", "time": 1.5}]
     ahead = {"input_prefix": "", "input_suffix": "", "input_extra": extra, "prompt": ""}
     silent = {"n_predict": 0, "samplers": [], "temperature": 0.0, "t_max_prompt_ms": 1}
-    found = infill(coder, **ahead, **silent, t_max_predict_ms=1)
-    assert (found["content"], found["tokens_predicted"], found["stop_type"]) == ("", 0, "limit")
+    completion = infill(coder, **ahead, **silent, t_max_predict_ms=1)
+    assert (completion["content"], completion["tokens_predicted"], completion["stop_type"]) == (
+        "",
+        0,
+        "limit",
+    )
     assert infill(coder, **ahead, **silent, response_fields=[""]) == {}
     timings = infill(coder, input_extra=extra)["timings"]
     assert timings["cache_n"] > 3000 > 100 > timings["prompt_n"]
@@ -134,8 +141,8 @@ def test_a_prompt_is_read_ahead_and_then_held(coder):
 def test_of_too_much_around_a_middle_the_nearest_stays(coder):
     extra = [{"text": "e" * 4000}, {"text": "f" * 500, "filename": None}]
     wide = {"input_prefix": "p" * 9000, "input_suffix": "s" * 9000, "input_extra": extra}
-    found = infill(coder, **wide, n_predict=200)
-    assert 7000 < found["tokens_evaluated"] <= 8192 - 200
+    completion = infill(coder, **wide, n_predict=200)
+    assert 7000 < completion["tokens_evaluated"] <= 8192 - 200
     assert infill(coder, **wide, n_predict=-1)["tokens_evaluated"] <= 4096
 
 
@@ -146,10 +153,10 @@ def test_a_model_without_tokens_for_a_middle_says_so(server):
 
 
 def test_a_text_is_gone_on_with(coder):
-    found = complete(coder)
-    assert found["content"] == " 3, 4"
-    assert found["stop_type"] == "eos"
-    assert found["stopping_word"] == ""
+    completion = complete(coder)
+    assert completion["content"] == " 3, 4"
+    assert completion["stop_type"] == "eos"
+    assert completion["stopping_word"] == ""
     assert complete(coder, n_predict=3)["content"] == " 3,"
     assert complete(coder, n_predict=3)["stop_type"] == "limit"
     assert complete(coder, n_predict=0)["content"] == ""
@@ -171,24 +178,24 @@ def test_a_prompt_that_is_none_is_refused(coder, prompt):
 
 
 def test_a_stop_text_ends_a_reply_and_is_named(coder):
-    found = complete(coder, stop=["zzz", ", 4", ","])
-    assert (found["content"], found["stop_type"]) == (" 3", "word")
-    assert found["stopping_word"] == ","
-    found = complete(coder, stop=[", 4"], stream=False)
-    assert (found["content"], found["stopping_word"]) == (" 3", ", 4")
+    completion = complete(coder, stop=["zzz", ", 4", ","])
+    assert (completion["content"], completion["stop_type"]) == (" 3", "word")
+    assert completion["stopping_word"] == ","
+    completion = complete(coder, stop=[", 4"], stream=False)
+    assert (completion["content"], completion["stopping_word"]) == (" 3", ", 4")
 
 
 def test_a_schema_is_kept_to(coder):
     schema = {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"]}
-    found = complete(coder, json_schema=schema, n_predict=50)
-    assert found["content"].lstrip().startswith("{")
+    completion = complete(coder, json_schema=schema, n_predict=50)
+    assert completion["content"].lstrip().startswith("{")
 
 
 def test_a_reply_is_cut_at_its_time_once_a_line_is_complete(coder):
-    found = complete(coder, "lines", t_max_predict_ms=1)
-    assert found["stop_type"] == "limit"
-    assert "\n" in found["content"]
-    assert len(found["content"]) < found["tokens_predicted"] + 5 < 2000
+    completion = complete(coder, "lines", t_max_predict_ms=1)
+    assert completion["stop_type"] == "limit"
+    assert "\n" in completion["content"]
+    assert len(completion["content"]) < completion["tokens_predicted"] + 5 < 2000
     assert complete(coder, "1, 2,", t_max_predict_ms=1)["content"] == " 3, 4"
 
 
@@ -233,8 +240,8 @@ def test_what_does_nothing_is_harmless(coder):
 
 def test_only_samplers_that_are_listed_are_used():
     def found(**wishes):
-        given = {"prompt": "", "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
-        asked = LlamaCompletionRequest.model_validate(given | {"repeat_penalty": 1.5} | wishes)
+        fields = {"prompt": "", "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
+        asked = LlamaCompletionRequest.model_validate(fields | {"repeat_penalty": 1.5} | wishes)
         return asked.sampling(Sampling(temperature=1.0))
 
     def expected(*samplers, **parameters):
@@ -252,17 +259,17 @@ def test_only_samplers_that_are_listed_are_used():
 
 def test_a_seed_says_the_same_again(coder):
     hot = {"temperature": 90.0, "n_predict": 20}
-    said = [complete(coder, seed=seed, **hot)["content"] for seed in (5, 5, 6)]
-    assert said[0] == said[1] != said[2]
+    contents = [complete(coder, seed=seed, **hot)["content"] for seed in (5, 5, 6)]
+    assert contents[0] == contents[1] != contents[2]
     assert complete(coder, seed=5, **hot)["generation_settings"]["seed"] == 5
 
 
 def test_texts_become_tokens_and_tokens_texts(coder, server):
-    found = post(coder, "tokenize", content="<pad>").json()["tokens"]
-    assert found == [261]
+    body = post(coder, "tokenize", content="<pad>").json()["tokens"]
+    assert body == [261]
     assert len(post(coder, "tokenize", content="<pad>", parse_special=False).json()["tokens"]) == 5
-    found = post(coder, "tokenize", content="aé", with_pieces=True).json()["tokens"]
-    assert found == [
+    body = post(coder, "tokenize", content="aé", with_pieces=True).json()["tokens"]
+    assert body == [
         {"id": 97, "piece": "a"},
         {"id": 195, "piece": [195]},
         {"id": 169, "piece": [169]},
@@ -290,19 +297,19 @@ def test_a_text_begins_with_the_start_token_where_that_is_wanted(coder):
 
 
 def test_an_evaluation_finds_the_tokens_at_the_ends_of_texts(server):
-    found = server.client.get("/tokenizer_info").json()
-    assert sorted(found) == ["bos_token", "chat_template", "eos_token"]
-    assert found["eos_token"] == server.client.get("/props").json()["eos_token"]
+    body = server.client.get("/tokenizer_info").json()
+    assert sorted(body) == ["bos_token", "chat_template", "eos_token"]
+    assert body["eos_token"] == server.client.get("/props").json()["eos_token"]
 
 
 def test_a_conversation_is_shown_as_its_model_reads_it(server):
     messages = [{"role": "user", "content": "here"}]
     tool = {"type": "function", "function": {"name": "weather", "parameters": {}}}
     body = {"messages": messages}
-    found = server.client.post("/apply-template", json=body).json()["prompt"]
-    assert found == "<|im_start|>user\nhere<|im_end|>\n<|im_start|>assistant\n"
-    found = server.client.post("/apply-template", json=body | {"tools": [tool]}).json()["prompt"]
-    assert "weather" in found
+    answer = server.client.post("/apply-template", json=body).json()["prompt"]
+    assert answer == "<|im_start|>user\nhere<|im_end|>\n<|im_start|>assistant\n"
+    answer = server.client.post("/apply-template", json=body | {"tools": [tool]}).json()["prompt"]
+    assert "weather" in answer
 
 
 def test_a_request_without_a_temperature_gets_the_models_sampling():
@@ -330,13 +337,13 @@ def test_the_sampling_that_a_model_is_asked_with_is_told(server):
 
 
 def test_a_server_tells_of_itself(server, coder):
-    found = server.client.get("/props").json()
-    assert found["default_generation_settings"]["n_ctx"] == 8192
-    assert found["total_slots"] == 8
-    assert found["model_alias"] == "scripted"
-    assert "<|im_start|>" in found["chat_template"]
-    assert not any(found["modalities"].values())
-    caps = found["chat_template_caps"]
+    body = server.client.get("/props").json()
+    assert body["default_generation_settings"]["n_ctx"] == 8192
+    assert body["total_slots"] == 8
+    assert body["model_alias"] == "scripted"
+    assert "<|im_start|>" in body["chat_template"]
+    assert not any(body["modalities"].values())
+    caps = body["chat_template_caps"]
     assert (caps["supports_tools"], caps["supports_tool_calls"]) == (True, True)
     assert coder.server.client.get("/props").json()["chat_template_caps"] == {}
     assert server.client.post("/props", json={}).status_code == 501
@@ -412,9 +419,9 @@ def test_an_editor_asks_conversations_in_the_words_of_llama_cpp(server, strict):
 
 def test_a_conversation_is_drawn_as_the_editor_says():
     asked = ChatRequest.model_validate(EDITING | {"repeat_penalty": 1.5})
-    found = asked.sampling(Sampling(temperature=1.0))
+    sampling = asked.sampling(Sampling(temperature=1.0))
     names = ("penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
-    assert found == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64, samplers=names)
+    assert sampling == Sampling(0.8, 40, 0.95, 0.05, 1.5, penalty_window=64, samplers=names)
     assert asked.token_limit is None
     asked = ChatRequest.model_validate(EDITING | {"samplers": "kt"})
     assert asked.sampling(Sampling()) == Sampling(0.8, 40, samplers=("top_k", "temperature"))
@@ -422,20 +429,22 @@ def test_a_conversation_is_drawn_as_the_editor_says():
 
 def test_tokens_and_their_log_probabilities_are_told_where_they_are_wanted(coder):
     wishes = {"n_probs": 2, "return_tokens": True, "n_predict": 3}
-    told = complete(coder, **wishes)
-    assert len(told["tokens"]) == len(told["completion_probabilities"]) == 3
-    for token, each in zip(told["tokens"], told["completion_probabilities"], strict=True):
+    completion = complete(coder, **wishes)
+    assert len(completion["tokens"]) == len(completion["completion_probabilities"]) == 3
+    for token, each in zip(
+        completion["tokens"], completion["completion_probabilities"], strict=True
+    ):
         assert each["id"] == token == each["top_logprobs"][0]["id"]  # it is greedy
         assert each["logprob"] == each["top_logprobs"][0]["logprob"] <= 0
         assert len(each["top_logprobs"]) == 2
     assert (
-        b"".join(bytes(each["bytes"]) for each in told["completion_probabilities"]).decode()
-        == (told["content"])
+        b"".join(bytes(each["bytes"]) for each in completion["completion_probabilities"]).decode()
+        == (completion["content"])
     )
     *pieces, _ = events(post(coder, "completion", prompt="1, 2,", stream=True, **wishes))
-    assert [token for each in pieces for token in each["tokens"]] == told["tokens"]
+    assert [token for each in pieces for token in each["tokens"]] == completion["tokens"]
     listed = [one for each in pieces for one in each.get("completion_probabilities", ())]
-    assert listed == told["completion_probabilities"]
+    assert listed == completion["completion_probabilities"]
     assert "completion_probabilities" not in complete(coder, n_predict=3)
 
 

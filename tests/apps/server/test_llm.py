@@ -56,8 +56,8 @@ def test_a_tool_of_the_users_is_called(server, llm):
 
 def test_a_reply_follows_a_schema(server, llm):
     server.replies["who?"] = '{"name": "Ada", "age": 36}'
-    said = llm("-m", "local", "--schema", "name, age int", "who?")
-    assert json.loads(said) == {"name": "Ada", "age": 36}
+    output = llm("-m", "local", "--schema", "name, age int", "who?")
+    assert json.loads(output) == {"name": "Ada", "age": 36}
 
 
 def test_a_text_is_gone_on_with(llm):

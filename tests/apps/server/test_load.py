@@ -10,7 +10,7 @@ from functools import partial
 import httpx
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server import raw
 from tests.apps.server.scripted import Server
 from tests.waiting import until
@@ -23,16 +23,16 @@ HELD = {"messages": [{"role": "user", "content": "go on " * 80}], "temperature":
 @pytest.fixture
 def small():
     """Two slots, two places to wait, and a model that takes its time until a test has seen it."""
-    made = Server(terms=Terms(waiting=2), pause=0.1, slots=2)
+    made = Server(policy=ServerPolicy(waiting=2), pause=0.1, slots=2)
     yield made
     made.close()
 
 
 def gauge(server, name, **labels):
     """A figure as Prometheus reads it."""
-    wanted = name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+    sample = name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
     for line in server.client.get("/metrics").text.splitlines():
-        if line.startswith(wanted + " "):
+        if line.startswith(sample + " "):
             return float(line.rpartition(" ")[2])
     return 0.0
 
@@ -62,7 +62,7 @@ def test_who_finds_all_places_taken_is_told_to_come_back(small):
 
 
 def test_a_reply_that_takes_too_long_is_given_up():
-    hasty = Server(terms=Terms(reply_seconds=0.3), pause=0.1)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0.3), pause=0.1)
     try:
         answer = hasty.client.post(CHAT, json=LONG)
         assert answer.status_code == 504
@@ -105,8 +105,8 @@ def test_many_streams_come_whole(server):
         return "".join(event["choices"][0]["delta"].get("content", "") for event in events)
 
     with ThreadPoolExecutor(20) as pool:
-        said = list(pool.map(stream, wishes))
-    assert said == [f"You said: {text.strip()}" for text in wishes]
+        listed = list(pool.map(stream, wishes))
+    assert listed == [f"You said: {text.strip()}" for text in wishes]
 
 
 def test_a_server_that_is_stopped_lets_streams_end_or_tells_them():
@@ -162,10 +162,10 @@ def test_turns_of_a_conversation_are_named_alike_for_a_balancer(small):
         return small.client.post(CHAT, json=body).headers.get("x-localspec-prefix")
 
     first = {"role": "user", "content": "Tell me about rivers in the north, and about lakes there."}
-    said = {"role": "assistant", "content": "There are many."}
+    fields = {"role": "assistant", "content": "There are many."}
     other = {"role": "user", "content": "And mountains?"}
     begun = named(first)
     assert len(bytes.fromhex(begun)) == 8
-    assert named(first, said, other) == named(first, stream=True) == begun
+    assert named(first, fields, other) == named(first, stream=True) == begun
     assert named({"role": "user", "content": first["content"].upper()}) != begun
     assert named({"role": "user", "content": "Hi"}) is None

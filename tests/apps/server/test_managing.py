@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.offers import Offers
 from localspec.apps.server.safety import Rules
 from localspec.base.errors import ModelFileError
@@ -37,16 +37,16 @@ def fresh(shared):
 
 
 def state(server):
-    [found] = server.client.get("/models").json()["data"]
-    return found["status"]["value"]
+    [body] = server.client.get("/models").json()["data"]
+    return body["status"]["value"]
 
 
 def test_a_model_is_listed_with_its_state(fresh):
     for path in ("/models", "/v1/models"):
-        [found] = fresh.client.get(path).json()["data"]
-        assert found["id"] == "scripted"
-        assert found["status"] == {"value": "unloaded", "args": []}
-        assert found["meta"]["n_ctx"] == 8192
+        [body] = fresh.client.get(path).json()["data"]
+        assert body["id"] == "scripted"
+        assert body["status"] == {"value": "unloaded", "args": []}
+        assert body["meta"]["n_ctx"] == 8192
     fresh.ask("here")
     assert state(fresh) == "loaded"
 
@@ -77,8 +77,8 @@ def test_a_model_is_unloaded_once_its_requests_have_ended(fresh):
     with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
         lines = stream.iter_lines()
         next(lines)
-        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
-        assert told == {"success": True, "requests": 1}
+        body = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert body == {"success": True, "requests": 1}
         fresh.model.pause = 0.0
         *_, last, done = (line for line in lines if line)
         assert '"finish_reason": "stop"' in last
@@ -100,8 +100,8 @@ def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
     with fresh.client.stream("POST", "/v1/chat/completions", json=LONG) as stream:
         lines = stream.iter_lines()  # which is closed with what it reads when it goes
         next(lines)
-        told = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
-        assert told["requests"] == 1
+        body = fresh.client.post("/models/unload", json={"model": "scripted"}).json()
+        assert body["requests"] == 1
         fresh.model.pause = 0.0
         fresh.ask("here")
     until(lambda: fresh.idle)
@@ -109,14 +109,14 @@ def test_a_request_keeps_a_model_that_was_about_to_leave(fresh):
 
 
 def test_listeners_hear_what_becomes_of_a_model(fresh):
-    told = []
+    states = []
 
     def listen():
         with fresh.client.stream("GET", "/models/sse") as stream:
             for line in stream.iter_lines():
                 if line.startswith("data: "):
-                    told.append(json.loads(line[6:]))
-                if len(told) == 3:
+                    states.append(json.loads(line[6:]))
+                if len(states) == 3:
                     return
 
     listening = threading.Thread(target=listen)
@@ -126,8 +126,8 @@ def test_listeners_hear_what_becomes_of_a_model(fresh):
     until(lambda: state(fresh) == "loaded")
     fresh.client.post("/models/unload", json={"model": "scripted"})
     listening.join()
-    assert {(each["model"], each["event"]) for each in told} == {("scripted", "model_status")}
-    assert [each["data"]["status"] for each in told] == ["loading", "loaded", "unloaded"]
+    assert {(each["model"], each["event"]) for each in states} == {("scripted", "model_status")}
+    assert [each["data"]["status"] for each in states] == ["loading", "loaded", "unloaded"]
     until(lambda: not len(fresh.app.state.host.events._queues))
 
 
@@ -153,8 +153,8 @@ def test_a_model_that_cannot_be_loaded_says_so_in_the_list(fresh, monkeypatch):
     monkeypatch.setattr(fresh.app.state.host, "offers", Offers({"broken": broken(offer)}))
     fresh.client.post("/models/load", json={"model": "broken"})
     until(lambda: "failed" in fresh.client.get("/models").json()["data"][0]["status"])
-    [found] = fresh.client.get("/models").json()["data"]
-    assert found["status"] == {"value": "unloaded", "args": [], "failed": True, "exit_code": 1}
+    [body] = fresh.client.get("/models").json()["data"]
+    assert body["status"] == {"value": "unloaded", "args": [], "failed": True, "exit_code": 1}
 
 
 def broken(offer):
@@ -211,7 +211,7 @@ def test_a_page_of_another_site_manages_nothing(fresh, path, body):
 
 @pytest.fixture(scope="module")
 def closed():
-    made = Server(terms=Terms(Rules(keys=("a-key",)), manage=False))
+    made = Server(policy=ServerPolicy(Rules(keys=("a-key",)), manage=False))
     yield made
     made.close()
 
@@ -238,15 +238,15 @@ def test_health_is_told_under_both_names(closed):
 def test_figures_are_told_by_the_names_of_llama_cpp(fresh):
     before = figures(fresh)
     fresh.ask("here")
-    told = {name: count - before[name] for name, count in figures(fresh).items()}
-    assert told["llamacpp:tokens_predicted_total"] == len("You said: here") + 1
-    assert told["llamacpp:prompt_tokens_total"] > 20
-    assert told["llamacpp:tokens_predicted_seconds_total"] > 0
-    assert told["llamacpp:n_decode_total"] > 1
-    assert told["llamacpp:requests_processing"] == told["llamacpp:requests_deferred"] == 0
+    changes = {name: count - before[name] for name, count in figures(fresh).items()}
+    assert changes["llamacpp:tokens_predicted_total"] == len("You said: here") + 1
+    assert changes["llamacpp:prompt_tokens_total"] > 20
+    assert changes["llamacpp:tokens_predicted_seconds_total"] > 0
+    assert changes["llamacpp:n_decode_total"] > 1
+    assert changes["llamacpp:requests_processing"] == changes["llamacpp:requests_deferred"] == 0
 
 
 def figures(server):
     lines = server.client.get("/metrics").text.splitlines()
-    told = [line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:")]
-    return {name: float(count) for name, count in told}
+    samples = [line.rsplit(" ", 1) for line in lines if line.startswith("llamacpp:")]
+    return {name: float(count) for name, count in samples}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from localspec.apps.server.anthropic.answer import MessagesAnswer
 from localspec.apps.server.anthropic.request import MessagesRequest
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import TEMPLATE, Server
 
 EVENT = TypeAdapter(RawMessageStreamEvent)
@@ -108,16 +108,16 @@ def test_blocks_come_one_after_the_other(client):
     assert sum(event.type == "content_block_stop" for event in events) == 4
     deltas = [event.delta for event in events if event.type == "content_block_delta"]
     thought = "".join(each.thinking for each in deltas if each.type == "thinking_delta")
-    said = "".join(each.text for each in deltas if each.type == "text_delta")
-    given = "".join(each.partial_json for each in deltas if each.type == "input_json_delta")
-    assert (thought, said, given) == ("They ask.", "I look.", '{"city": "Oslo"}' * 2)
+    text = "".join(each.text for each in deltas if each.type == "text_delta")
+    joined = "".join(each.partial_json for each in deltas if each.type == "input_json_delta")
+    assert (thought, text, joined) == ("They ask.", "I look.", '{"city": "Oslo"}' * 2)
 
 
 def test_thoughts_are_a_block_of_their_own(client):
     reply = ask(client, "why?", thinking={"type": "enabled", "budget_tokens": 1024})
-    thought, said = reply.content
+    thought, text = reply.content
     assert (thought.type, thought.thinking) == ("thinking", "Let me see.")
-    assert said.text == "Because."
+    assert text.text == "Because."
     assert reply.usage.output_tokens_details.thinking_tokens == len("\nLet me see.\n")
 
 
@@ -143,12 +143,12 @@ def test_a_tool_is_used_and_its_result_read(client, thinker):
     results = [
         {"type": "tool_result", "tool_use_id": call.id, "content": "It rains."} for call in calls
     ]
-    given = [
+    messages = [
         {"role": "user", "content": "weather?"},
         {"role": "assistant", "content": reply.content},
         {"role": "user", "content": results},
     ]
-    assert ask(client, given, tools=[WEATHER]).content[0].text == "Take an umbrella."
+    assert ask(client, messages, tools=[WEATHER]).content[0].text == "Take an umbrella."
 
 
 def test_the_library_runs_tools_until_they_are_done(client, thinker):
@@ -173,7 +173,7 @@ def test_blocks_become_messages_that_templates_read():
     result = {"type": "tool_result", "tool_use_id": "t", "content": [text, text]}
     failed = {"type": "tool_result", "tool_use_id": "u", "content": "gone", "is_error": True}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "of whom ever"}
-    found = talk(
+    messages = talk(
         [
             {"role": "user", "content": [text, text]},
             {"role": "assistant", "content": [thought, text, text, use, other]},
@@ -186,11 +186,11 @@ def test_blocks_become_messages_that_templates_read():
         {"id": one["id"], "type": "function", "function": {"name": name, "arguments": given}}
         for one, name, given in ((use, "weather", {"city": "Oslo"}), (other, "clock", {}))
     ]
-    said = {"content": "aa", "reasoning_content": "Hm.", "tool_calls": calls}
-    assert found == [
+    fields = {"content": "aa", "reasoning_content": "Hm.", "tool_calls": calls}
+    assert messages == [
         {"role": "system", "content": "a\n\na"},
         {"role": "user", "content": "a\n\na"},
-        {"role": "assistant", **said},
+        {"role": "assistant", **fields},
         {"role": "tool", "tool_call_id": "u", "name": "clock", "content": "Error: gone"},
         {"role": "tool", "tool_call_id": "t", "name": "weather", "content": "a\n\na"},
         {"role": "user", "content": "a"},
@@ -201,10 +201,10 @@ def test_blocks_become_messages_that_templates_read():
 def test_wishes_reach_the_template_and_the_grammar():
     function = {"name": "weather", "description": "Tells the weather.", "parameters": CITY}
     any_one = {"type": "any", "disable_parallel_tool_use": True}
-    found = talk("x", tools=[WEATHER], tool_choice=any_one, output_config={"effort": "low"})
-    assert found.tools == [{"type": "function", "function": function}]
-    assert (found.choice, found.named, found.parallel) == ("required", None, False)
-    assert found.extra == {"reasoning_effort": "low"}
+    messages = talk("x", tools=[WEATHER], tool_choice=any_one, output_config={"effort": "low"})
+    assert messages.tools == [{"type": "function", "function": function}]
+    assert (messages.choice, messages.named, messages.parallel) == ("required", None, False)
+    assert messages.extra == {"reasoning_effort": "low"}
     named = talk("x", tools=[WEATHER], tool_choice={"type": "tool", "name": "weather"})
     assert (named.choice, named.named, named.parallel) == ("auto", "weather", None)
     assert talk("x", tools=[WEATHER], tool_choice={"type": "none"}).choice == "none"
@@ -320,7 +320,7 @@ def test_a_client_hears_that_the_server_still_works():
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0), pause=0.02)
     try:
         with client_of(hasty) as client:
             with pytest.raises(anthropic.APIStatusError) as caught:

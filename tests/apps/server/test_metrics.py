@@ -18,11 +18,11 @@ from localspec.apps.server.monitoring.metrics import (
 )
 from localspec.apps.server.monitoring.request_log import Ignored
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.figures import PositionCounts, Speculation, Timings, Usage
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
-from localspec.interfaces.ask import Ask
+from localspec.core.requests.figures import PositionCounts, Speculation, Timings, Usage
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.draft_request import Ask
 from tests.runs import Want, replies, scripted
 
 DRAFTED = Result(
@@ -79,8 +79,8 @@ def served_values(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Read what is served: values by names and labels."""
     text = generate_latest(metrics.registry).decode()
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-    told = [s for s in samples if not s.name.endswith("_created")]
-    return {(s.name, *s.labels.values()): s.value for s in told}
+    lasting = [s for s in samples if not s.name.endswith("_created")]
+    return {(s.name, *s.labels.values()): s.value for s in lasting}
 
 
 def histogram(name: str, bounds: Iterable[float], values: Mapping[float, int], *labels: str):
@@ -163,8 +163,8 @@ def test_the_places_of_a_long_draft_are_counted_in_few_ranges():
     [result] = replies(model, Constant(), [Want([1, 2], settings)], depth=512)
     metrics = Metrics()
     metrics.note("m", result)
-    told = served_values(metrics)
-    drafted = {key[2]: n for key, n in told.items() if key[0] == "localspec_drafted_total"}
+    values = served_values(metrics)
+    drafted = {key[2]: n for key, n in values.items() if key[0] == "localspec_drafted_total"}
     ranges = ["17-32", "33-64", "65-128", "129-256", "257-512"]
     assert list(drafted) == [*map(str, range(1, 17)), *ranges]
     assert sum(drafted.values()) == result.speculation.drafted

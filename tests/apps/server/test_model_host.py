@@ -13,8 +13,8 @@ from localspec.apps.server.faults import Refused
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.offers import Offers, ServedOffer, broken_offer
 from localspec.base.errors import DoesNotFit, ModelFileError, UnknownModel, UsageError
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.models.recommended import ThoughtDefaults
@@ -221,12 +221,12 @@ def test_listeners_hear_how_far_a_model_and_its_drafter_are_loaded():
         host = memory.host = ModelHost(Offers({"a": loud}), lambda name, result: None)
         heard = host.events.listen()
         await host.preload("a")
-        told = [(await anext(heard))["data"] for _ in range(4)]
-        assert told[0] == {"status": "loading"}
-        steps = [(data["progress"]["current"], data["progress"]["value"]) for data in told[1:3]]
+        states = [(await anext(heard))["data"] for _ in range(4)]
+        assert states[0] == {"status": "loading"}
+        steps = [(data["progress"]["current"], data["progress"]["value"]) for data in states[1:3]]
         assert steps == [("text_model", 0.25), ("spec_model", 0.5)]
-        assert told[1]["progress"]["stages"] == ["text_model", "spec_model"]
-        assert told[3] == {"status": "loaded"}
+        assert states[1]["progress"]["stages"] == ["text_model", "spec_model"]
+        assert states[3] == {"status": "loaded"}
         await heard.aclose()
         await host.close()
 

@@ -54,8 +54,8 @@ def test_a_token_that_is_none_is_refused(server):
 )
 def test_a_prompt_may_be_an_object(server, prompt):
     plain = server.client.post("/completion", json={"prompt": "a", "n_predict": 3}).json()
-    found = server.client.post("/completion", json={"prompt": prompt, "n_predict": 3}).json()
-    assert found["content"] == plain["content"]
+    body = server.client.post("/completion", json={"prompt": prompt, "n_predict": 3}).json()
+    assert body["content"] == plain["content"]
     both = server.client.post("/completion", json={"prompt": [prompt, "b"], "n_predict": 3})
     assert len(both.json()) == 2
     seen = {"prompt_string": "a", "multimodal_data": ["aGVsbG8="]}

@@ -111,9 +111,9 @@ def test_a_call_comes_whole_with_its_arguments_as_an_object(server, client):
 def test_of_two_calls_the_first_is_told_before_the_second_is_over(server, client):
     server.replies["both?"] = f"Well.{CALL}\n{CALL.replace('Oslo', 'Rome')}"
     pieces = list(ask(client, "both?", tools=[weather], stream=True))
-    told = [len(piece.message.tool_calls or []) for piece in pieces]
-    assert sum(told) == 2
-    assert max(told) == 1
+    counts = [len(piece.message.tool_calls or []) for piece in pieces]
+    assert sum(counts) == 2
+    assert max(counts) == 1
     assert "".join(piece.message.content for piece in pieces) == "Well."
 
 
@@ -163,8 +163,8 @@ def test_results_are_paired_with_calls():
         {"role": "tool"},
         {"role": "tool", "tool_name": "three"},
     ]
-    given = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
-    read = groups([Message.model_validate(each) for each in given])
+    messages = [{"role": "assistant", "tool_calls": calls, "thinking": "hm"}, *results]
+    read = groups([Message.model_validate(each) for each in messages])
     first, *rest = messages_of(paired(read))
     ids = [call["id"] for call in first["tool_calls"]]
     assert len(set(ids)) == 3
@@ -270,14 +270,14 @@ def test_options_have_their_effect(client):
     assert (reply.message.content, reply.done_reason) == ("You sa", "stop")
     assert ask(client, options={"num_predict": -1}).message.content == "You said: here"
     hot = {"temperature": 90.0, "seed": 5, "num_predict": 20}
-    said = [ask(client, options=hot | more).message.content for more in ({}, {}, {"seed": 6})]
-    assert said[0] == said[1] != said[2]
+    contents = [ask(client, options=hot | more).message.content for more in ({}, {}, {"seed": 6})]
+    assert contents[0] == contents[1] != contents[2]
     assert ask(client, options=hot | {"top_k": 1}).message.content == "You said: here"
 
 
 def test_a_wish_for_more_context_is_answered_with_what_there_is(client):
-    said = ask(client, options={"num_ctx": 1 << 20, "num_predict": 3}).message.content
-    assert said == ask(client, options={"num_predict": 3}).message.content
+    content = ask(client, options={"num_ctx": 1 << 20, "num_predict": 3}).message.content
+    assert content == ask(client, options={"num_predict": 3}).message.content
 
 
 def test_log_probabilities_are_told_whole_and_streamed(client):
@@ -288,8 +288,8 @@ def test_log_probabilities_are_told_whole_and_streamed(client):
     assert first.logprob == first.top_logprobs[0].logprob <= 0
     assert len(first.top_logprobs) == 2
     streamed = ask(client, logprobs=True, top_logprobs=2, stream=True)
-    told = [each for piece in streamed for each in piece.logprobs or ()]
-    assert told == list(whole.logprobs)
+    scored = [each for piece in streamed for each in piece.logprobs or ()]
+    assert scored == list(whole.logprobs)
     plain = client.generate("scripted", "here", logprobs=True)
     assert "".join(each.token for each in plain.logprobs).startswith(plain.response)
     assert not plain.logprobs[0].top_logprobs
@@ -297,7 +297,7 @@ def test_log_probabilities_are_told_whole_and_streamed(client):
 
 
 def test_options_become_what_the_engine_knows():
-    given = {
+    fields = {
         "temperature": 0.5,
         "top_k": 7,
         "top_p": 0.8,
@@ -312,7 +312,7 @@ def test_options_become_what_the_engine_knows():
         "typical_p": 0.7,
     }
     usual = Sampling(temperature=1, top_k=3)
-    assert OllamaOptions.model_validate(given).sampling(usual) == Sampling(
+    assert OllamaOptions.model_validate(fields).sampling(usual) == Sampling(
         *(0.5, 7, 0.8, 0.1, 1.1, 0.2, 0.3),
         mirostat=2,
         mirostat_tau=4.0,
@@ -462,8 +462,8 @@ def test_what_editors_read_of_a_model_is_there(server, client):
     shown = client.show("scripted")
     assert shown.modelinfo["general.basename"] == "scripted"
     lines = shown.parameters.splitlines()
-    found = dict(re.fullmatch(r'(\S+)\s+((?:".*")|\S+)', line).groups() for line in lines)
-    assert found["num_ctx"] == "8192"
+    by_name = dict(re.fullmatch(r'(\S+)\s+((?:".*")|\S+)', line).groups() for line in lines)
+    assert by_name["num_ctx"] == "8192"
     [listed] = client.list().models
     assert re.fullmatch("[0-9a-f]{64}", listed.digest)
     client.generate("scripted", "load")

@@ -56,9 +56,11 @@ class Watched:
 
 def streaming(address: str, stop: threading.Event, watched: Watched) -> None:
     while not stop.is_set():
-        with httpx.stream("POST", f"{address}/v1/chat/completions", json=STORY, timeout=60) as told:
+        with httpx.stream(
+            "POST", f"{address}/v1/chat/completions", json=STORY, timeout=60
+        ) as chunks:
             watched.last = None  # a new stream has a prompt to read
-            for line in told.iter_lines():
+            for line in chunks.iter_lines():
                 if line.startswith("data"):
                     watched.sign()
                 if stop.is_set():
@@ -82,22 +84,22 @@ def address() -> Iterator[str]:
     assert process.stderr is not None
     with process:
         line = next(line for line in process.stderr if "answering at" in line)
-        rest = threading.Thread(target=process.stderr.read)  # so that it never waits for a reader
-        rest.start()
+        reader = threading.Thread(target=process.stderr.read)  # so that it never waits for a reader
+        reader.start()
         yield re.findall(r"http://[0-9.]+:\d+", line)[0]
         process.terminate()
-        rest.join()
+        reader.join()
 
 
 @pytest.fixture(scope="module")
 def watched(address) -> Iterator[dict[str, Watched]]:
-    stop, found = threading.Event(), {"stream": Watched(), "health": Watched()}
+    stop, fields = threading.Event(), {"stream": Watched(), "health": Watched()}
     with ThreadPoolExecutor(2) as pool:
-        pool.submit(streaming, address, stop, found["stream"])
-        pool.submit(asking, address, stop, found["health"])
-        while min(each.signs for each in found.values()) < 20:
+        pool.submit(streaming, address, stop, fields["stream"])
+        pool.submit(asking, address, stop, fields["health"])
+        while min(each.signs for each in fields.values()) < 20:
             time.sleep(0.05)
-        yield found
+        yield fields
         stop.set()
 
 
@@ -117,9 +119,9 @@ def test_no_body_stops_those_of_others(name, address, watched, capsys):
         statuses = {each.result().status_code for each in sent}
     whole = time.monotonic() - begun
     pauses = {name: each.seconds for name, each in watched.items()}
-    told = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in pauses.items())
+    text = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in pauses.items())
     with capsys.disabled():
-        print(f"\n{name} ({len(data) / 1e6:.1f} MB, {statuses}): {whole:.1f} s, pauses: {told}")
+        print(f"\n{name} ({len(data) / 1e6:.1f} MB, {statuses}): {whole:.1f} s, pauses: {text}")
     assert statuses <= {200, 400}
     assert max(pauses.values()) < LONGEST_SECONDS
 

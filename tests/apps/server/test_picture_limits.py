@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.media_intake import MediaLimits, groups
 from localspec.base.interruption import Interrupted, check_patience
 from localspec.interfaces.media import Medium
@@ -73,8 +73,8 @@ def test_a_hostile_picture_is_refused_at_once_in_every_api(server, path, stream)
         if not file:
             continue
         body, begun = bodies(b64encode(file).decode())[path], time.process_time()
-        told = refusal(server, {**body, "stream": stream}, path)
-        assert words in json.dumps(json.loads(told), ensure_ascii=False)
+        error = refusal(server, {**body, "stream": stream}, path)
+        assert words in json.dumps(json.loads(error), ensure_ascii=False)
         assert time.process_time() - begun < SECONDS
     assert server.ask("here") == "You said: here"
 
@@ -83,9 +83,9 @@ def test_a_hostile_picture_is_refused_at_once_in_every_api(server, path, stream)
 def test_a_model_that_reads_text_only_says_so_and_names_one_that_sees(path):
     blind = Server()
     try:
-        told = refusal(blind, bodies(DATA["red"])[path], path)
-        assert "scripted takes text only, and the request has pictures" in told
-        assert "no model is served that takes pictures" in told
+        error = refusal(blind, bodies(DATA["red"])[path], path)
+        assert "scripted takes text only, and the request has pictures" in error
+        assert "no model is served that takes pictures" in error
         host = blind.app.state.host
         seer = replace(host.offers["scripted"], name="seer", media=frozenset({"image"}))
         blind.loop.call_soon_threadsafe(host.add, seer)
@@ -158,7 +158,7 @@ def test_base64_may_have_lines_no_padding_and_other_letters(server):
 def test_a_request_has_limits_of_pictures_of_their_bytes_and_of_their_pixels():
     size = len(picture())
     limits = MediaLimits(count=2, bytes=2 * size, pixels=16 * 8)
-    limited = seeing(Terms(media=limits))
+    limited = seeing(ServerPolicy(media=limits))
     try:
         two = [{"type": "image_url", "image_url": b64encode(picture()).decode()}] * 2
         body = {"messages": [{"role": "user", "content": two}]}
@@ -167,10 +167,10 @@ def test_a_request_has_limits_of_pictures_of_their_bytes_and_of_their_pixels():
         assert "3 pictures and sounds; it may have 2 (--max-images)" in refusal(limited, body)
         noise = written(Image.effect_noise((16, 8), 99), "BMP")
         assert len(noise) > 2 * size
-        told = refusal(limited, asked(b64encode(noise).decode()))
-        assert "--max-image-size" in told
-        told = refusal(limited, asked(b64encode(picture(size=(16, 9))).decode()))
-        assert "16 x 9 pixels, which are 144; it may have 128 (--max-image-pixels)" in told
+        error = refusal(limited, asked(b64encode(noise).decode()))
+        assert "--max-image-size" in error
+        error = refusal(limited, asked(b64encode(picture(size=(16, 9))).decode()))
+        assert "16 x 9 pixels, which are 144; it may have 128 (--max-image-pixels)" in error
     finally:
         limited.close()
 
@@ -180,23 +180,23 @@ def test_a_conversation_may_gather_screenshots_of_a_large_screen():
 
 
 def test_the_pictures_of_a_request_have_a_limit_of_pixels_together():
-    limited = seeing(Terms(media=MediaLimits(all_pixels=2 * 16 * 8)))
+    limited = seeing(ServerPolicy(media=MediaLimits(all_pixels=2 * 16 * 8)))
     try:
         two = [{"type": "image_url", "image_url": b64encode(picture()).decode()}] * 2
         body = {"messages": [{"role": "user", "content": two}]}
         assert limited.client.post(CHAT, json=body).status_code == 200
-        told = refusal(limited, {"messages": [{"role": "user", "content": [*two, two[0]]}]})
-        assert "384 pixels together; those of a request may have 256" in told
+        error = refusal(limited, {"messages": [{"role": "user", "content": [*two, two[0]]}]})
+        assert "384 pixels together; those of a request may have 256" in error
     finally:
         limited.close()
 
 
 def test_a_body_at_the_limit_is_read_and_one_above_it_refused(server):
-    room = server.app.state.host and Terms().rules.body_bytes
+    body_bytes = server.app.state.host and ServerPolicy().rules.body_bytes
     image = written(Image.effect_noise((4000, 4000), 99), "BMP")  # 16 MB
     body = json.dumps(asked(b64encode(image).decode())).encode()
-    assert room // 2 < len(body) < room
-    padded = body + b" " * (room - len(body))
+    assert body_bytes // 2 < len(body) < body_bytes
+    padded = body + b" " * (body_bytes - len(body))
     headers = {"content-type": "application/json"}
     answer = server.client.post(CHAT, content=padded, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -255,9 +255,9 @@ def test_a_small_picture_is_next_whatever_came_before(held):
     order, look = [], sight.pieces
 
     def pieces(medium):
-        found = look(medium)
+        looked_at = look(medium)
         order.append(medium.pixels)
-        return found
+        return looked_at
 
     sight.pieces = pieces
     large = [asked(b64encode(picture(size=(side, 2000))).decode()) for side in (2000, 2001)]
@@ -273,8 +273,8 @@ def test_a_small_picture_is_next_whatever_came_before(held):
 
 def test_between_the_pictures_of_a_request_others_have_their_turn():
     media = [Medium("image", b"", pixels=pixels) for pixels in (1, 3, 1, 9, 2, 2)]
-    found = [([medium.pixels for medium in group], size) for group, size in groups(media, most=5)]
-    assert found == [([1, 3, 1], 5), ([9], 9), ([2, 2], 4)]
+    grouped = [([medium.pixels for medium in group], size) for group, size in groups(media, most=5)]
+    assert grouped == [([1, 3, 1], 5), ([9], 9), ([2, 2], 4)]
 
 
 def test_a_picture_is_given_up_when_its_client_leaves(held):
@@ -321,9 +321,9 @@ def test_mutated_requests_with_pictures_are_answered_or_refused(server, count):
     ],
 )
 def test_sounds_are_refused_where_no_model_hears(server, part):
-    told = refusal(server, {"messages": [{"role": "user", "content": [part]}]})
-    assert "scripted takes text and pictures only, and the request has sounds" in told
-    assert "no model is served that takes sounds" in told
+    error = refusal(server, {"messages": [{"role": "user", "content": [part]}]})
+    assert "scripted takes text and pictures only, and the request has sounds" in error
+    assert "no model is served that takes sounds" in error
 
 
 class Hearing(Looking):
@@ -378,7 +378,7 @@ def test_a_picture_where_none_can_stand_is_refused(server, path, body, words):
 
 
 def test_a_strict_server_refuses_another_resolution():
-    strict = seeing(Terms(strict=True))
+    strict = seeing(ServerPolicy(strict=True))
     try:
         parts = texts_and_pictures("See ", "[red]")
         body = {"messages": [{"role": "user", "content": parts}]}

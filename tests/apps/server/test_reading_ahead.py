@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from localspec.apps.server import reading_ahead
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import TEMPLATE, Server
 from tests.apps.server.test_load import until
 
@@ -47,13 +47,13 @@ def holds(server, text):
 
 
 def test_a_prompt_that_was_announced_is_held_when_it_is_asked(server):
-    said = {"role": "user", "content": "a text that one is still writing " * 20}
-    told = server.client.post(WARM, json={"messages": [said]}).json()
-    assert (told["object"], told["complete"], told["model"]) == ("cache.warm", True, "scripted")
-    assert told["prompt_tokens"] > len(said["content"])
-    assert cached(ask(server, said)) == told["prompt_tokens"] - 1
-    whole = {"role": "user", "content": said["content"] + "and ends."}
-    assert cached(ask(server, whole)) >= len(said["content"])
+    fields = {"role": "user", "content": "a text that one is still writing " * 20}
+    body = server.client.post(WARM, json={"messages": [fields]}).json()
+    assert (body["object"], body["complete"], body["model"]) == ("cache.warm", True, "scripted")
+    assert body["prompt_tokens"] > len(fields["content"])
+    assert cached(ask(server, fields)) == body["prompt_tokens"] - 1
+    whole = {"role": "user", "content": fields["content"] + "and ends."}
+    assert cached(ask(server, whole)) >= len(fields["content"])
 
 
 def test_announced_prompts_count_as_no_replies(server):
@@ -68,8 +68,8 @@ def test_after_a_reply_with_a_thought_the_next_prompt_is_read_without_it(server)
     answer = ask(server, WHY)["choices"][0]["message"]
     assert answer["reasoning_content"].startswith("xx")
     until(lambda: holds(server, "So.<|im_end|>\n<|im_start|>user\n"))
-    said = "<|im_start|>user\nwhy?<|im_end|>\n<|im_start|>assistant\nSo.<|im_end|>\n"
-    begun = server.model.tokenizer.encode(said + "<|im_start|>user\n", special=True)
+    conversation = "<|im_start|>user\nwhy?<|im_end|>\n<|im_start|>assistant\nSo.<|im_end|>\n"
+    begun = server.model.tokenizer.encode(conversation + "<|im_start|>user\n", special=True)
     follow = ask(server, WHY, {"role": "assistant", "content": "So."}, WHY)
     assert cached(follow) == len(begun)
 
@@ -85,11 +85,11 @@ def test_after_a_call_it_is_read_as_the_template_writes_it(server):
 
 
 def test_a_server_may_be_told_to_read_nothing_ahead():
-    server = Server({"why?": "So."}, terms=Terms(read_ahead=False))
+    server = Server({"why?": "So."}, policy=ServerPolicy(read_ahead=False))
     try:
-        told = server.client.post(WARM, json={"messages": [WHY]}).json()
-        assert not told["complete"]
-        assert "--read-ahead" in told["reason"]
+        body = server.client.post(WARM, json={"messages": [WHY]}).json()
+        assert not body["complete"]
+        assert "--read-ahead" in body["reason"]
         assert not server.model.held
     finally:
         server.close()

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.command import keeping_replies_apart
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.safety import Rules
@@ -27,7 +27,7 @@ def test_a_reply_tells_by_its_rounds_nothing_of_what_another_client_was_told(key
     runtime = load(engines.tiny("llama"), loading=keeping_replies_apart(LOADING, keys))
     vocabulary = partial(nullcontext, runtime.tokenizer)
     offer = ServedOffer("tiny", lambda _: runtime, vocabulary, GREEDY, "llamacpp", "gguf")
-    server = Server(terms=Terms(Rules(keys=keys)), beside=[offer])
+    server = Server(policy=ServerPolicy(Rules(keys=keys)), beside=[offer])
 
     def rounds(key):
         headers = {"Authorization": f"Bearer {key}"}

@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseItemList
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.openai.response_store import ResponseStore, StoredResponse
 from localspec.apps.server.openai.responses_request import ResponsesRequest
@@ -108,16 +108,16 @@ def test_a_result_of_a_tool_is_sent_alone(client):
     }
     reply = ask(client, [result], previous_response_id=first.id, tools=[WEATHER])
     assert reply.output_text == "You said: It rains."
-    found = list(client.responses.input_items.list(reply.id, order="asc"))
-    assert [item.type for item in found] == ["message", "function_call", "function_call_output"]
-    assert found[1].call_id == found[2].call_id
+    listed = list(client.responses.input_items.list(reply.id, order="asc"))
+    assert [item.type for item in listed] == ["message", "function_call", "function_call_output"]
+    assert listed[1].call_id == listed[2].call_id
 
 
 def test_a_response_is_retrieved_and_deleted(client):
     reply = ask(client, "one", metadata={"a": "b"})
-    found = client.responses.retrieve(reply.id)
-    Response.model_validate(found.model_dump(by_alias=True))
-    assert found == reply
+    response = client.responses.retrieve(reply.id)
+    Response.model_validate(response.model_dump(by_alias=True))
+    assert response == reply
     with pytest.raises(openai.BadRequestError, match="complete"):
         client.responses.cancel(reply.id)
     client.responses.delete(reply.id)
@@ -150,8 +150,8 @@ def test_one_owner_cannot_push_out_what_another_keeps(tmp_path, on_disk, most):
         keep(store, "b", number)
     assert store.get(id_of(0), "a")
     assert store.get(id_of(1), "a")
-    found = [number for number in range(2, 40) if store.get(id_of(number), "b")]
-    assert found == [36, 37, 38, 39]
+    kept = [number for number in range(2, 40) if store.get(id_of(number), "b")]
+    assert kept == [36, 37, 38, 39]
     keep(store, "c", 40)
     assert store.get(id_of(40), "c")
     assert not store.get(id_of(36), "b")
@@ -171,20 +171,20 @@ def test_what_a_client_wants_forgotten_is_not_kept(client):
 
 
 def test_items_come_in_pages(server, client):
-    given = [{"role": "user", "content": f"number {at}"} for at in range(5)]
-    reply = ask(client, given)
+    items = [{"role": "user", "content": f"number {at}"} for at in range(5)]
+    reply = ask(client, items)
     texts = [item.content[0].text for item in client.responses.input_items.list(reply.id, limit=2)]
     assert texts == [f"number {at}" for at in (4, 3, 2, 1, 0)]
     page = client.responses.input_items.list(reply.id, limit=2, order="asc")
     assert [item.content[0].text for item in page.data] == ["number 0", "number 1"]
     assert page.has_more
     address = f"/v1/responses/{reply.id}/input_items"
-    rest = server.client.get(address, params={"after": page.data[-1].id, "order": "asc"}).json()
-    ResponseItemList.model_validate(rest)
-    assert [item["content"][0]["text"] for item in rest["data"]] == [
+    body = server.client.get(address, params={"after": page.data[-1].id, "order": "asc"}).json()
+    ResponseItemList.model_validate(body)
+    assert [item["content"][0]["text"] for item in body["data"]] == [
         f"number {at}" for at in (2, 3, 4)
     ]
-    assert not rest["has_more"]
+    assert not body["has_more"]
     for wish in ({"after": "msg_1"}, {"limit": 0}, {"limit": 101}, {"order": "random"}):
         assert server.client.get(address, params=wish).status_code == 400
 
@@ -193,9 +193,9 @@ def test_an_item_is_referred_to_by_its_identifier(client):
     """Libraries do that where a server keeps responses."""
     first = ask(client, "one")
     reference = {"type": "item_reference", "id": first.output[0].id}
-    given = [{"role": "user", "content": "one"}, reference, {"role": "user", "content": "two"}]
+    items = [{"role": "user", "content": "one"}, reference, {"role": "user", "content": "two"}]
     second = ask(client, "two", previous_response_id=first.id)
-    assert ask(client, given).usage.input_tokens == second.usage.input_tokens
+    assert ask(client, items).usage.input_tokens == second.usage.input_tokens
     for id in ("msg_1", first.output[0].id[:-1] + "7", f"msg_{'0' * 24}o0"):
         with pytest.raises(openai.NotFoundError, match="not found: send the item itself"):
             ask(client, [{"type": "item_reference", "id": id}])
@@ -215,9 +215,9 @@ def test_tokens_of_a_conversation_are_counted(client):
 )
 def test_an_identifier_of_nothing_is_not_found(server, id):
     body = json.dumps({"input": "x", "previous_response_id": id})
-    told = server.client.post("/v1/responses", content=body).json()["error"]
-    assert told["code"] == "previous_response_not_found"
-    assert len(told["message"]) < 300
+    answer = server.client.post("/v1/responses", content=body).json()["error"]
+    assert answer["code"] == "previous_response_not_found"
+    assert len(answer["message"]) < 300
     if id.isascii():
         assert server.client.get(f"/v1/responses/{id}").status_code == 404
 
@@ -225,7 +225,7 @@ def test_an_identifier_of_nothing_is_not_found(server, id):
 @pytest.fixture(scope="module")
 def shared():
     """A server with the keys of two people."""
-    made = Server(terms=Terms(Rules(keys=("first-key", "other-key"))))
+    made = Server(policy=ServerPolicy(Rules(keys=("first-key", "other-key"))))
     yield made
     made.close()
 
@@ -249,7 +249,7 @@ def test_others_do_not_see_a_response(shared):
 
 
 def test_a_server_may_keep_nothing():
-    server = Server(terms=Terms(responses=0))
+    server = Server(policy=ServerPolicy(responses=0))
     try:
         with client_of(server) as client:
             reply = ask(client, "one")
@@ -261,10 +261,10 @@ def test_a_server_may_keep_nothing():
 
 
 def test_what_is_on_disk_is_there_after_a_restart(tmp_path):
-    terms = Terms(cache_dir=tmp_path / "cache")
+    policy = ServerPolicy(cache_dir=tmp_path / "cache")
     ids = []
     for _ in range(2):
-        server = Server(terms=terms)
+        server = Server(policy=policy)
         try:
             with client_of(server) as client:
                 earlier = ids[-1] if ids else None
@@ -345,11 +345,11 @@ def test_items_of_another_version_are_as_good_as_none(tmp_path):
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path):
     store = ResponseStore(9, tmp_path)
-    said = [b"", b"{", b"[]", b"\xff", b'{"owner": ""}', None]
+    contents = [b"", b"{", b"[]", b"\xff", b'{"owner": ""}', None]
     loops = {"owner": "", "previous": name(6), "input": [], "response": {"output": []}}
     strange = [loops, loops | {"previous": [1]}, loops | {"input": [1]}, loops | {"response": 1}]
-    said += [json.dumps(each).encode() for each in strange]
-    for number, data in enumerate(said[:9]):
+    contents += [json.dumps(each).encode() for each in strange]
+    for number, data in enumerate(contents[:9]):
         store.add(stored(number))
         path = tmp_path / "responses" / f"{name(number)}.json"
         path.unlink() if data is None else path.write_bytes(data)

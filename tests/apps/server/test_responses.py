@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.openai.responses_request import ResponsesRequest
 from tests.apps.server.scripted import TEMPLATE, Server
 
@@ -89,17 +89,17 @@ def test_a_stream_ends_in_what_is_said_at_once(client, question):
 
 
 def test_the_deltas_of_an_item_are_its_text(client):
-    said = {}
+    texts = {}
     for event in streamed(client, "weather?", tools=[WEATHER]):
         if event.type == "response.output_item.added":
             assert not event.item.to_dict().get("content")
         elif event.type.endswith(".delta"):
-            said[event.output_index] = said.get(event.output_index, "") + event.delta
+            texts[event.output_index] = texts.get(event.output_index, "") + event.delta
         elif event.type in ("response.output_text.done", "response.reasoning_text.done"):
-            assert said[event.output_index] == event.text
+            assert texts[event.output_index] == event.text
         elif event.type == "response.function_call_arguments.done":
-            assert said[event.output_index] == event.arguments
-    assert list(said.values()) == ["They ask.", "I look.", *['{"city": "Oslo"}'] * 2]
+            assert texts[event.output_index] == event.arguments
+    assert list(texts.values()) == ["They ask.", "I look.", *['{"city": "Oslo"}'] * 2]
 
 
 def test_reasoning_is_an_item_of_its_own(client):
@@ -132,7 +132,7 @@ def test_a_tool_is_called_and_its_result_read(client, thinker):
 def test_items_of_one_reply_become_one_message():
     call = {"type": "function_call", "name": "weather", "arguments": "{}"}
     thought = {"type": "reasoning", "id": "r", "summary": []}
-    found = talk(
+    messages = talk(
         [
             {"role": "user", "content": "weather?"},
             thought | {"content": [{"type": "reasoning_text", "text": "Hm."}]},
@@ -155,7 +155,7 @@ def test_items_of_one_reply_become_one_message():
     ).messages
     function = {"name": "weather", "arguments": "{}"}
     calls = [{"id": id, "type": "function", "function": function} for id in "ab"]
-    assert found == [
+    assert messages == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "weather?"},
         {
@@ -184,11 +184,11 @@ def test_reasoning_comes_back_sealed_if_that_is_asked_for(client):
 
 
 def test_wishes_reach_the_template_and_the_grammar():
-    found = talk("x", reasoning={"effort": "none"}, parallel_tool_calls=False, tools=[WEATHER])
-    assert found.extra == {"reasoning_effort": "none", "enable_thinking": False}
-    assert (found.choice, found.named, found.parallel) == ("auto", None, False)
+    messages = talk("x", reasoning={"effort": "none"}, parallel_tool_calls=False, tools=[WEATHER])
+    assert messages.extra == {"reasoning_effort": "none", "enable_thinking": False}
+    assert (messages.choice, messages.named, messages.parallel) == ("auto", None, False)
     function = {"name": "weather", "parameters": CITY, "strict": True}
-    assert found.tools == [{"type": "function", "function": function}]
+    assert messages.tools == [{"type": "function", "function": function}]
     chosen = talk("x", tools=[WEATHER], tool_choice={"type": "function", "name": "weather"})
     assert (chosen.choice, chosen.named) == ("auto", "weather")
     assert talk("x", tools=[WEATHER], tool_choice="required").choice == "required"
@@ -204,8 +204,8 @@ def test_a_reply_has_the_form_that_is_asked_for(client, thinker):
     reply = client.responses.parse(model="scripted", input="where?", text_format=Place)
     assert reply.output_parsed == Place(city="Oslo", people=717710)
     assert ask(client, [*reply.output, {"role": "user", "content": "here"}]).output_text
-    wish = {"model": "scripted", "input": "where?", "text_format": Place}
-    with client.responses.stream(**wish) as stream:
+    fields = {"model": "scripted", "input": "where?", "text_format": Place}
+    with client.responses.stream(**fields) as stream:
         assert stream.get_final_response().output_parsed.people == 717710
     thinker.replies["anything?"] = '{"any": ["thing"]} and more'
     reply = ask(client, "anything?", text={"format": {"type": "json_object"}})
@@ -222,12 +222,12 @@ def test_a_reply_that_is_cut_says_so(client):
 
 
 def test_log_probabilities_are_of_the_text(client):
-    wish = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
-    *_, message = ask(client, "why?", **wish, extra_body={"localspec": {"plain": True}}).output
+    fields = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    *_, message = ask(client, "why?", **fields, extra_body={"localspec": {"plain": True}}).output
     logprobs = message.content[0].logprobs
     assert "".join(each.token for each in logprobs) == "Because."
     assert all(len(each.top_logprobs) == 2 for each in logprobs)
-    deltas = [e for e in streamed(client, **wish) if e.type == "response.output_text.delta"]
+    deltas = [e for e in streamed(client, **fields) if e.type == "response.output_text.delta"]
     tokens = [each.token for delta in deltas for each in delta.logprobs]
     assert "".join(tokens) == "You said: here"
     assert ask(client, "why?").output[-1].content[0].logprobs == []
@@ -240,9 +240,9 @@ def test_functions_in_a_namespace_are_called_with_its_name(client):
     answer = ask(client, "weather?", tools=tools)
     call, other = (item for item in answer.output if item.type == "function_call")
     assert (call.name, call.namespace) == ("weather", "skies")
-    said = [{"role": "user", "content": "weather?"}, call.model_dump(exclude_none=True)]
+    items = [{"role": "user", "content": "weather?"}, call.model_dump(exclude_none=True)]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "here"}
-    assert ask(client, [*said, result], tools=tools).output_text == "You said: here"
+    assert ask(client, [*items, result], tools=tools).output_text == "You said: here"
     assert other.namespace == "skies"
     assert [tool.type for tool in answer.tools] == ["web_search", "namespace"]
 
@@ -281,7 +281,7 @@ def test_what_is_not_here_is_refused_by_name(strict, field, wish):
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():
-    hasty = Server(terms=Terms(reply_seconds=0), pause=0.02)
+    hasty = Server(policy=ServerPolicy(reply_seconds=0), pause=0.02)
     try:
         with openai.OpenAI(base_url=f"{hasty.address}/v1", api_key="any", max_retries=0) as client:
             *_, last = streamed(client)

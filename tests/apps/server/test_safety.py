@@ -11,8 +11,8 @@ import tracemalloc
 
 import pytest
 
-from localspec.apps.cli import run
-from localspec.apps.server.app import Terms
+from localspec.apps.command_line import run
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.safety import (
     UNPACKED_BYTES,
@@ -33,7 +33,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture(scope="module")
 def guarded():
     rules = Rules(keys=("first-key", "other-key"), body_bytes=2000)
-    made = Server(terms=Terms(rules, origins=("https://page.example",)))
+    made = Server(policy=ServerPolicy(rules, origins=("https://page.example",)))
     yield made
     made.close()
 
@@ -206,30 +206,30 @@ def test_an_unknown_encoding_of_a_body_is_named(guarded):
 
 
 def test_web_pages_may_ask_only_where_that_is_allowed(server, guarded):
-    wish = {"origin": "https://page.example", "access-control-request-method": "POST"}
+    fields = {"origin": "https://page.example", "access-control-request-method": "POST"}
     key = {"x-api-key": "first-key"}
-    allowed = guarded.client.post(CHAT, json=ASK, headers=key | wish)
+    allowed = guarded.client.post(CHAT, json=ASK, headers=key | fields)
     assert allowed.headers["access-control-allow-origin"] == "https://page.example"
-    assert guarded.client.options(CHAT, headers=wish).status_code == 200
+    assert guarded.client.options(CHAT, headers=fields).status_code == 200
     other = guarded.client.post(CHAT, json=ASK, headers=key | {"origin": "https://evil.example"})
     assert "access-control-allow-origin" not in other.headers
     assert (
         "access-control-allow-origin"
-        not in server.client.post(CHAT, json=ASK, headers=wish).headers
+        not in server.client.post(CHAT, json=ASK, headers=fields).headers
     )
 
 
 def test_browsers_hear_that_those_who_may_ask_may_ask_a_private_network(server):
     """Chromium asks this before a page or an app may reach an address of the machine."""
-    wish = {
+    fields = {
         "access-control-request-method": "POST",
         "access-control-request-private-network": "true",
     }
-    answer = server.client.options(CHAT, headers=wish | {"origin": "app://obsidian.md"})
+    answer = server.client.options(CHAT, headers=fields | {"origin": "app://obsidian.md"})
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-private-network"] == "true"
     assert (
-        server.client.options(CHAT, headers=wish | {"origin": "https://evil.example"}).status_code
+        server.client.options(CHAT, headers=fields | {"origin": "https://evil.example"}).status_code
         == 400
     )
 
@@ -381,10 +381,10 @@ def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server):
     both = "content-length: 4\r\ntransfer-encoding: chunked\r\n"
     head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n{both}\r\n"
     port = int(server.address.rpartition(":")[2])
-    told = answer(port, head.encode() + b"0\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 10)
-    assert told.startswith(b"HTTP/1.1 400")
-    assert told.count(b"HTTP/1.1") == 1
-    assert b"a content length or a transfer encoding, not both" in told
+    result = answer(port, head.encode() + b"0\r\n\r\nGET /health HTTP/1.1\r\n\r\n", 10)
+    assert result.startswith(b"HTTP/1.1 400")
+    assert result.count(b"HTTP/1.1") == 1
+    assert b"a content length or a transfer encoding, not both" in result
 
 
 def test_a_request_without_a_host_comes_from_no_browser_and_is_answered(server):

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.routing import BaseRoute, Match
 from uvicorn.server import ServerState
 
-from localspec.apps.server.app import Terms, application
+from localspec.apps.server.app import ServerPolicy, application
 from localspec.apps.server.connections import Connection
 from localspec.apps.server.paths import MeantRoutes
 from localspec.apps.server.replies.streaming import Gone, while_listening
@@ -53,7 +53,7 @@ class Written(asyncio.Transport):
 
 
 def test_no_route_is_tried_for_a_path_that_was_asked_for_before():
-    app, before, behind = application([], Terms()), Tried(), Tried()
+    app, before, behind = application([], ServerPolicy()), Tried(), Tried()
     [at] = [at for at, route in enumerate(app.routes) if isinstance(route, MeantRoutes)]
     app.router.routes[at:] = [MeantRoutes([before, *app.routes[at + 1 :]]), behind]
 

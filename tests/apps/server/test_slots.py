@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import Server
 from tests.apps.server.test_load import busy, until
 
@@ -43,17 +43,17 @@ def test_a_slot_is_saved_erased_and_restored(server):
     slots = range(server.slots)
     saved = [act(server, "save", slot, filename="one.bin") for slot in slots]
     [slot] = [slot for slot in slots if saved[slot].status_code == 200]
-    told = saved[slot].json()
-    assert (told["id_slot"], told["filename"]) == (slot, "one.bin")
-    assert told["n_saved"] > len(TEXT)
-    assert told["n_written"] > 4 * told["n_saved"]
-    assert told["timings"]["save_ms"] > 0
-    assert act(server, "erase", slot).json() == {"id_slot": slot, "n_erased": told["n_saved"]}
+    body = saved[slot].json()
+    assert (body["id_slot"], body["filename"]) == (slot, "one.bin")
+    assert body["n_saved"] > len(TEXT)
+    assert body["n_written"] > 4 * body["n_saved"]
+    assert body["timings"]["save_ms"] > 0
+    assert act(server, "erase", slot).json() == {"id_slot": slot, "n_erased": body["n_saved"]}
     assert held(server) == 0
     for each in slots:
         act(server, "erase", each)
     other = act(server, "restore", 3, filename="one.bin").json()
-    assert (other["id_slot"], other["n_restored"]) == (3, told["n_saved"])
+    assert (other["id_slot"], other["n_restored"]) == (3, body["n_saved"])
     assert held(server) > len(TEXT)
 
 
@@ -64,8 +64,8 @@ def test_a_slot_outlives_a_restart(server):
         act(server, "save", slot, filename=name)
     server.client.post("/models/unload", json={"model": "scripted"})
     server.model.held.clear()
-    found = [act(server, "restore", slot, filename=name) for slot, name in enumerate(names)]
-    assert [answer.status_code for answer in found].count(200) == 1
+    results = [act(server, "restore", slot, filename=name) for slot, name in enumerate(names)]
+    assert [answer.status_code for answer in results].count(200) == 1
     assert held(server) > len(TEXT)
 
 
@@ -101,14 +101,14 @@ def test_a_slot_with_a_request_is_left_alone(server):
 
 
 def test_without_a_folder_nothing_is_saved():
-    server = Server(terms=Terms())
+    server = Server(policy=ServerPolicy())
     try:
         for action in ("save", "restore", "erase"):
             answer = act(server, action, filename="x")
             assert answer.status_code == 501
-            told = answer.json()["error"]
-            assert (told["code"], told["type"]) == (501, "not_supported_error")
-            assert "--cache-dir" in told["message"]
+            body = answer.json()["error"]
+            assert (body["code"], body["type"]) == (501, "not_supported_error")
+            assert "--cache-dir" in body["message"]
         headers = {"origin": "https://other.example"}
         assert server.client.post("/slots/0?action=erase", headers=headers).status_code == 403
     finally:

@@ -162,8 +162,8 @@ def test_clients_may_look_at_heads(server, path):
 
 def test_several_replies_to_a_prompt_are_a_list(server):
     for name in ("n", "n_cmpl"):
-        found = server.client.post("/completion", json={"prompt": "a", "n_predict": 4, name: 2})
-        assert [each["content"] for each in found.json()] == ["YYYY"] * 2
+        response = server.client.post("/completion", json={"prompt": "a", "n_predict": 4, name: 2})
+        assert [each["content"] for each in response.json()] == ["YYYY"] * 2
 
 
 @pytest.mark.parametrize("samplers", ["top_k;temperature", "top_k", "kt"])

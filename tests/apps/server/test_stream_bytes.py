@@ -66,9 +66,9 @@ def test_each_letter_is_told_in_these_bytes(server, path, body, adds):
     pieces = [adds % encoded(letter) for letter in letters]
     at = -1
     for piece in pieces:
-        found = text.find(piece, at + 1)
-        assert found > at, piece
-        at = found
+        place = text.find(piece, at + 1)
+        assert place > at, piece
+        at = place
 
 
 @pytest.mark.parametrize("text", ["", "a", 'é"\\\n\0', "\u2028", "\U0001f600", '"\\u0000"'])

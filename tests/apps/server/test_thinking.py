@@ -97,8 +97,8 @@ def test_every_api_of_chats_knows_every_name_of_the_budget(thinker, path):
     assert thought_of(path, ask(thinker, path, thinking_budget=7.0)) == "x" * 7
     for limitless in (-1, -5, None, ""):
         assert len(thought_of(path, ask(thinker, path, thinking_budget=limitless))) > 7
-    wish = {"reasoning_budget": 3, "reasoning_budget_message": " Enough."}
-    assert thought_of(path, ask(thinker, path, **wish)) == "xxx Enough."
+    fields = {"reasoning_budget": 3, "reasoning_budget_message": " Enough."}
+    assert thought_of(path, ask(thinker, path, **fields)) == "xxx Enough."
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_a_default_holds_where_a_request_leaves_the_budget_open(thinker):
         assert thought_of(CHAT, ask(thinker, CHAT)) == "xxxx Done."
         assert thought_of(OLLAMA, ask(thinker, OLLAMA, think=True)) == "xxxx Done."
         assert thought_of(CHAT, ask(thinker, CHAT, reasoning_budget=2)) == "xx Done."
-        wish = {"reasoning_budget": 2, "reasoning_budget_message": ""}
-        assert thought_of(CHAT, ask(thinker, CHAT, **wish)) == "xx"
+        fields = {"reasoning_budget": 2, "reasoning_budget_message": ""}
+        assert thought_of(CHAT, ask(thinker, CHAT, **fields)) == "xx"
         assert len(thought_of(CHAT, ask(thinker, CHAT, reasoning_budget=-1))) > 4
         assert len(thought_of(CHAT, ask(thinker, CHAT, reasoning_effort="low"))) > 4
         assert thought_of(CHAT, ask(thinker, CHAT, enable_thinking=False)) == ""

@@ -45,22 +45,22 @@ def chat(server, text="go", **wishes):
 
 
 def responses(server, text="go", **wishes):
-    found = posted(server, "/v1/responses", {"input": text, "tools": FLAT, **wishes})
-    calls = [each for each in found["output"] if each["type"] == "function_call"]
-    return found, [(each["name"], json.loads(each["arguments"])) for each in calls]
+    response = posted(server, "/v1/responses", {"input": text, "tools": FLAT, **wishes})
+    calls = [each for each in response["output"] if each["type"] == "function_call"]
+    return response, [(each["name"], json.loads(each["arguments"])) for each in calls]
 
 
 def messages(server, text="go", **wishes):
     talk = [{"role": "user", "content": text}]
     body = {"messages": talk, "tools": SCHEMAS, "max_tokens": 200, **wishes}
-    found = posted(server, "/v1/messages", body)
-    return [(each["name"], each["input"]) for each in found["content"] if "input" in each]
+    response = posted(server, "/v1/messages", body)
+    return [(each["name"], each["input"]) for each in response["content"] if "input" in each]
 
 
 def ollama(server, text="go"):
     talk = [{"role": "user", "content": text}]
-    found = posted(server, "/api/chat", {"messages": talk, "tools": TOOLS, "stream": False})
-    calls = [each["function"] for each in found["message"].get("tool_calls", ())]
+    response = posted(server, "/api/chat", {"messages": talk, "tools": TOOLS, "stream": False})
+    calls = [each["function"] for each in response["message"].get("tool_calls", ())]
     return [(each["name"], each["arguments"]) for each in calls]
 
 
@@ -75,15 +75,15 @@ def test_a_call_in_plain_json_is_a_call_in_each_api(server, text):
 def test_a_stream_shows_nothing_of_a_call_in_plain_json_as_text(server):
     server.replies["go"] = f"Yes.\n{FENCED}"
     body = {"messages": [{"role": "user", "content": "go"}], "tools": TOOLS, "stream": True}
-    said, arguments = "", ""
+    text, arguments = "", ""
     with server.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         for line in answer.iter_lines():
             if line.startswith("data: {"):
                 delta = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
-                said += delta.get("content") or ""
+                text += delta.get("content") or ""
                 for call in delta.get("tool_calls", ()):
                     arguments += call["function"]["arguments"]
-    assert (said, json.loads(arguments)) == ("Yes.", {"city": "Oslo"})
+    assert (text, json.loads(arguments)) == ("Yes.", {"city": "Oslo"})
 
 
 @pytest.mark.parametrize(

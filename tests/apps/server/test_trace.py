@@ -16,8 +16,8 @@ from localspec.apps.server.replies.bell import FRAME, Bell
 from localspec.apps.server.replies.exchange import Exchange, Inbox, Limit, Watch
 from localspec.apps.server.replies.reply import Choices
 from localspec.base.errors import LocalSpecError
-from localspec.core.engine.job import Chunk, Event
-from localspec.core.engine.speedup import MIN_PLAIN
+from localspec.core.requests.job import Chunk, Event
+from localspec.core.requests.speedup import MIN_PLAIN
 from localspec.interfaces.costs import Costs
 from tests.apps.server import leaping
 from tests.apps.server.scripted import TEMPLATE, Server
@@ -91,8 +91,8 @@ def test_a_trace_tells_what_the_target_rejected(server):
 
 
 def whole(server, text, **wishes):
-    found = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
-    return found["choices"][0]["message"]
+    answer = server.client.post("/v1/chat/completions", json=body(text, **wishes)).json()
+    return answer["choices"][0]["message"]
 
 
 def spoken(deltas, kind="content"):
@@ -137,14 +137,14 @@ def test_a_trace_tells_of_every_character_and_round_and_changes_nothing(server, 
     untraced = streamed(server, text, **{**wishes, "localspec": {}})
     assert not any("localspec" in each for each in untraced)
     logprobs = [each["choices"][0]["logprobs"] for each in chunks if each["choices"]]
-    told = sum(len(each["content"]) for each in logprobs if each)
-    assert told == (ends[0]["timings"]["predicted_n"] if "logprobs" in wishes else 0)
+    total = sum(len(each["content"]) for each in logprobs if each)
+    assert total == (ends[0]["timings"]["predicted_n"] if "logprobs" in wishes else 0)
 
 
 def test_guesses_are_told_of_by_whoever_made_them(server):
-    told = of(streamed(server, "long"))
-    said = {by for _, trace in told for _, by in trace.get("said", ())}
-    assert said == {"target", "suffix"}
+    deltas = of(streamed(server, "long"))
+    proposers = {by for _, trace in deltas for _, by in trace.get("said", ())}
+    assert proposers == {"target", "suffix"}
     plain = of(streamed(server, "long", localspec={"trace": True, "plain": True}))
     assert {by for _, trace in plain for _, by in trace.get("said", ())} == {"target"}
 
@@ -162,10 +162,10 @@ def test_calls_come_as_without_a_trace_and_what_follows_them_is_not_taken_for_th
 
 def test_what_follows_a_call_is_not_looked_for_within_it(server):
     deltas = of(streamed(server, "after?", tools=[WEATHER]))
-    told = [each["said"] for delta, each in deltas if delta.get("content")]
+    sources = [each["said"] for delta, each in deltas if delta.get("content")]
     assert spoken(deltas) == ", arguments of weather"
     assert any(each.get("by") == "forced" for _, each in deltas)  # by the grammar of calls
-    assert "forced" not in {by for said in told for _, by in said}
+    assert "forced" not in {by for said in sources for _, by in said}
 
 
 def test_several_replies_have_the_traces_that_each_has_alone(server):
@@ -224,8 +224,8 @@ def test_every_api_with_timings_tells_of_guesses_and_what_they_gained():
 
 
 def test_what_was_gained_is_not_told_where_costs_are_not_known(server):
-    wish = {"prompt": "of the line " * 5, "temperature": 0, "n_predict": 30}
-    assert server.client.post("/completion", json=wish).json()["timings"]["speedup"] is None
+    fields = {"prompt": "of the line " * 5, "temperature": 0, "n_predict": 30}
+    assert server.client.post("/completion", json=fields).json()["timings"]["speedup"] is None
 
 
 @pytest.fixture(scope="module")
@@ -238,20 +238,20 @@ def slow():
 def progress(slow, text, **wishes):
     chunks = streamed(slow, text, max_tokens=3, localspec={}, return_progress=True, **wishes)
     at = [number for number, each in enumerate(chunks) if "prompt_progress" in each]
-    said = (bool(each["choices"][0]["delta"].get("content")) for each in chunks)
-    first = [*said].index(True)
+    has_text = (bool(each["choices"][0]["delta"].get("content")) for each in chunks)
+    first = [*has_text].index(True)
     assert all(number < first for number in at), "told of reading after it had begun to answer"
     return [chunks[number]["prompt_progress"] for number in at]
 
 
 def test_how_far_a_prompt_is_read_is_told_while_it_is_read(slow):
-    found = progress(slow, "y" * 2400)
-    assert len(found) > 1
-    for before, after in pairwise(found):
+    shares = progress(slow, "y" * 2400)
+    assert len(shares) > 1
+    for before, after in pairwise(shares):
         assert before["processed"] < after["processed"]
         assert before["time_ms"] < after["time_ms"] < 10_000
-    assert all(each["cache"] <= each["processed"] < each["total"] for each in found)
-    assert found[0]["total"] > 2400
+    assert all(each["cache"] <= each["processed"] < each["total"] for each in shares)
+    assert shares[0]["total"] > 2400
     assert progress(slow, "y" * 2400) == []  # it is known already
     again = progress(slow, "y" * 1600 + "z" * 1000)
     assert again[0]["cache"] > 1600
@@ -265,19 +265,19 @@ def test_it_is_quiet_again_once_a_prompt_is_read():
         watch = Watch([exchange])
         watch.start(exchange)
         asyncio.get_running_loop().call_later(0.1, inbox.put, 0, CHUNK)
-        found, begun = Counter[bool](), False
+        counts, begun = Counter[bool](), False
         while True:
             for _, event in await inbox.arrivals():
                 if isinstance(event, Refused):
-                    return found
+                    return counts
                 if event is CHUNK:
                     begun = True
                     exchange.hear(asyncio.get_running_loop().time())
-                found[begun] += event is None
+                counts[begun] += event is None
 
-    found = leaping.run(waits())
-    assert found[False] > 2
-    assert found[True] <= 1  # which may have been on its way
+    counts = leaping.run(waits())
+    assert counts[False] > 2
+    assert counts[True] <= 1  # which may have been on its way
 
 
 class Held:
@@ -291,8 +291,8 @@ class Held:
 
 def test_a_client_hears_that_the_server_lives_while_a_reply_shows_nothing():
     async def is_heard() -> bool:
-        served, wish = SimpleNamespace(bell=Bell()), SimpleNamespace(seed=None)
-        prepared = SimpleNamespace(served=served, settings=wish, reader=Held)
+        served, request = SimpleNamespace(bell=Bell()), SimpleNamespace(seed=None)
+        prepared = SimpleNamespace(served=served, settings=request, reader=Held)
         choices = Choices([prepared], Limit(3, reading_seconds=0.2), 1)
         exchange = choices.replies[0].exchange
 
@@ -355,21 +355,21 @@ def test_who_goes_away_in_any_moment_frees_the_slot():
 
 def test_what_came_from_many_threads_is_taken_whole_and_in_order():
     async def arrived() -> list[tuple[int, Event | None]]:
-        inbox, found = Inbox(Bell()), []
+        inbox, received = Inbox(Bell()), []
 
         def tell(number: int) -> None:
             for at in range(2000):
                 inbox.put(number, CHUNK._replace(tokens=(at,)))
 
-        told = [asyncio.create_task(asyncio.to_thread(tell, number)) for number in range(4)]
-        while len(found) < 8000:
-            found += await inbox.arrivals()
-        await asyncio.gather(*told)
-        return found
+        tasks = [asyncio.create_task(asyncio.to_thread(tell, number)) for number in range(4)]
+        while len(received) < 8000:
+            received += await inbox.arrivals()
+        await asyncio.gather(*tasks)
+        return received
 
-    found = leaping.run(arrived())
+    received = leaping.run(arrived())
     for number in range(4):
-        assert [event.tokens[0] for of, event in found if of == number] == [*range(2000)]
+        assert [event.tokens[0] for of, event in received if of == number] == [*range(2000)]
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -409,7 +409,7 @@ def test_a_fast_stream_is_taken_once_a_frame_and_its_end_at_once(early):
 
 def test_frames_are_longer_beside_other_replies_and_begin_at_once_for_all():
     async def frames() -> list[float]:
-        bell, found = Bell(), []
+        bell, rung = Bell(), []
         for bell.replies in (0, 1, 2, 3, 20):
             now = asyncio.get_running_loop().time()
             assert 0 < bell.next_frame() - now <= bell.frame * 1.001
@@ -417,7 +417,7 @@ def test_frames_are_longer_beside_other_replies_and_begin_at_once_for_all():
                 bell.next_frame() % bell.frame < 1e-6
                 or bell.frame - bell.next_frame() % bell.frame < 1e-6
             )
-            found.append(bell.frame / FRAME)
-        return found
+            rung.append(bell.frame / FRAME)
+        return rung
 
     assert leaping.run(frames()) == pytest.approx([1, 1, 2, 2, 2])

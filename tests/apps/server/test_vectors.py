@@ -12,7 +12,7 @@ import openai
 import pytest
 from langchain_openai import OpenAIEmbeddings
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import Server
 from tests.core.vectors.counting import Counting
 from tests.core.vectors.offers import offer
@@ -57,13 +57,13 @@ def refusal(server, path, body):
 
 
 def test_texts_become_vectors_of_length_one(server):
-    found = embedded(server, model="embedder", input=["abc", "b"])
-    assert [entry["index"] for entry in found["data"]] == [0, 1]
-    assert {entry["object"] for entry in found["data"]} == {"embedding"}
-    vectors = [entry["embedding"] for entry in found["data"]]
+    embeddings = embedded(server, model="embedder", input=["abc", "b"])
+    assert [entry["index"] for entry in embeddings["data"]] == [0, 1]
+    assert {entry["object"] for entry in embeddings["data"]} == {"embedding"}
+    vectors = [entry["embedding"] for entry in embeddings["data"]]
     assert np.allclose(vectors, [unit(3, A), unit(1, A + 1)], atol=1e-6)
-    assert found["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
-    assert (found["object"], found["model"]) == ("list", "embedder")
+    assert embeddings["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
+    assert (embeddings["object"], embeddings["model"]) == ("list", "embedder")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_fewer_dimensions_are_the_first_ones_normalised_anew(server):
 
 
 def test_openais_library_asks_by_base64_and_gets_numbers(client):
-    found = client.embeddings.create(model="embedder", input=["abc"])
-    assert np.allclose(found.data[0].embedding, unit(3, A))
-    assert found.usage.prompt_tokens == 3
+    response = client.embeddings.create(model="embedder", input=["abc"])
+    assert np.allclose(response.data[0].embedding, unit(3, A))
+    assert response.usage.prompt_tokens == 3
 
 
 def test_langchain_embeds_documents_and_a_question(server):
@@ -115,10 +115,10 @@ def test_langchain_embeds_documents_and_a_question(server):
 
 def test_ollamas_library_embeds(server):
     with ollama.Client(host=server.address) as client:
-        found = client.embed(model="embedder", input=["abc", "b"])
+        vectors = client.embed(model="embedder", input=["abc", "b"])
         old = client.embeddings(model="embedder", prompt="abc")
-    assert np.allclose(found.embeddings, [unit(3, A), unit(1, A + 1)])
-    assert found.prompt_eval_count == 4
+    assert np.allclose(vectors.embeddings, [unit(3, A), unit(1, A + 1)])
+    assert vectors.prompt_eval_count == 4
     assert list(old.embedding) == [3, A, 0, 0]
 
 
@@ -126,19 +126,19 @@ def test_continue_and_open_webui_ask_as_they_do(server):
     """Continue sends `encoding_format` and a model; Open WebUI a user besides."""
     body = {"input": ["abc"], "model": "embedder", "encoding_format": "float"}
     assert len(embedded(server, **body)["data"]) == 1
-    found = server.client.post("/v1/embeddings", json={**body, "user": "u"})
-    assert "x-localspec-ignored" not in found.headers
-    found = server.client.post("/api/embed", json={"input": ["abc"], "model": "embedder:latest"})
-    assert len(found.json()["embeddings"]) == 1
+    response = server.client.post("/v1/embeddings", json={**body, "user": "u"})
+    assert "x-localspec-ignored" not in response.headers
+    response = server.client.post("/api/embed", json={"input": ["abc"], "model": "embedder:latest"})
+    assert len(response.json()["embeddings"]) == 1
 
 
 def test_llamacpps_paths_answer_in_its_form(server):
     for path in ("/embedding", "/embeddings"):
-        found = server.client.post(path, json={"content": "abc"}).json()
-        assert found[0]["index"] == 0
-        assert np.allclose(found[0]["embedding"], [unit(3, A)])
-    found = server.client.post("/embeddings", json={"input": ["abc"], "embd_normalize": -1})
-    assert found.json()[0]["embedding"] == [[3.0, A, 0.0, 0.0]]
+        body = server.client.post(path, json={"content": "abc"}).json()
+        assert body[0]["index"] == 0
+        assert np.allclose(body[0]["embedding"], [unit(3, A)])
+    body = server.client.post("/embeddings", json={"input": ["abc"], "embd_normalize": -1})
+    assert body.json()[0]["embedding"] == [[3.0, A, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_what_a_text_is_decides_what_goes_before_it(server, fields, prefix):
 
 
 def test_an_unknown_kind_of_text_is_reported(server):
-    found = server.client.post("/v1/embeddings", json={"input": "abc", "task": "clustering"})
-    assert found.headers["x-localspec-ignored"] == "task"
+    response = server.client.post("/v1/embeddings", json={"input": "abc", "task": "clustering"})
+    assert response.headers["x-localspec-ignored"] == "task"
 
 
 def test_a_text_that_is_too_long_is_refused_or_cut_as_it_says(server):
@@ -178,14 +178,14 @@ def test_a_text_that_is_too_long_is_refused_or_cut_as_it_says(server):
 
 def test_ollama_cuts_unless_it_is_told_not_to(server):
     body = {"model": "embedder", "input": "b" * 33}
-    found = server.client.post("/api/embed", json=body).json()
-    assert np.allclose(found["embeddings"][0], unit(32, A + 1))
+    answer = server.client.post("/api/embed", json=body).json()
+    assert np.allclose(answer["embeddings"][0], unit(32, A + 1))
     assert "33 tokens" in refusal(server, "/api/embed", {**body, "truncate": False})
 
 
 def test_ollama_loads_a_model_by_asking_for_nothing(server):
-    found = server.client.post("/api/embed", json={"model": "embedder"})
-    assert found.json() == {"model": "embedder", "embeddings": []}
+    response = server.client.post("/api/embed", json={"model": "embedder"})
+    assert response.json() == {"model": "embedder", "embeddings": []}
     assert "embedder" in server.app.state.host.loaded
     assert server.client.post("/api/embeddings", json={"model": "embedder"}).json() == {
         "embedding": []
@@ -228,13 +228,13 @@ def test_a_model_of_another_kind_is_refused_by_name(server):
 def test_an_unknown_name_is_answered_by_the_first_of_the_kind(server):
     assert embedded(server, model="text-embedding-3-small", input="a")["model"] == "embedder"
     assert embedded(server, input="a")["model"] == "embedder"
-    found = server.client.post("/v1/rerank", json={"query": "a", "documents": ["b"]}).json()
-    assert found["model"] == "ranker"
+    body = server.client.post("/v1/rerank", json={"query": "a", "documents": ["b"]}).json()
+    assert body["model"] == "ranker"
     assert server.ask("here") == "You said: here"
 
 
 def test_a_strict_server_wants_the_right_name():
-    made = Server(terms=Terms(strict=True), beside=[offer("embedder", Counting())])
+    made = Server(policy=ServerPolicy(strict=True), beside=[offer("embedder", Counting())])
     try:
         answer = made.client.post("/v1/embeddings", json={"model": "other", "input": "a"})
         assert (answer.status_code, "no model 'other'" in answer.text) == (404, True)
@@ -245,10 +245,10 @@ def test_a_strict_server_wants_the_right_name():
 def test_documents_are_ranked_the_best_first(server):
     body = {"model": "ranker", "query": "q", "documents": ["a", "aaa", {"text": "aa"}]}
     for path in ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"):
-        found = server.client.post(path, json=body).json()
-        assert [entry["index"] for entry in found["results"]] == [1, 2, 0]
-        assert [entry["relevance_score"] for entry in found["results"]] == [5, 4, 3]
-        assert found["usage"]["total_tokens"] == 12
+        answer = server.client.post(path, json=body).json()
+        assert [entry["index"] for entry in answer["results"]] == [1, 2, 0]
+        assert [entry["relevance_score"] for entry in answer["results"]] == [5, 4, 3]
+        assert answer["usage"]["total_tokens"] == 12
     most = server.client.post("/v1/rerank", json={**body, "top_n": 1, "return_documents": True})
     [best] = most.json()["results"]
     assert best["document"] == {"text": "aaa"}
@@ -256,16 +256,16 @@ def test_documents_are_ranked_the_best_first(server):
 
 def test_tei_names_its_documents_texts(server):
     body = {"query": "q", "texts": ["a", "aa"], "return_text": True}
-    found = server.client.post("/rerank", json=body).json()
-    assert found == [
+    answer = server.client.post("/rerank", json=body).json()
+    assert answer == [
         {"index": 1, "score": 4.0, "text": "aa"},
         {"index": 0, "score": 3.0, "text": "a"},
     ]
 
 
 def test_a_document_is_cut_and_a_query_is_not(server):
-    found = server.client.post("/v1/rerank", json={"query": "q", "documents": ["a" * 99]}).json()
-    assert found["usage"]["total_tokens"] == 32
+    body = server.client.post("/v1/rerank", json={"query": "q", "documents": ["a" * 99]}).json()
+    assert body["usage"]["total_tokens"] == 32
     text = refusal(server, "/v1/rerank", {"query": "q" * 40, "documents": ["a"]})
     assert "query has" in text
     whole = {"query": "q", "documents": ["a" * 99], "truncation": False}
@@ -274,11 +274,11 @@ def test_a_document_is_cut_and_a_query_is_not(server):
 
 def test_pairs_are_scored(server):
     for path in ("/v1/score", "/score"):
-        found = server.client.post(path, json={"text_1": "q", "text_2": ["a", "aa"]}).json()
-        assert [entry["score"] for entry in found["data"]] == [3, 4]
+        answer = server.client.post(path, json={"text_1": "q", "text_2": ["a", "aa"]}).json()
+        assert [entry["score"] for entry in answer["data"]] == [3, 4]
     body = {"text_1": ["q", "qq"], "text_2": ["a", "aa"]}
-    found = server.client.post("/v1/score", json=body).json()
-    assert [entry["score"] for entry in found["data"]] == [3, 5]
+    answer = server.client.post("/v1/score", json=body).json()
+    assert [entry["score"] for entry in answer["data"]] == [3, 5]
     text = refusal(server, "/v1/score", {"text_1": ["q", "q"], "text_2": ["a"]})
     assert "text_1 has 2 texts and text_2 1" in text
 
@@ -357,9 +357,9 @@ def test_a_chat_model_that_pools_answers_where_no_other_turns_texts_into_vectors
     for beside, name in (([], "scripted"), ([offer("embedder", model)], "embedder")):
         made = Server(vectors=Counting(), beside=beside)
         try:
-            found = embedded(made, input=["abc", "b"])
-            assert found["model"] == name
-            assert found["data"][0]["embedding"] == pytest.approx(unit(3, A).tolist())
+            vectors = embedded(made, input=["abc", "b"])
+            assert vectors["model"] == name
+            assert vectors["data"][0]["embedding"] == pytest.approx(unit(3, A).tolist())
             assert embedded(made, model="scripted", input="abc")["model"] == "scripted"
             assert made.ask("hi") == "You said: hi"
             shown = made.client.post("/api/show", json={"model": "scripted"}).json()

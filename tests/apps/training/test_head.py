@@ -17,9 +17,9 @@ import pytest
 
 from localspec.apps.training.record import Shard, Text, record, recorded_tokens, shards
 from localspec.base.errors import ModelFileError
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.head import HeadProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Options, Roll, Row
@@ -99,9 +99,9 @@ def loaded(files, head):
 def test_the_loss_falls_and_what_is_held_out_is_accepted_more(head):
     _, reports, _ = head
     assert reports[-1].loss < 0.7 * reports[0].loss
-    looks = sorted({report.held_out.step for report in reports if report.held_out})
+    listed = sorted({report.held_out.step for report in reports if report.held_out})
     held_out = reports[-1].held_out
-    assert looks[0] == 50
+    assert listed[0] == 50
     assert min(held_out.greedy[:3]) > 0.3
     assert held_out.speedup > 0
     assert [report.step for report in reports] == list(range(1, 71))

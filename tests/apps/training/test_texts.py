@@ -126,8 +126,8 @@ def test_writing_goes_on_where_it_stopped_with_the_same_texts():
         with closing(write(runtime, 0, lambda: None)) as texts:
             first = plain(islice(texts, 4))
         with closing(write(runtime, 2, lambda: None)) as texts:
-            rest = plain(islice(texts, 2))
-    assert first[2:] == rest
+            following = plain(islice(texts, 2))
+    assert first[2:] == following
     assert all(0 < begin < len(tokens) for tokens, begin, _ in first)
 
 

@@ -30,14 +30,14 @@ WINDOWED = (1, 0, 1)  # layers, in the trunk and in the chain
 
 def story(rng: random.Random) -> str:
     """Three people keep doing the same, so that a name tells what follows."""
-    told = ""
+    line = ""
     people = [
         {"who": who, "does": rng.choice(VERBS), "what": rng.choice(THINGS), "where": place}
         for who, place in zip(rng.sample(NAMES, 3), rng.sample(PLACES, 3), strict=True)
     ]
-    while len(told) < 600:
-        told += rng.choice(SENTENCES).format(**rng.choice(people))
-    return told
+    while len(line) < 600:
+        line += rng.choice(SENTENCES).format(**rng.choice(people))
+    return line
 
 
 def corpus(folder: Path) -> None:
@@ -63,9 +63,9 @@ def train(folder: Path, count: int) -> None:
     def turned(x, turns):
         half = turns // 2
         angles = torch.arange(x.shape[-2])[:, None] * 10000.0 ** (-torch.arange(half) / half)
-        one, two, rest = x[..., :half], x[..., half:turns], x[..., turns:]
+        one, two, unturned = x[..., :half], x[..., half:turns], x[..., turns:]
         c, s = angles.cos(), angles.sin()
-        return torch.cat((one * c - two * s, one * s + two * c, rest), -1)
+        return torch.cat((one * c - two * s, one * s + two * c, unturned), -1)
 
     def layer(at, x, seen=None):
         """Run a layer; rows see those of `seen` before them, if given, and themselves."""

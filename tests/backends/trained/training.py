@@ -35,11 +35,11 @@ class Weights(dict[str, torch.nn.Parameter]):
         while (done := (time.process_time() - begun) / (60 * minutes)) < 1:
             for group in learning.param_groups:
                 group["lr"] = PEAK * min(1, WARM_UP * done) * (1 - done) + LEAST
-            found = list(losses(data[torch.randint(0, len(data), (batch,))]))
+            listed = list(losses(data[torch.randint(0, len(data), (batch,))]))
             learning.zero_grad()
-            sum(found).backward()
+            sum(listed).backward()
             torch.nn.utils.clip_grad_norm_(self.values(), 1.0)
             learning.step()
             count += 1
             if count % 100 == 0:
-                print(count, [round(loss.item(), 2) for loss in found], flush=True)
+                print(count, [round(loss.item(), 2) for loss in listed], flush=True)

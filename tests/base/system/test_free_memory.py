@@ -23,9 +23,9 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_without_groups_it_is_the_system_s(tmp_path):
-    found, system = free_memory.memory(tmp_path), psutil.virtual_memory()
-    assert found.total_bytes == system.total
-    assert found.free_bytes == pytest.approx(system.available, rel=0.2)
+    measured, system = free_memory.memory(tmp_path), psutil.virtual_memory()
+    assert measured.total_bytes == system.total
+    assert measured.free_bytes == pytest.approx(system.available, rel=0.2)
 
 
 V2 = {
@@ -37,9 +37,9 @@ V2 = {
 
 
 def test_a_group_limits_and_file_pages_that_rest_are_free(tmp_path):
-    found = free_memory.memory(write(tmp_path, V2))
-    assert found.total_bytes == GB
-    assert found.free_bytes == GB - 500 * MB
+    measured = free_memory.memory(write(tmp_path, V2))
+    assert measured.total_bytes == GB
+    assert measured.free_bytes == GB - 500 * MB
 
 
 def test_the_tightest_group_on_the_way_up_counts(tmp_path):
@@ -48,8 +48,8 @@ def test_the_tightest_group_on_the_way_up_counts(tmp_path):
         "sys/fs/cgroup/user.slice/memory.current": f"{790 * MB}\n",
         "sys/fs/cgroup/user.slice/memory.stat": "inactive_file 0\n",
     }
-    found = free_memory.memory(write(tmp_path, V2 | above))
-    assert (found.total_bytes, found.free_bytes) == (800 * MB, 10 * MB)
+    measured = free_memory.memory(write(tmp_path, V2 | above))
+    assert (measured.total_bytes, measured.free_bytes) == (800 * MB, 10 * MB)
 
 
 def test_a_group_without_a_limit_is_none(tmp_path):
@@ -64,8 +64,8 @@ def test_inside_a_container_the_root_of_what_is_seen_counts(tmp_path):
         "sys/fs/cgroup/memory.current": f"{GB}\n",
         "sys/fs/cgroup/memory.stat": "inactive_file 0\n",
     }
-    found = free_memory.memory(write(tmp_path, files))
-    assert (found.total_bytes, found.free_bytes) == (2 * GB, GB)
+    measured = free_memory.memory(write(tmp_path, files))
+    assert (measured.total_bytes, measured.free_bytes) == (2 * GB, GB)
 
 
 def test_the_older_groups_count_too(tmp_path):
@@ -77,8 +77,8 @@ def test_the_older_groups_count_too(tmp_path):
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{30 * GB}\n",
     }
-    found = free_memory.memory(write(tmp_path, files))
-    assert (found.total_bytes, found.free_bytes) == (3 * GB, 2 * GB)
+    measured = free_memory.memory(write(tmp_path, files))
+    assert (measured.total_bytes, measured.free_bytes) == (3 * GB, 2 * GB)
 
 
 def test_use_beyond_a_limit_leaves_nothing(tmp_path):

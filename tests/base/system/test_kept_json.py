@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localspec.apps.chat import session
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.base.system import folders, kept_json
 from localspec.running.models import store, trial_record
@@ -43,10 +43,10 @@ def damaged(request, tmp_path, monkeypatch):
 def test_what_is_no_object_is_a_value_error(damaged, tmp_path):
     path = damaged(tmp_path / "kept.json")
     try:
-        found = kept_json.read(path)
+        contents = kept_json.read(path)
     except ValueError as error:
-        found = error
-    assert isinstance(found, ValueError)
+        contents = error
+    assert isinstance(contents, ValueError)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.server.command import for_other_models
 from localspec.console.options.kinds import ADAPTER, parse_adapter
 from localspec.console.options.loading import LoadingOptions, make_loading

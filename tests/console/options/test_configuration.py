@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.console.options.configuration import config_path
 from tests import engines
 
@@ -67,8 +67,8 @@ def test_what_is_in_force_comes_as_json(file, capsys, monkeypatch):
     assert run(["config", "--json"]) == 0
     key = {"value": "********", "source": "environment", "where": "LOCALSPEC_SERVE_API_KEY"}
     slots = {"value": 2, "source": "file", "where": f"{file.name}, line 2, [serve]"}
-    found = json.loads(capsys.readouterr().out)
-    assert found == {"file": str(file), "commands": {"serve": {"slots": slots, "api-key": key}}}
+    record = json.loads(capsys.readouterr().out)
+    assert record == {"file": str(file), "commands": {"serve": {"slots": slots, "api-key": key}}}
     assert run(["config", "serve", "--json"]) == 0
     port = json.loads(capsys.readouterr().out)["commands"]["serve"]["port"]
     assert port == {"value": 8080, "source": "default", "where": ""}
@@ -92,9 +92,9 @@ def test_a_command_goes_by_all_of_its_names_and_none_is_named_that_is_hidden(fil
     assert "\n[chat]\n" in capsys.readouterr().out
     file.write_text("[xyzzy]\n")
     assert run(["list"]) == 2
-    said = capsys.readouterr().err
-    assert "there are add" in said
-    assert "join-group" not in said
+    err = capsys.readouterr().err
+    assert "there are add" in err
+    assert "join-group" not in err
 
 
 def test_an_option_that_the_file_writes_in_two_ways_is_refused(file, capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.commands.doctor import DoctorOptions
 from localspec.base.system.addresses import is_loopback
 from localspec.console.options.loading import LoadingOptions, make_loading
@@ -74,7 +74,7 @@ def test_a_worker_that_cannot_be_is_refused(options, why):
     import sys
 
     command = [sys.executable, "-m", "localspec", "worker", "--port", "0", *options]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert found.returncode == 2
-    assert why in found.stderr
-    assert "Traceback" not in found.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert why in result.stderr
+    assert "Traceback" not in result.stderr

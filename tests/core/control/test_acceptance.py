@@ -95,16 +95,16 @@ def test_nothing_judged_is_nothing_learned():
 
 
 def test_the_next_text_begins_with_what_the_last_showed():
-    known = Acceptances()
+    acceptances = Acceptances()
     for slot in range(4):
-        teach(fresh(known, slot), 0.95, drafts=40, seed=slot)
-        known.release(slot)
-    assert first(fresh(known, 9)) > first(fresh()) + 0.1
+        teach(fresh(acceptances, slot), 0.95, drafts=40, seed=slot)
+        acceptances.release(slot)
+    assert first(fresh(acceptances, 9)) > first(fresh()) + 0.1
 
 
 def test_a_text_does_not_hear_of_another_while_both_go_on():
-    known = Acceptances()
-    one, other = fresh(known, 0), fresh(known, 1)
+    acceptances = Acceptances()
+    one, other = fresh(acceptances, 0), fresh(acceptances, 1)
     before = first(other)
     teach(one, 0.05, drafts=10)
     assert first(one) < 0.4
@@ -112,10 +112,10 @@ def test_a_text_does_not_hear_of_another_while_both_go_on():
 
 
 def test_greedy_texts_and_warm_ones_are_told_apart():
-    known = Acceptances()
-    teach(fresh(known, 0), 0.05)
-    known.release(0)
-    assert first(fresh(known, 1, temperature=1.0)) == first(fresh(temperature=1.0))
+    acceptances = Acceptances()
+    teach(fresh(acceptances, 0), 0.05)
+    acceptances.release(0)
+    assert first(fresh(acceptances, 1, temperature=1.0)) == first(fresh(temperature=1.0))
 
 
 @given(st.lists(st.floats(0, 1), min_size=17, max_size=40))

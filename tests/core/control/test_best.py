@@ -16,12 +16,12 @@ from localspec.core.control.exploration import ALLOWANCE, HEAD_ALLOWANCE, START
 from localspec.core.control.offers import Offers
 from localspec.core.control.priced_proposer import DECIDING_LAG, REACH, PricedProposer, generous
 from localspec.core.decoding.verify import verify
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
@@ -655,11 +655,11 @@ def test_dropping_drafts_by_their_tokens_does_not_bias_the_output(seed):
         sampler.dice = Dice(at)
         [draft] = best.propose([Ask(0, prompt, 4, sampler, len(prompt))])
         lengths.add(len(draft))
-        told = draft.tokens.tolist()
-        texts = {at: [*prompt.tolist(), *told[:at]] for at in range(len(told) + 1)}
+        drafted = draft.tokens.tolist()
+        texts = {at: [*prompt.tolist(), *drafted[:at]] for at in range(len(drafted) + 1)}
         target_at = partial(after, target, texts, sampling)
-        said = verify(draft, target_at, sampler.dice, len(prompt))
-        counts[said[0]] += 1
+        verified = verify(draft, target_at, sampler.dice, len(prompt))
+        counts[verified[0]] += 1
         best.release(0)
     assert len(lengths) > 1
     due = distribution(target, prompt.tolist(), sampling)
@@ -697,14 +697,14 @@ def test_reading_a_prompt_does_not_make_a_free_proposer_dear():
 
 def asked_of_rows(best, counter, rows, rounds, length=10):
     """Propose for several rows, round by round; count the rounds with a look for drafts."""
-    looks = 0
+    look_count = 0
     for at in range(rounds):
         counter.asked.clear()
         asks = [ask(length + at, slot=slot) for slot in range(rows)]
         drafted = sum(map(len, best.propose(asks)))
         best.note(RoundCost(rows, rows + drafted, rows + drafted, 0.01, reads=False))
-        looks += bool(counter.asked)
-    return looks
+        look_count += bool(counter.asked)
+    return look_count
 
 
 class Watching(Counter):
@@ -725,10 +725,10 @@ class Watching(Counter):
 
 
 def watching(clock, where, two=1.5, seconds=0.001, attention=NO_ATTENTION, **others):
-    found = Watching(clock, where)
+    watcher = Watching(clock, where)
     drafting = {by: {1: seconds, 8: 8 * seconds} for by in others}
     costs = Costs({1: 0.01, 2: 0.01 * two}, drafting, attention=attention)
-    return found, Best({"watching": found, **others}, Depth(costs), clock)
+    return watcher, Best({"watching": watcher, **others}, Depth(costs), clock)
 
 
 def asked_at(best, proposer, rounds):
@@ -741,35 +741,35 @@ def asked_at(best, proposer, rounds):
 
 @pytest.mark.parametrize(("two", "run"), [(1.15, 0), (1.25, 2), (1.35, 3)])
 def test_where_a_draft_token_is_dear_a_text_is_looked_at_only_if_it_repeats(two, run):
-    found, best = watching(Clock(), (12, 15), two)
-    assert asked_at(best, found, 8) == ([12, 15] if run else list(range(10, 18)))
-    assert found.runs == ({run} if run else set())
+    watcher, best = watching(Clock(), (12, 15), two)
+    assert asked_at(best, watcher, 8) == ([12, 15] if run else list(range(10, 18)))
+    assert watcher.runs == ({run} if run else set())
 
 
 def test_attention_to_the_text_makes_a_draft_token_dear_as_well():
-    found, best = watching(Clock(), (), 1.1, attention=Attention(token=1e-3))
-    asked_at(best, found, 1)
-    assert found.runs == {3}
+    watcher, best = watching(Clock(), (), 1.1, attention=Attention(token=1e-3))
+    asked_at(best, watcher, 1)
+    assert watcher.runs == {3}
 
 
 def test_a_text_that_repeats_without_good_drafts_is_looked_at_more_rarely():
-    found, best = watching(Clock(), range(1000))
-    at = asked_at(best, found, 60)
+    watcher, best = watching(Clock(), range(1000))
+    at = asked_at(best, watcher, 60)
     assert at == [*range(10, 19), *range(20, 31, 2), *range(34, 70, 4)]
 
 
 def test_while_one_that_does_not_say_where_to_ask_may_pay_no_text_is_watched():
     clock = Clock()
     other = Counter(clock, 0.001, step=2)
-    found, best = watching(clock, (), other=other)
-    asked_at(best, found, 1)
-    assert not found.watched
-    asked_at(best, found, 8)
+    watcher, best = watching(clock, (), other=other)
+    asked_at(best, watcher, 1)
+    assert not watcher.watched
+    asked_at(best, watcher, 8)
     assert other.asked
-    assert found.watched  # the other one was wrong, and sleeps
-    found, best = watching(clock, (), seconds=0.02, other=Counter(clock, 0.02))
-    asked_at(best, found, 1)
-    assert found.watched  # the other one takes longer than it could win
+    assert watcher.watched  # the other one was wrong, and sleeps
+    watcher, best = watching(clock, (), seconds=0.02, other=Counter(clock, 0.02))
+    asked_at(best, watcher, 1)
+    assert watcher.watched  # the other one takes longer than it could win
 
 
 def test_it_says_from_when_on_a_text_is_watched():
@@ -812,21 +812,21 @@ def test_a_look_ends_the_quiet_of_so_many_rounds():
 
 
 def test_rows_drafted_for_together_are_not_watched():
-    found = Watching(Clock(), ())
-    best = Best({"watching": found}, Depth(Costs({1: 0.01, 2: 0.02}), even=True), Clock())
-    assert asked_of_rows(best, found, 3, 4) == 4
-    assert not found.watched
+    watcher = Watching(Clock(), ())
+    best = Best({"watching": watcher}, Depth(Costs({1: 0.01, 2: 0.02}), even=True), Clock())
+    assert asked_of_rows(best, watcher, 3, 4) == 4
+    assert not watcher.watched
 
 
 def test_rows_that_share_a_length_are_looked_at_more_rarely_the_more_they_are():
-    looks = []
+    look_counts = []
     for rows in (1, 4, 8):
         clock = Clock()
         free, _ = counter(clock, step=2)
         best = Best({"counter": free}, Depth(Costs({1: 0.01, 17: 0.04}), even=True), clock)
         asked_of_rows(best, free, rows, 64)
-        looks.append(asked_of_rows(best, free, rows, 64, length=90))
-    assert looks == [8, 4, 2]
+        look_counts.append(asked_of_rows(best, free, rows, 64, length=90))
+    assert look_counts == [8, 4, 2]
 
 
 def test_a_row_that_comes_to_others_which_rest_is_looked_at_with_them():
@@ -853,8 +853,10 @@ def test_rows_that_came_one_after_the_other_are_looked_at_in_the_same_rounds():
 
 
 def test_beside_others_a_text_is_watched_in_each_round_only_while_good_drafts_came_of_late():
-    found = Watching(Clock(), ())
-    best = Best({"watching": found}, Depth(Costs({1: 0.01, 4: 0.02, 5: 0.022, 17: 0.05})), Clock())
+    watcher = Watching(Clock(), ())
+    best = Best(
+        {"watching": watcher}, Depth(Costs({1: 0.01, 4: 0.02, 5: 0.022, 17: 0.05})), Clock()
+    )
     quiets = []
     for at in range(32):
         best.propose([ask(10 + at, slot=slot) for slot in range(4)])
@@ -863,15 +865,15 @@ def test_beside_others_a_text_is_watched_in_each_round_only_while_good_drafts_ca
     assert all(quiet.rounds == 0 and quiet.until for quiet in quiets[:9])
     assert [quiet.rounds for quiet in quiets[9:]] == [1, *[2, 1] * 5, 2, 3, 2, 1, *[4, 3, 2, 1] * 2]
     assert not any(quiet.until for quiet in quiets[9:])
-    assert set(found.watched[36:]) == {20, 22, 24, 26, 28, 30, 34, 38}
+    assert set(watcher.watched[36:]) == {20, 22, 24, 26, 28, 30, 34, 38}
 
 
 def test_beside_others_there_is_a_look_where_a_first_token_is_as_likely_as_it_is_dear():
-    found = Watching(Clock(), ())
+    watcher = Watching(Clock(), ())
     costs = Costs({1: 0.01, 4: 0.02, 5: 0.0225, 17: 0.05})  # a token beside four takes half of one
-    best = Best({"watching": found}, Depth(costs), Clock())
+    best = Best({"watching": watcher}, Depth(costs), Clock())
     best.propose([ask(10, slot=slot)._replace(beside=9) for slot in range(4)])
-    assert found.runs == {2}
+    assert watcher.runs == {2}
 
 
 def test_no_row_is_drafted_for_alone_where_rows_share_a_length():

@@ -31,11 +31,11 @@ drafts = st.lists(
 
 
 def products(rates):
-    alive, found = 1.0, []
+    alive, chances = 1.0, []
     for rate in rates:
         alive *= rate
-        found.append(alive)
-    return found
+        chances.append(alive)
+    return chances
 
 
 def depth(curve, drafting=None, scale=0.01):
@@ -191,11 +191,11 @@ def test_who_could_not_pay_even_if_always_right_is_never_asked():
 
 def test_who_promises_to_pay_is_asked_and_stops_when_unsure():
     made = depth(FLAT, {"draft": {1: 0.1, 8: 0.8}})
-    found = plan(made)
-    assert found.limit == 8
-    assert not found.rates
-    assert found.pays([0.98])
-    assert not found.pays([0.05, 0.05, 0.05])
+    planned = plan(made)
+    assert planned.limit == 8
+    assert not planned.rates
+    assert planned.pays([0.98])
+    assert not planned.pays([0.05, 0.05, 0.05])
 
 
 def test_the_better_rival_is_preferred():
@@ -241,10 +241,10 @@ def test_a_proposer_that_was_unlucky_is_asked_again_although_it_must_catch_up():
     teach(made, 1, 30)
     value = record(made).value
     missed = round(value / made.costs.reading("draft", 1) / 100) + 1
-    found = plan(made, missed=missed)
-    assert 0 < found.piece < missed
+    planned = plan(made, missed=missed)
+    assert 0 < planned.piece < missed
     assert record(made).pays
-    assert plan(made, missed=found.piece).limit
+    assert plan(made, missed=planned.piece).limit
 
 
 def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
@@ -257,10 +257,10 @@ def test_who_pays_is_asked_whenever_it_was_to_be_tried_again():
 def test_a_draft_made_to_learn_counts_as_if_it_had_been_as_long_as_is_best():
     made = depth(FLAT, {"draft": {1: 0.2, 8: 1.6}})
     loser(made)
-    found = plan(made)
-    assert found.rates
+    planned = plan(made)
+    assert planned.rates
     alive = products([0.9, 0.1, 0.1, 0.1])
-    assert found.value(alive, 0.0) == pytest.approx(0.9 - found.prices.total[1])
+    assert planned.value(alive, 0.0) == pytest.approx(0.9 - planned.prices.total[1])
 
 
 def test_after_a_long_sleep_a_proposer_is_learnt_anew_but_not_by_a_new_text():
@@ -322,11 +322,11 @@ def teach(made, right, rounds, limit=4):
     """Let so many drafts be made and judged; how often it was asked."""
     asked = 0
     for _ in range(rounds):
-        found = plan(made, limit=limit)
-        if found.limit:
+        planned = plan(made, limit=limit)
+        if planned.limit:
             asked += 1
-            judge(made, found, right and found.limit)
-            lap(made, 1 + found.limit, 1 + (right and found.limit), 0.001 * found.limit)
+            judge(made, planned, right and planned.limit)
+            lap(made, 1 + planned.limit, 1 + (right and planned.limit), 0.001 * planned.limit)
         else:
             lap(made, 1, 1)
     return asked
@@ -353,12 +353,12 @@ def test_trying_costs_a_bounded_share_of_plain_decoding(price, curve):
     made = depth(curve, {"draft": {1: price, 8: 8 * price}})
     spent = 0.0
     for _ in range(400):
-        found = plan(made)
-        drafting = 0.01 * price * found.limit
-        if found.limit:
-            judge(made, found, 0)
-        spent += made.costs.target(1).at(1 + found.limit) + drafting
-        lap(made, 1 + found.limit, 1, drafting)
+        planned = plan(made)
+        drafting = 0.01 * price * planned.limit
+        if planned.limit:
+            judge(made, planned, 0)
+        spent += made.costs.target(1).at(1 + planned.limit) + drafting
+        lap(made, 1 + planned.limit, 1, drafting)
     assert spent <= 400 * 0.01 * 1.02 + 0.1
 
 

@@ -25,10 +25,10 @@ def tried(stretches, hardware, drafting, drafter=DRAFT_MODEL):
 @pytest.mark.parametrize("hardware", CURVES)
 @pytest.mark.parametrize(("rate", "drafting"), [(0.2, 0.1), (0.7, 0.1), (0.9, 0.0), (0.8, 0.05)])
 def test_it_is_near_the_best_fixed_depth_and_never_below_plain(hardware, rate, drafting):
-    found = tried([(1500, rate)], hardware, drafting)
-    assert found.near >= NEAR - CHANCE
-    assert found.speed >= PLAIN
-    assert found.cold >= COLD
+    result = tried([(1500, rate)], hardware, drafting)
+    assert result.near >= NEAR - CHANCE
+    assert result.speed >= PLAIN
+    assert result.cold >= COLD
 
 
 @pytest.mark.parametrize(
@@ -36,17 +36,17 @@ def test_it_is_near_the_best_fixed_depth_and_never_below_plain(hardware, rate, d
     [("gpu", 0.05), ("old metal", 0.0), ("experts", 0.05), ("cpu q8_0", 0.0), ("cpu q4_k_m", 0.05)],
 )
 def test_it_follows_a_text_that_changes(hardware, drafting):
-    found = tried([(500, BAD), (1500, GOOD), (500, BAD)], hardware, drafting)
-    assert found.back >= NEAR - CHANCE
-    assert found.speed >= max(PLAIN, (NEAR - CHANCE) * found.best)
+    result = tried([(500, BAD), (1500, GOOD), (500, BAD)], hardware, drafting)
+    assert result.back >= NEAR - CHANCE
+    assert result.speed >= max(PLAIN, (NEAR - CHANCE) * result.best)
 
 
 @pytest.mark.parametrize("hardware", CURVES)
 def test_a_drafter_that_is_never_worth_it_costs_next_to_nothing(hardware):
-    found = tried([(1500, 0.3)], hardware, 0.5)
-    assert found.best == 1
-    assert found.speed >= PLAIN
-    assert found.cold >= COLD
+    result = tried([(1500, 0.3)], hardware, 0.5)
+    assert result.best == 1
+    assert result.speed >= PLAIN
+    assert result.cold >= COLD
 
 
 def test_it_beats_every_fixed_depth_where_texts_alternate():
@@ -59,15 +59,15 @@ def test_it_beats_every_fixed_depth_where_texts_alternate():
     [(CHAINED, 0.75, 0.06), (TRAINED, 0.85, 0.06), (BLOCK, 0.9, 0.12)],
 )
 def test_a_head_is_used_as_far_as_it_pays(hardware, drafter, rate, drafting):
-    found = tried([(1000, rate)], hardware, drafting, drafter)
-    assert found.near >= NEAR - CHANCE
-    assert found.speed >= max(PLAIN - 0.01, (NEAR - CHANCE) * found.best)
-    assert found.cold >= COLD
+    result = tried([(1000, rate)], hardware, drafting, drafter)
+    assert result.near >= NEAR - CHANCE
+    assert result.speed >= max(PLAIN - 0.01, (NEAR - CHANCE) * result.best)
+    assert result.cold >= COLD
 
 
 def test_a_head_that_pays_again_is_soon_asked_again():
-    found = tried([(600, 0.85), (400, 0.2), (600, 0.85)], "cpu q4_k_m", 0.06, CHAINED)
-    assert found.back >= NEAR - CHANCE
+    result = tried([(600, 0.85), (400, 0.2), (600, 0.85)], "cpu q4_k_m", 0.06, CHAINED)
+    assert result.back >= NEAR - CHANCE
 
 
 def test_a_new_draft_model_costs_nothing_if_it_cannot_pay_and_is_soon_used_if_it_pays():
@@ -82,8 +82,8 @@ def test_a_new_draft_model_costs_nothing_if_it_cannot_pay_and_is_soon_used_if_it
     [(partial(edited, apart=40), 0.75), (revised, 1.0), (partial(whole, length=500), 0.65)],
 )
 def test_copies_are_drafted_about_as_far_as_is_best(hardware, copy, least):
-    found = trial(taken("a text", 2, copy, takes=2), hardware, 0.0)
-    assert found.speed >= least * found.best > 1
+    result = trial(taken("a text", 2, copy, takes=2), hardware, 0.0)
+    assert result.speed >= least * result.best > 1
 
 
 @pytest.mark.parametrize("beyond", [1.0, DEARER])

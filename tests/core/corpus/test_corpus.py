@@ -191,17 +191,17 @@ def test_closing_waits_for_no_long_work(root):
 def test_replies_are_kept_privately_and_found_by_the_end_of_their_prompt(root):
     tokenizer = Bytes(None)
     corpus = open_corpus([], tokenizer, learns=True)
-    asked, said = "tell me of the dog: <|im_start|>", f"{TEXT}. " * 3
+    asked, reply = "tell me of the dog: <|im_start|>", f"{TEXT}. " * 3
     prompt = tokenizer.encode(asked, special=True).tolist()
-    corpus.learn(prompt, list(said.encode()))
+    corpus.learn(prompt, list(reply.encode()))
     corpus.learn(prompt, list(b"short"))
     corpus.close()
     [(_, _, file)] = replies.replies(replies.kept_folder())
-    assert file.read_text() == asked + said
+    assert file.read_text() == asked + reply
     assert {place.stat().st_mode & 0o77 for place in (file, *list(file.parents)[:2])} == {0}
     corpus = open_corpus([], tokenizer, learns=True)
     until(lambda: corpus.longest_match(tokens_of(prompt)))
-    assert next(corpus.longest_match(tokens_of(prompt)).steps(1, 300))[0] == ord(said[0])
+    assert next(corpus.longest_match(tokens_of(prompt)).steps(1, 300))[0] == ord(reply[0])
     corpus.close()
 
 

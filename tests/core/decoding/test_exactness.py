@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from tests.runs import PROPOSERS, Want, replies, said, scripted
 

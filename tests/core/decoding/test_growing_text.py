@@ -23,19 +23,19 @@ def grow(pieces, stops=()):
 
 
 def test_a_character_split_over_tokens_appears_when_it_is_whole():
-    shown, rest, _ = grow([b"caf", b"\xc3", b"\xa9 ", b"\xf0\x9f", b"\x98", b"\x80!"])
+    shown, held, _ = grow([b"caf", b"\xc3", b"\xa9 ", b"\xf0\x9f", b"\x98", b"\x80!"])
     assert shown == ["caf", "", "é ", "", "", "😀!"]
-    assert rest == ""
+    assert held == ""
 
 
 def test_half_a_character_at_the_end_is_never_shown():
-    shown, rest, _ = grow([b"ok", b"\xf0\x9f\x98"])
-    assert "".join(shown) + rest == "ok"
+    shown, held, _ = grow([b"ok", b"\xf0\x9f\x98"])
+    assert "".join(shown) + held == "ok"
 
 
 def test_bytes_that_are_no_text_become_replacement_characters():
-    shown, rest, _ = grow([b"a\xff", b"b"])
-    assert "".join(shown) + rest == "a�b"
+    shown, held, _ = grow([b"a\xff", b"b"])
+    assert "".join(shown) + held == "a�b"
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_bytes_that_are_no_text_become_replacement_characters():
     ],
 )
 def test_the_text_ends_before_the_stop_text(pieces, stops, expected):
-    shown, rest, stopped = grow(pieces, stops)
-    assert "".join(shown) + rest == expected
+    shown, held, stopped = grow(pieces, stops)
+    assert "".join(shown) + held == expected
     assert (stopped is not None) == (expected != b"".join(pieces).decode())
 
 
 def test_what_may_become_a_stop_text_is_held_back_and_no_more():
-    shown, rest, _ = grow([b"one ST", b"O", b"NE"], ("STOP",))
+    shown, held, _ = grow([b"one ST", b"O", b"NE"], ("STOP",))
     assert shown == ["one ", "", "STONE"]
-    assert rest == ""
+    assert held == ""
 
 
 @given(
@@ -70,10 +70,10 @@ def test_what_may_become_a_stop_text_is_held_back_and_no_more():
     st.lists(st.integers(1, 3), min_size=30, max_size=30),
 )
 def test_cutting_into_tokens_changes_nothing(whole, stops, sizes):
-    pieces, rest = [], whole
+    pieces, left = [], whole
     for size in sizes:
-        pieces.append(rest[:size].encode())
-        rest = rest[size:]
+        pieces.append(left[:size].encode())
+        left = left[size:]
     shown, last, stopped = grow(pieces, tuple(stops))
     # A stop text counts as soon as it is complete: the earliest end, then the earliest start.
     ends = [(whole.index(s) + len(s), whole.index(s)) for s in stops if s in whole]

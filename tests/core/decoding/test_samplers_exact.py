@@ -8,9 +8,9 @@ from itertools import cycle
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.order import ORDER
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.testing import hashed_logits

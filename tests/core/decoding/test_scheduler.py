@@ -29,7 +29,7 @@ def text(length, said=0):
 
 def read(texts, rounds=1):
     """Run rounds beside replies, in which texts are read; tell who had a turn in each."""
-    told = []
+    feeds = []
     for _ in range(rounds):
         turns = SCHEDULER.plan(texts, PIECE)
         for each in texts:
@@ -40,8 +40,8 @@ def read(texts, rounds=1):
             turn.generation.cached += turn.feed
             if turn.emits:
                 turn.generation.history.extend([2])
-        told.append([texts.index(turn.generation) for turn in turns])
-    return told
+        feeds.append([texts.index(turn.generation) for turn in turns])
+    return feeds
 
 
 def test_prompts_are_read_one_after_the_other():
@@ -87,11 +87,11 @@ def test_a_long_prompt_is_read_though_short_ones_keep_coming(length):
 )
 def test_a_prompt_is_read_in_large_pieces_of_which_the_last_is_not_short(length, pieces):
     texts = [text(5, said=1), text(length)]
-    found = []
+    shares = []
     while texts[1].reads:
-        found += [turn.feed for turn in SCHEDULER.plan(texts, PIECE) if turn.generation.reads]
+        shares += [turn.feed for turn in SCHEDULER.plan(texts, PIECE) if turn.generation.reads]
         read(texts)
-    assert found == pieces
+    assert shares == pieces
 
 
 @pytest.mark.parametrize(("length", "first"), [(512, 512), (513, 448), (682, 512), (1100, 512)])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from localspec.base.tokens import tokens_of
 from localspec.core.decoding.verify import verify
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.interfaces.dice import Dice, wait, waits
@@ -30,13 +30,13 @@ def after(text):
 
 @given(st.lists(st.integers(0, 6), max_size=6), st.integers(0, 2**63), st.integers(0, 50))
 def test_whatever_is_drafted_the_target_says_what_it_says_without(drafted, seed, start):
-    dice, said = Dice(seed), [1, 2]
+    dice, text = Dice(seed), [1, 2]
     for at in range(len(drafted) + 1):
-        said.append(after(said).draw(dice, start + at))
+        text.append(after(text).draw(dice, start + at))
     draft = Draft(tokens_of(drafted), "test")
     emitted = verify(draft, lambda at: after([1, 2, *drafted[:at]]), dice, start)
-    assert emitted == said[2 : 2 + len(emitted)]
-    right = next((at for at, token in enumerate(drafted) if token != said[2 + at]), len(drafted))
+    assert emitted == text[2 : 2 + len(emitted)]
+    right = next((at for at, token in enumerate(drafted) if token != text[2 + at]), len(drafted))
     assert len(emitted) == right + 1
 
 
@@ -124,8 +124,8 @@ def test_the_chi_square_notices_a_wrong_distribution():
 
 def test_waits_are_exponential_and_independent_across_positions_tokens_and_seeds():
     tokens = np.arange(0, 40_000, 400)
-    found = np.array([[waits(Dice(s).keys(at), tokens) for at in range(50)] for s in range(20)])
-    uniforms = -np.expm1(-found)
+    numbers = np.array([[waits(Dice(s).keys(at), tokens) for at in range(50)] for s in range(20)])
+    uniforms = -np.expm1(-numbers)
     assert 0 < uniforms.min() < uniforms.max() < 1
     bins = np.histogram(uniforms, bins=20, range=(0, 1))[0]
     due = uniforms.size / 20

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.masked import Masked
 from localspec.core.pairing.translated import Translated
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Roll, Row
@@ -23,9 +23,9 @@ MASK, COUNTED = 5, 5
 
 def counting(context):
     """Tell the next of 0, 1, 2, 3, 4, 0, ..., or, at a mask, the one that belongs there."""
-    known = [at for at, token in enumerate(context) if token != MASK]
+    unmasked = [at for at, token in enumerate(context) if token != MASK]
     logits = np.zeros(7, np.float32)
-    logits[(context[known[-1]] + len(context) - known[-1]) % COUNTED] = 6.0
+    logits[(context[unmasked[-1]] + len(context) - unmasked[-1]) % COUNTED] = 6.0
     return logits
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from localspec.base.errors import PairError
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
 from tests.runs import LETTERS, STRANGE_LETTERS, Want, replies, said, scripted
 
@@ -21,9 +21,9 @@ def alphabet(text, ends=(6,)):
 def test_the_same_tokens_are_the_same_vocabulary_whatever_the_padding():
     padded = alphabet("abcdefgxyz")
     for target, draft in ((LETTERS, padded), (padded, LETTERS)):
-        found = match(target, draft)
-        assert found.difference is None
-        assert found.draft_ids.tolist() == found.target_ids.tolist() == list(range(7))
+        matched = match(target, draft)
+        assert matched.difference is None
+        assert matched.draft_ids.tolist() == matched.target_ids.tolist() == list(range(7))
     assert match(padded, LETTERS).share == 0.7
 
 
@@ -39,10 +39,10 @@ def test_what_differs_is_named(draft, difference):
 
 
 def test_tokens_are_matched_by_what_they_say():
-    found = match(LETTERS, STRANGE_LETTERS)
-    pairs = dict(zip(found.target_ids.tolist(), found.draft_ids.tolist(), strict=True))
+    matched = match(LETTERS, STRANGE_LETTERS)
+    pairs = dict(zip(matched.target_ids.tolist(), matched.draft_ids.tolist(), strict=True))
     assert pairs == {0: 1, 1: 3, 2: 0, 4: 4, 5: 5, 6: 6}
-    assert found.share == pytest.approx(6 / 7)
+    assert matched.share == pytest.approx(6 / 7)
 
 
 def test_a_vocabulary_with_too_little_in_common_is_refused_with_the_reason():
@@ -55,8 +55,8 @@ def test_a_draft_model_with_longer_tokens_still_drafts_for_the_target():
     syllables = Alphabet([b"ab", b"c", b"de", b"a", b"b", b"d", b"e", b"f", b"abc"])
     letters = Alphabet([b"a", b"b", b"c", b"d", b"e", b"f", b"fde"])
     draft = ScriptedModel(hashed_logits(4, vocabulary=9), syllables)
-    found = match(letters, syllables)
-    model = Translated(draft, letters, found, letters.size)
+    matched = match(letters, syllables)
+    model = Translated(draft, letters, matched, letters.size)
     wants = [Want([6, 0, 1, 6, 2], Settings(max_tokens=40, seed=1))]
     plain = replies(ScriptedModel(hashed_logits(1), letters), Silent(), wants)
     fast = replies(

@@ -11,13 +11,13 @@ import pytest
 from localspec.base.errors import OutOfMemory
 from localspec.base.system import free_memory
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.ram import MAX_TEXTS, MemoryText, Ram
 from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Device, Row, Saved
 from localspec.interfaces.testing import ScriptedModel
 from tests import engines
@@ -263,7 +263,7 @@ def seeds(ram):
     return [
         seed
         for seed in range(20)
-        if (found := ram.best_for(tokens_of(text(seed)))) and whole(found, seed)
+        if (match := ram.best_for(tokens_of(text(seed)))) and whole(match, seed)
     ]
 
 
@@ -275,8 +275,8 @@ def test_the_longest_unused_texts_make_room(free):
     ram = Ram(3000)
     put(ram, 0, 1, 2)
     assert ram.surplus() == []
-    found = ram.best_for(tokens_of(text(0)[:500]))
-    ram.use(found, tokens_of(text(0)[:500]))  # used now, and still there
+    match = ram.best_for(tokens_of(text(0)[:500]))
+    ram.use(match, tokens_of(text(0)[:500]))  # used now, and still there
     put(ram, 3)
     assert [each.tokens.tolist() for each in ram.surplus()] == [text(1)]
     assert seeds(ram) == [0, 2, 3]
@@ -387,13 +387,15 @@ def test_real_engines_say_the_same_after_texts_were_put_aside(name):
     model = engines.target(name, slots=2)
     plain = engines.target(name, slots=2)
     running = engine(model, proposer=NgramProposer(3, 1))
-    wish = Settings(max_tokens=8, ignore_end=True)
+    settings = Settings(max_tokens=8, ignore_end=True)
     turns = {seed: text(seed, 150) for seed in range(3)}
     for _ in range(3):
         for seed, history in turns.items():
-            result = ask(running, history, wish)
+            result = ask(running, history, settings)
             fresh = Engine(plain, Silent(), depth=0)
-            assert said([result]) == said(converse(fresh, [Want(history, replace(wish, depth=0))]))
+            assert said([result]) == said(
+                converse(fresh, [Want(history, replace(settings, depth=0))])
+            )
             turns[seed] = [*history, *result.tokens, seed]
     for each in (model, plain):
         each.close()

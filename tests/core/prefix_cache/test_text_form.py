@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
 from localspec.core.prefix_cache.disk import Disk
 from localspec.core.prefix_cache.slot_files import SlotFiles
 from localspec.core.prefix_cache.text_form import pack, unpack
 from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
 from localspec.interfaces.backend import Saved
 from localspec.interfaces.media import Medium, RunName
 from localspec.interfaces.media_positions import Numbers, names_in

@@ -14,12 +14,12 @@ import pytest
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.prefix_cache.disk import HEAD, Disk
 from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options, Row, Saved
 from localspec.running.memory.planner import Limits
 from localspec.running.models.locate import ModelFiles
@@ -284,9 +284,9 @@ def test_a_text_that_parts_midway_is_served_as_far_as_it_goes(tmp_path):
     other = [*text(1)[:400], *text(2)]
     assert once(scripted(), keeping(tmp_path), other).usage.cached_tokens >= 400
     once(scripted(recurrent=True), keeping(tmp_path / "r"), text(1))
-    found = once(scripted(recurrent=True), keeping(tmp_path / "r"), other)
-    assert found.usage.cached_tokens == 0
-    assert said([found]) == said(replies(scripted(), Silent(), [Want(other, SHORT)]))
+    result = once(scripted(recurrent=True), keeping(tmp_path / "r"), other)
+    assert result.usage.cached_tokens == 0
+    assert said([result]) == said(replies(scripted(), Silent(), [Want(other, SHORT)]))
 
 
 def test_what_is_given_up_for_another_text_comes_back_from_the_disk(tmp_path):
@@ -321,9 +321,9 @@ def test_the_disk_is_asked_where_it_has_much_more(tmp_path, held, cached):
 def test_the_last_token_of_a_prompt_is_always_read(tmp_path):
     once(scripted(), keeping(tmp_path), text(1))
     prompt = text(1)[:560]
-    found = once(scripted(), keeping(tmp_path), prompt)
-    assert found.usage.cached_tokens == 559
-    assert said([found]) == said(replies(scripted(), Silent(), [Want(prompt, SHORT)]))
+    result = once(scripted(), keeping(tmp_path), prompt)
+    assert result.usage.cached_tokens == 559
+    assert said([result]) == said(replies(scripted(), Silent(), [Want(prompt, SHORT)]))
 
 
 def test_what_goes_on_is_not_written_with_every_turn_nor_what_is_there(tmp_path):
@@ -552,9 +552,9 @@ def test_slots_beside_a_restored_one_do_not_hear_of_it(name):
     model.truncate(0, 0)
     read(model, 0, LONG)
     assert model.restore(2, saved.data, len(LONG) - 1) == len(LONG) - 1
-    found = [feed(model, slot, [3, 2]) for slot in (0, 1, 2)]
-    assert np.allclose(found[0], before, atol=6e-3, rtol=1e-3)
-    assert np.allclose(found[1], found[2], atol=6e-3, rtol=1e-3)
+    fed = [feed(model, slot, [3, 2]) for slot in (0, 1, 2)]
+    assert np.allclose(fed[0], before, atol=6e-3, rtol=1e-3)
+    assert np.allclose(fed[1], fed[2], atol=6e-3, rtol=1e-3)
     model.close()
 
 

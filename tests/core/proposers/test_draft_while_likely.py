@@ -12,7 +12,7 @@ from localspec.base.tokens import tokens_of
 from localspec.core.proposers.draft_while_likely import draft_of
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.pays import always, likely
+from localspec.interfaces.draft_stopping import always, likely
 from localspec.interfaces.proposer import Ask
 
 TEXT = tokens_of([1])

@@ -29,8 +29,8 @@ def searched(history, limit, longest, shortest):
         run = history[-size:]
         for end in range(len(history) - 1, size - 1, -1):
             if history[end - size : end] == run:
-                rest = history[end:]
-                return [rest[at % len(rest)] for at in range(limit)]
+                following = history[end:]
+                return [following[at % len(following)] for at in range(limit)]
     return []
 
 

@@ -39,15 +39,15 @@ def guess(reply, prediction=TEXT, limit=4):
 def rounds(reply, prediction, limit=8):
     """Count the rounds that a reply takes."""
     proposer, hints = PredictionProposer(), Hints(tokens_of(prediction))
-    said, count = 0, 0
-    while said < len(reply):
-        history = tokens_of(PROMPT + reply[:said])
+    right, count = 0, 0
+    while right < len(reply):
+        history = tokens_of(PROMPT + reply[:right])
         [draft] = proposer.propose([Ask(0, history, limit, SAMPLER, len(PROMPT), hints)])
         for token in draft.tokens.tolist():
-            if reply[said : said + 1] != [token]:
+            if reply[right : right + 1] != [token]:
                 break
-            said += 1
-        said += 1
+            right += 1
+        right += 1
         count += 1
     return count
 

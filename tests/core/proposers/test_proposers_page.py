@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.settings import Settings
 from tests.runs import Want, replies, said, scripted
 
 PAGE = Path(__file__).parents[3] / "docs" / "proposers.md"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import NONE, tokens_of
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers import registry
 from localspec.core.proposers.automaton import Automaton
@@ -21,9 +20,10 @@ from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.replies import Replies
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
-from localspec.interfaces.pays import likely
+from localspec.interfaces.draft_stopping import likely
 from localspec.interfaces.proposer import NOT_QUIET, Ask
 from tests.runs import Want, replies, said, scripted
 
@@ -59,8 +59,8 @@ def searched(history, limit):
 
     A run that reaches the end of the text goes round in it, and is as long as if it were there.
     """
-    run, found, length = history, [], 0
-    while len(found) < limit:
+    run, followers, length = history, [], 0
+    while len(followers) < limit:
         ends = []
         while run and not ends:
             size = len(run)
@@ -70,10 +70,10 @@ def searched(history, limit):
             break
         nexts = [history[end] for end in ends]
         best = max(nexts, key=lambda token: (nexts.count(token), history_last(nexts, token)))
-        length = length + 1 if found else len(run)
-        found.append((best, length, len(ends)))
+        length = length + 1 if followers else len(run)
+        followers.append((best, length, len(ends)))
         run = [*run, best]
-    return found
+    return followers
 
 
 def history_last(tokens, token):
@@ -115,8 +115,8 @@ def test_longer_texts_are_counted_as_well(seed):
         automaton = Automaton()
         automaton.extend(history[:size])
         steps = zip(automaton.steps(automaton.end), range(9), strict=False)
-        found = [(token, length, total) for (token, length, _, total), _ in steps]
-        assert found == searched(history[:size], 9)
+        continued = [(token, length, total) for (token, length, _, total), _ in steps]
+        assert continued == searched(history[:size], 9)
 
 
 def test_nothing_was_seen_more_often_than_all_that_was():
@@ -329,8 +329,8 @@ def test_a_store_keeps_to_its_room_and_drops_what_was_not_used():
         assert len(store) <= 400
         assert propose(proposer, [1, 1001, 1002], 1, prompt=3).tokens.tolist() == [1003]
         proposer.release(0)
-    known = [len(propose(proposer, [1, text[2], text[3]], 1, slot=1)) for text in texts]
-    assert known == [1, 0, 0, 0, 0, 1, 1, 1]
+    lengths = [len(propose(proposer, [1, text[2], text[3]], 1, slot=1)) for text in texts]
+    assert lengths == [1, 0, 0, 0, 0, 1, 1, 1]
 
 
 def test_replies_that_fill_a_shelf_to_the_brim_are_within_the_room():
@@ -579,8 +579,8 @@ def test_tokens_of_an_earlier_reply_are_worth_asking_for():
     assert not until(other, history, 3)(tokens_of(history))
     short = [1, 99, 13, 14]
     propose(proposer, short[:1], slot=1)
-    known = [until(proposer, short, run, slot=1)(tokens_of(short)) for run in (2, 3)]
-    assert known == [True, False]
+    recurring = [until(proposer, short, run, slot=1)(tokens_of(short)) for run in (2, 3)]
+    assert recurring == [True, False]
 
 
 def test_it_is_never_quiet_where_any_draft_pays():
@@ -596,8 +596,8 @@ def test_a_dropped_store_is_no_longer_watched_for():
     watched = [[1, *range(first, first + 3)] for first in (1000, 1700)]
     for slot, history in enumerate(watched):
         propose(proposer, [1], slot=slot)
-        known = until(proposer, history, 3, slot)(tokens_of(history))
-        assert known is (slot == 1)
+        recurs = until(proposer, history, 3, slot)(tokens_of(history))
+        assert recurs is (slot == 1)
 
 
 def test_all_of_a_reply_that_was_only_watched_is_remembered():

@@ -13,12 +13,12 @@ from localspec.base.errors import ContextFull
 from localspec.base.tokens import NONE, tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.window import MIN_WINDOW, SINKS, window
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.costs import Costs
@@ -113,8 +113,8 @@ def test_several_texts_have_windows_of_their_own():
     texts = [TEXT[:300], TEXT[100:170], TEXT[5:20]]
     for grown in range(40):
         asks = [ask(np.append(t, TEXT[:grown]), slot=slot) for slot, t in enumerate(texts)]
-        found = [draft.tokens.tolist() for draft in by.propose(asks)]
-        assert found == [fresh(window(a.history, len(a.history), SIZE)) for a in asks]
+        drafts = [draft.tokens.tolist() for draft in by.propose(asks)]
+        assert drafts == [fresh(window(a.history, len(a.history), SIZE)) for a in asks]
 
 
 def counted(draft):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from localspec.core.proposers.descriptions import PLACES, in_words
 from localspec.core.proposers.registry import AUTO, all_names
-from localspec.core.proposers.words import PLACES, in_words
 
 
 @pytest.mark.parametrize(

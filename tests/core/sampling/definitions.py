@@ -42,15 +42,15 @@ def entropy(probs):
 
 def penalised(logits, s, prompt, reply):
     window = s.penalty_window
-    whole, said = [*prompt, *reply], list(reply)
+    whole, listed = [*prompt, *reply], list(reply)
     if window >= 0:
-        whole, said = whole[max(len(whole) - window, 0) :], said[max(len(said) - window, 0) :]
+        whole, listed = whole[max(len(whole) - window, 0) :], listed[max(len(listed) - window, 0) :]
     changed = {}
     for token, logit in logits.items():
         if token in whole:
             logit = logit / s.repetition if logit > 0 else logit * s.repetition
-        if token in said:
-            logit -= s.presence + s.frequency * said.count(token)
+        if token in listed:
+            logit -= s.presence + s.frequency * listed.count(token)
         changed[token] = logit
     return changed
 
@@ -195,8 +195,8 @@ def text_probabilities(s, logits, prompt, length, spell=no_bytes):
         for reply, (p, state) in texts.items():
             row = logits(reply)
             for coin, share in ((0.0, s.xtc_probability), (1.0, 1 - s.xtc_probability)):
-                found, measured = reference(s, row, prompt, reply, state, coin, spell)
-                for token, q in found.items():
+                distribution, measured = reference(s, row, prompt, reply, state, coin, spell)
+                for token, q in distribution.items():
                     if p * share * q > 0:
                         before, _ = longer.get((*reply, token), (0.0, 0.0))
                         total = before + p * share * q

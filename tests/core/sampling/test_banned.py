@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.banned import Bans
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar

@@ -93,10 +93,12 @@ def test_samplers_in_any_order_leave_what_their_definitions_leave(s, seed, promp
     logits = drawn_logits(seed)
     sampler = Sampler(s, seed, tokens_of(prompt), SamplerParts(spell=spell))
     sampler.emit(reply[:emitted])
-    found = sampler.distribution(logits, reply[emitted:])
+    distribution = sampler.distribution(logits, reply[emitted:])
     coin = sampler.dice.coin(len(prompt) + len(reply))
     expected, _ = reference(s, logits, prompt, reply, coin=coin, spell=spell)
-    assert everywhere(as_dict(found)) == pytest.approx(everywhere(expected), rel=1e-3, abs=1e-9)
+    assert everywhere(as_dict(distribution)) == pytest.approx(
+        everywhere(expected), rel=1e-3, abs=1e-9
+    )
     assert logits.tolist() == drawn_logits(seed).tolist(), "the engine's own logits are left alone"
 
 
@@ -121,13 +123,15 @@ def test_a_state_follows_the_text_whatever_was_drafted_and_asked_twice(s):
         for at in range(int(rng.integers(1, 5))):
             expected, measured = reference(s, rows[at], [1, 2], [*reply, *drafted], states[-1])
             for _ in range(int(rng.integers(1, 3))):  # the last time counts
-                found = sampler.distribution(rows[at], drafted)
-            assert everywhere(as_dict(found)) == pytest.approx(everywhere(expected), rel=1e-3)
-            drafted.append(found.draw(Dice(int(rng.integers(99))), len(reply) + at))
+                distribution = sampler.distribution(rows[at], drafted)
+            assert everywhere(as_dict(distribution)) == pytest.approx(
+                everywhere(expected), rel=1e-3
+            )
+            drafted.append(distribution.draw(Dice(int(rng.integers(99))), len(reply) + at))
             states.append(after(s, states[-1], measured[drafted[-1]]))
             told.append(measured)
         kept = int(rng.integers(1, len(drafted) + 1))  # what is behind is taken back
-        other = int(found.ids[0]) if kept == len(drafted) else drafted[kept - 1]
+        other = int(distribution.ids[0]) if kept == len(drafted) else drafted[kept - 1]
         emitted = [*drafted[: kept - 1], other]
         state = after(s, states[kept - 1], told[kept - 1][other])
         sampler.emit(emitted)
@@ -149,13 +153,13 @@ def test_what_a_proposer_asks_for_its_drafts_moves_no_state():
 
 @given(st.lists(st.integers(0, 2), max_size=30))
 def test_repetitions_of_the_end_are_found_at_every_place(text):
-    found = repeats(tokens_of(text)).tolist()
-    for at, length in enumerate(found):
+    repeated = repeats(tokens_of(text)).tolist()
+    for at, length in enumerate(repeated):
         same = 0
         while same <= at and text[at - same] == text[len(text) - 1 - same]:
             same += 1
         assert length == same
-    assert len(found) == max(len(text) - 1, 0)
+    assert len(repeated) == max(len(text) - 1, 0)
 
 
 def test_a_text_of_one_token_over_and_over_is_no_burden_to_dry():
@@ -317,7 +321,7 @@ def test_logits_of_a_proposer_are_sampled_with_the_coin_of_the_target():
     sampler = Sampler(s, 3, tokens_of([1, 2, 1, 2]), SamplerParts(spell=spell))
     for at in range(20):
         row, drafted = hashed_logits(1)([at]), [1, 2, 3][: at % 4]
-        found = sampler.draft_distribution(sampler.adjusted(row, drafted), drafted)
+        distribution = sampler.draft_distribution(sampler.adjusted(row, drafted), drafted)
         expected = sampler.distribution(row, drafted)
-        assert found.ids.tolist() == expected.ids.tolist()
-        assert found.probs.tolist() == expected.probs.tolist()
+        assert distribution.ids.tolist() == expected.ids.tolist()
+        assert distribution.probs.tolist() == expected.probs.tolist()

@@ -125,16 +125,18 @@ def test_penalties_look_at_a_window_of_the_last_tokens(window):
     sampler.emit(reply[1:])
     logits = np.array([4, -2, 6, 1, 3, 5], np.float32)
     kept = len(reply + drafted) if window > len(reply + drafted) else window
-    said = (reply + drafted)[len(reply + drafted) - kept :]
+    recent = (reply + drafted)[len(reply + drafted) - kept :]
     seen = (text + reply + drafted)[len(text + reply + drafted) - min(window, 8) :]
     expected = logits.copy()
     for token in set(seen):
         expected[token] = logits[token] / 2 if logits[token] > 0 else logits[token] * 2
-    for token in set(said):
-        expected[token] -= 0.5 + 0.25 * said.count(token)
+    for token in set(recent):
+        expected[token] -= 0.5 + 0.25 * recent.count(token)
     weights = np.exp(expected - expected.max())
-    found = sampler.distribution(logits, drafted)
-    assert found.probs.tolist() == pytest.approx((weights / weights.sum()).tolist(), rel=1e-5)
+    distribution = sampler.distribution(logits, drafted)
+    assert distribution.probs.tolist() == pytest.approx(
+        (weights / weights.sum()).tolist(), rel=1e-5
+    )
 
 
 def test_bias_can_forbid_and_force_a_token():
@@ -211,12 +213,12 @@ def test_a_distribution_is_one_at_any_temperature(temperature, options):
 def test_few_candidates_are_cut_like_many(sampling, monkeypatch):
     for seed in range(50):
         logits = np.random.default_rng(seed).normal(size=2000).astype(np.float32).round(1)
-        found = filters.distribution(Sampling(temperature=0.8, top_k=30, **sampling), logits)
+        distribution = filters.distribution(Sampling(temperature=0.8, top_k=30, **sampling), logits)
         with monkeypatch.context() as patched:
             patched.setattr("localspec.core.sampling.filters.MAX_LISTED", 0)
             expected = filters.distribution(Sampling(temperature=0.8, top_k=30, **sampling), logits)
-        assert found.ids.tolist() == expected.ids.tolist()
-        np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
+        assert distribution.ids.tolist() == expected.ids.tolist()
+        np.testing.assert_allclose(distribution.weights, expected.weights, rtol=1e-12)
 
 
 def test_of_equals_as_many_are_kept_as_reach_the_share():

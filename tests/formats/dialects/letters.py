@@ -62,13 +62,13 @@ class Letters:
         chance = random.Random(seed)
         matcher = self.matcher(grammar)
         said: list[int] = []
-        known = [self.encode(word) for word in words]
+        tokens = [self.encode(word) for word in words]
         while len(said) < 600:
             if matcher.is_accepting() and (matcher.is_stopped() or chance.random() < 0.4):
                 return b"".join(self.tokens[token] for token in said).decode(errors="replace")
-            wish = matcher.compute_ff_tokens() or self._wish(matcher, known, chance)
-            assert matcher.consume_tokens(wish), matcher.get_error()
-            said += wish
+            token_wish = matcher.compute_ff_tokens() or self._wish(matcher, tokens, chance)
+            assert matcher.consume_tokens(token_wish), matcher.get_error()
+            said += token_wish
         return None
 
     def _wish(

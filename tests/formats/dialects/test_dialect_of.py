@@ -57,11 +57,12 @@ def test_without_a_template_calls_are_plain_json(template):
 
 
 def test_real_templates_tell_their_families():
-    found = {path.stem: families(path.read_text()) for path in REAL}
+    families_by_name = {path.stem: families(path.read_text()) for path in REAL}
     expected = {
-        stem: [family for start, family in TOLD.items() if stem.startswith(start)] for stem in found
+        stem: [family for start, family in TOLD.items() if stem.startswith(start)]
+        for stem in families_by_name
     }
-    assert found == expected
+    assert families_by_name == expected
 
 
 @pytest.mark.parametrize("opening", ["<think>", "[THINK]"])

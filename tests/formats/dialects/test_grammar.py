@@ -25,9 +25,9 @@ def grammar(family, kind, *, tools=TOOLS, required=True, parallel=True, prompt="
     """The vocabulary and a family's grammar in it."""
     dialect = dialect_of(family.template)
     letters = Letters(dialect.marks if kind == "control" else ())
-    found = dialect.grammar(Bounds(tools, letters.control, required, parallel, None, prompt))
-    assert found is not None
-    return letters, found
+    rules = dialect.grammar(Bounds(tools, letters.control, required, parallel, None, prompt))
+    assert rules is not None
+    return letters, rules
 
 
 def read(family, text, prompt=""):
@@ -40,8 +40,8 @@ def read(family, text, prompt=""):
 def calls(parts):
     """The calls of a reply, each held against its schema."""
     names = [part.name for part in parts if isinstance(part, Call)]
-    given = [json.loads(part.text) for part in parts if isinstance(part, Arguments)]
-    for name, values in zip(names, given, strict=True):
+    records = [json.loads(part.text) for part in parts if isinstance(part, Arguments)]
+    for name, values in zip(names, records, strict=True):
         jsonschema.validate(values, SCHEMAS[name])
     return names
 

@@ -116,8 +116,8 @@ def grammar(source, letters, required=False, *, parallel=True):
 
 def calls_of(parts):
     names = [part.name for part in parts if isinstance(part, Call)]
-    given = {part.index: part.text for part in parts if isinstance(part, Arguments)}
-    return [(name, json.loads(given[at])) for at, name in enumerate(names)]
+    arguments = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+    return [(name, json.loads(arguments[at])) for at, name in enumerate(names)]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -271,9 +271,9 @@ def test_an_object_may_have_a_member_named_as_the_items_of_lists_are():
     reader = dialect_of(TEMPLATES["elements"]).reader(
         [{"type": "function", "function": {"name": "sell", "parameters": SALE}}], ""
     )
-    given = "<thing>]<]mark[>[<item>a]<]mark[>[</item>]<]mark[>[</thing>"
-    given += "]<]mark[>[<free>]<]mark[>[<item>1]<]mark[>[</item>]<]mark[>[</free>"
-    text = f']<]mark[>[<calls>\n]<]mark[>[<call name="sell">]<]mark[>[{given}]<]mark[>[</call>\n'
+    value = "<thing>]<]mark[>[<item>a]<]mark[>[</item>]<]mark[>[</thing>"
+    value += "]<]mark[>[<free>]<]mark[>[<item>1]<]mark[>[</item>]<]mark[>[</free>"
+    text = f']<]mark[>[<calls>\n]<]mark[>[<call name="sell">]<]mark[>[{value}]<]mark[>[</call>\n'
     [call] = calls_of(joined([*reader.read(text), *reader.close()]))
     assert call == ("sell", {"thing": {"item": "a"}, "free": [1]})
 
@@ -324,9 +324,9 @@ def test_quoted_values_are_what_the_schema_says_they_are():
     calls = '[{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}="{{ v }}"'
     calls += "{{ ', ' if not loop.last }}{% endfor %})]"
     source = template(EACH + calls + DONE)
-    given = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
-    [call] = calls_of(read(source, reply(source, [("search_all", given)]))[0])
-    assert call == ("search_all", given)
+    body_fields = {"code": "42", "deep": True, "limit": -7, "near": {"x": 1.5}, "tags": ["a"]}
+    [call] = calls_of(read(source, reply(source, [("search_all", body_fields)]))[0])
+    assert call == ("search_all", body_fields)
 
 
 RAW = {  # as templates write values that care for no quotes
@@ -355,8 +355,8 @@ def test_values_that_a_template_does_not_quote_are_read_up_to_what_follows(writt
         assert parts[0] == Content("Hi [1](2)")
         assert calls_of(parts) == made
     proper = "[search_all(text='it\\'s', limit=3,tags=['a'])]"  # as models may write it
-    found = ("search_all", {"text": "it's", "limit": 3, "tags": ["a"]})
-    assert calls_of(read(source, proper)[0]) == [found]
+    call = ("search_all", {"text": "it's", "limit": 3, "tags": ["a"]})
+    assert calls_of(read(source, proper)[0]) == [call]
     letters = Letters(())
     rules = grammar(source, letters, required=True)
     assert letters.accepts(rules, "[search_all(limit=3, text='it\\'s')]")
@@ -390,8 +390,8 @@ def test_arguments_without_commas_are_read_as_those_with_commas():
     text = reply(source, CASES["one"])
     assert "deep=truelimit=-7near=" in text
     proper = '[search_all(deep=true, limit=-7, text="x, limit=3"), now()]'
-    given = {"deep": True, "limit": -7, "text": "x, limit=3"}
-    assert calls_of(read(source, proper)[0]) == [("search_all", given), ("now", {})]
+    body_fields = {"deep": True, "limit": -7, "text": "x, limit=3"}
+    assert calls_of(read(source, proper)[0]) == [("search_all", body_fields), ("now", {})]
     letters = Letters(())
     assert letters.accepts(grammar(source, letters, required=True), proper)
 

@@ -74,10 +74,10 @@ def test_a_pattern_that_looks_around_is_left_out_of_a_tool_that_is_not_strict():
     schema["properties"]["pattern"] = {"type": "string", "pattern": "^a+$"}
     for strict in (False, True):
         function = {"name": "f", "parameters": schema, "strict": strict}
-        [found] = offered_tools([{"type": "function", "function": function}])
-        assert (found.schema == schema) == strict
-        assert found.properties["pattern"] == {"type": "string", "pattern": "^a+$"}
-        assert ("pattern" in found.properties["a"]) == strict
+        [tool] = offered_tools([{"type": "function", "function": function}])
+        assert (tool.schema == schema) == strict
+        assert tool.properties["pattern"] == {"type": "string", "pattern": "^a+$"}
+        assert ("pattern" in tool.properties["a"]) == strict
 
 
 INT64 = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
@@ -96,6 +96,6 @@ DOUBLE = {"type": "number", "minimum": -1.7e308, "maximum": 1.7e308}
 )
 def test_a_bound_too_large_for_the_engine_is_left_out(bounded, followed):
     schema = {"type": "object", "properties": {"a": bounded, "minimum": {"type": "string"}}}
-    [found] = offered_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
-    assert found.properties["a"] == followed
-    assert found.properties["minimum"] == {"type": "string"}
+    [tool] = offered_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+    assert tool.properties["a"] == followed
+    assert tool.properties["minimum"] == {"type": "string"}

@@ -45,8 +45,8 @@ def read(text, template=HERMES, cuts=(), **options):
 def calls(text, **options):
     """Names and values of the calls of a reply."""
     parts = read(text, **options)
-    given = {part.index: json.loads(part.text) for part in parts if isinstance(part, Arguments)}
-    return [(part.name, given[part.index]) for part in parts if isinstance(part, Call)]
+    arguments = {part.index: json.loads(part.text) for part in parts if isinstance(part, Arguments)}
+    return [(part.name, arguments[part.index]) for part in parts if isinstance(part, Call)]
 
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "harmony"])
@@ -55,9 +55,9 @@ def test_a_call_in_plain_json_is_read_whatever_the_template_says(name, fence):
     close = "\n" + fence[: fence.count("`")] if fence else ""
     for before, after in (("", ""), ("Let me look.\n\n", ""), ("\n ", "\nThat will tell.")):
         parts = read(f"{before}{fence}{FIRST}{close}{after}", TEMPLATES[name])
-        said = [Content(before.strip())] if before.strip() else []
-        told = [Content(after.strip())] if after else []
-        assert parts == [*said, *CITY_CALL, *told]
+        parts_before = [Content(before.strip())] if before.strip() else []
+        parts_after = [Content(after.strip())] if after else []
+        assert parts == [*parts_before, *CITY_CALL, *parts_after]
 
 
 def test_a_call_in_the_last_channel_of_harmony_is_read():

@@ -48,8 +48,8 @@ def arguments(parts):
     """The arguments of each call, as text."""
     calls = [part.index for part in parts if isinstance(part, Call)]
     assert calls == list(range(len(calls)))
-    given = {part.index: part.text for part in parts if isinstance(part, Arguments)}
-    return [given.get(index, "") for index in calls]
+    arguments = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+    return [arguments.get(index, "") for index in calls]
 
 
 def words(template, text):
@@ -269,8 +269,10 @@ def test_parameters_become_what_their_schemas_say():
     tools = [
         {"function": {"name": "f", "parameters": {"type": "object", "properties": properties}}}
     ]
-    given = "".join(f"<parameter={key}>{text}</parameter>" for key, (text, _) in wishes.items())
-    parts, _ = read(CODER, f"<function=f>{given}</function>", tools=tools)
+    parameters = "".join(
+        f"<parameter={key}>{text}</parameter>" for key, (text, _) in wishes.items()
+    )
+    parts, _ = read(CODER, f"<function=f>{parameters}</function>", tools=tools)
     assert json.loads(parts[1].text) == {key: value for key, (_, value) in wishes.items()}
     wrong = "<function=f><parameter=n>many</parameter></function>"
     assert json.loads(read(CODER, wrong, tools=tools)[0][1].text) == {"n": "many"}
@@ -347,8 +349,8 @@ def test_no_reading_depends_on_how_the_text_was_cut(template, text, prompt, data
 @given(template=TEMPLATES, text=TEXTS, prompt=PROMPTS)
 def test_arguments_are_objects_but_for_the_last_of_an_incomplete_reply(template, text, prompt):
     parts, complete = read(template, text, prompt=prompt)
-    given = arguments(parts)
-    sure = given if complete else given[:-1]
+    typed = arguments(parts)
+    sure = typed if complete else typed[:-1]
     assert all(isinstance(json.loads(each), dict) for each in sure)
     assert all(part.text for part in parts if not isinstance(part, Call))
 
@@ -386,9 +388,9 @@ def test_a_reply_may_be_cut_off_anywhere(name):
     family = FAMILIES[name]
     for end in range(len(family.two)):
         parts, complete = read(family.template, family.two[:end])
-        given = arguments(parts)
-        assert complete or CITY.startswith(given[-1]) or TERMS.startswith(given[-1])
-        assert all(json.loads(each) for each in (given if complete else given[:-1]))
+        typed = arguments(parts)
+        assert complete or CITY.startswith(typed[-1]) or TERMS.startswith(typed[-1])
+        assert all(json.loads(each) for each in (typed if complete else typed[:-1]))
 
 
 SIZE = 30_000

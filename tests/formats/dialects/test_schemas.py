@@ -37,10 +37,10 @@ def tool(parameters, **more):
 @pytest.mark.parametrize(("given", "right"), MEMBERS)
 def test_a_schema_is_put_as_the_standard_has_it(given, right):
     parameters = {"properties": {"a": given}, "$defs": {"yes": {"type": "string"}}}
-    found = repair_tool(tool({"$schema": "x", **parameters}))["function"]["parameters"]
-    assert found == {"properties": {"a": right}, "$defs": parameters["$defs"], "type": "object"}
-    assert repair_tool(tool(found)) == tool(found)
-    [function] = offered_tools([tool(found)])
+    repaired = repair_tool(tool({"$schema": "x", **parameters}))["function"]["parameters"]
+    assert repaired == {"properties": {"a": right}, "$defs": parameters["$defs"], "type": "object"}
+    assert repair_tool(tool(repaired)) == tool(repaired)
+    [function] = offered_tools([tool(repaired)])
     assert function.properties["a"] == (right or {})
 
 

@@ -151,7 +151,7 @@ def test_forced_text_is_tokenised_as_within_a_reply():
 
 
 def test_nothing_is_loaded_for_grammars_before_one_is_asked_for():
-    loads = "import sys, localspec.apps.cli, localspec.running.runtime.runtime"
+    loads = "import sys, localspec.apps.command_line, localspec.running.runtime.runtime"
     code = f"{loads}; sys.exit('llguidance' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -17,9 +17,6 @@ from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
 from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.scheduler import Scheduler
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.job import Result
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.translated import Translated
 from localspec.core.pairing.vocabulary import match
 from localspec.core.proposers.draft_model import DraftModelProposer
@@ -27,6 +24,9 @@ from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.job import Result
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler, SamplerParts
@@ -157,11 +157,11 @@ def test_a_reply_that_stops_follows_its_grammar(name, ignore_end):
 
 
 def test_a_forced_token_is_never_wrong_and_saves_a_round():
-    [found] = replies(model(), ForcedProposer(), [want(GRAMMARS["schema"], Sampling(1.0))], 8)
-    account = found.speculation
+    [answer] = replies(model(), ForcedProposer(), [want(GRAMMARS["schema"], Sampling(1.0))], 8)
+    account = answer.speculation
     assert account.acceptance_rate == 1
-    assert re.fullmatch(r'\{"name": ".*", "kind": ".*\}', found.text)
-    assert account.rounds == len(found.tokens) - account.accepted < 0.7 * len(found.tokens)
+    assert re.fullmatch(r'\{"name": ".*", "kind": ".*\}', answer.text)
+    assert account.rounds == len(answer.tokens) - account.accepted < 0.7 * len(answer.tokens)
 
 
 class Junk:
@@ -175,9 +175,9 @@ class Junk:
 
 
 def test_what_leaves_the_grammar_is_not_verified():
-    found = replies(model(), Junk(), one_each())
-    assert said(found) == plain(one_each())
-    assert sum(result.speculation.drafted for result in found) == 0
+    answers = replies(model(), Junk(), one_each())
+    assert said(answers) == plain(one_each())
+    assert sum(result.speculation.drafted for result in answers) == 0
     constraint = Lexicon(WORDS).constraint(Grammar("regex", "ab*c"), WORDS.ends)
     kept = [constraint.keeps(WORDS.encode(text).tolist()) for text in ("ab", "axb", "abbc", "c")]
     assert kept == [2, 1, 3, 0]
@@ -202,7 +202,7 @@ WARM = Sampling(1.1, top_p=0.95)
 
 def distribution_of_texts(logits, prompt):
     """The probability of every reply, worked out from the texts that the grammar has."""
-    found, open_ = {}, {(): 1.0}
+    chances, open_ = {}, {(): 1.0}
     while open_:
         tokens, p = open_.popitem()
         text = "".join("abcdef"[token] for token in tokens)
@@ -213,12 +213,12 @@ def distribution_of_texts(logits, prompt):
         if text not in TEXTS:
             row[6] = -np.inf
         if not np.isfinite(row[:6]).any():
-            found[tokens] = p  # nothing is left but the end
+            chances[tokens] = p  # nothing is left but the end
             continue
         distribution = filters.distribution(WARM, row)
         for token, q in zip(distribution.ids.tolist(), distribution.probs.tolist(), strict=True):
-            (found if token == 6 else open_)[(*tokens, token)] = p * q
-    return {tokens: p for tokens, p in found.items() if p > 0}
+            (chances if token == 6 else open_)[(*tokens, token)] = p * q
+    return {tokens: p for tokens, p in chances.items() if p > 0}
 
 
 class Stubborn:
@@ -270,32 +270,32 @@ def test_a_sequence_does_not_depend_on_its_neighbours_nor_on_who_had_its_slot(na
 
 
 def reply(text, words=WORDS, **settings):
-    wish = Settings(**{"max_tokens": 40, "grammar": Grammar("regex", text), **settings})
-    [found] = replies(model(1, words), Silent(), [Want([1, 2], wish)])
-    return found
+    wished = Settings(**{"max_tokens": 40, "grammar": Grammar("regex", text), **settings})
+    [answer] = replies(model(1, words), Silent(), [Want([1, 2], wished)])
+    return answer
 
 
 def test_where_the_grammar_must_end_the_reply_stops_without_another_round():
-    found = reply("a b")
-    assert (found.text, found.finish_reason) == ("a b", "stop")
-    assert found.tokens == tuple(WORDS.encode("a b").tolist())
-    assert found.speculation.rounds == len(found.tokens)
+    answer = reply("a b")
+    assert (answer.text, answer.finish_reason) == ("a b", "stop")
+    assert answer.tokens == tuple(WORDS.encode("a b").tolist())
+    assert answer.speculation.rounds == len(answer.tokens)
 
 
 def test_where_the_grammar_may_end_any_end_token_may_be_said_and_elsewhere_none():
     likes = {END: 100.0, CONTROL: 100.0}
     for end in (END, OTHER_END):
-        found = reply("(ab)+", sampling=Sampling(bias={**likes, end: 200.0}))
-        assert (found.text, found.tokens[-1]) == ("ab", end)
-        assert found.finish_reason == "stop"
+        answer = reply("(ab)+", sampling=Sampling(bias={**likes, end: 200.0}))
+        assert (answer.text, answer.tokens[-1]) == ("ab", end)
+        assert answer.finish_reason == "stop"
     endless = reply("(ab)+", sampling=Sampling(bias=likes), ignore_end=True)
     assert endless.text == "ab" * 20
     assert endless.finish_reason == "length"
 
 
 def test_a_token_that_ends_this_reply_besides_ends_it_within_its_grammar():
-    found = reply("abc", ends=frozenset(WORDS.encode("b").tolist()))
-    assert (found.text, found.finish_reason) == ("a", "stop")
+    answer = reply("abc", ends=frozenset(WORDS.encode("b").tolist()))
+    assert (answer.text, answer.finish_reason) == ("a", "stop")
 
 
 def test_a_stop_text_ends_a_reply_within_its_grammar():
@@ -303,9 +303,9 @@ def test_a_stop_text_ends_a_reply_within_its_grammar():
 
 
 def test_a_control_token_is_said_only_where_the_grammar_names_it():
-    wish = Grammar("lark", f'start: "a" <[{CONTROL}]> "b"')
-    found = reply("", grammar=wish, marks=frozenset([CONTROL]))
-    assert found.text == f"a<{CONTROL}>b"
+    grammar = Grammar("lark", f'start: "a" <[{CONTROL}]> "b"')
+    answer = reply("", grammar=grammar, marks=frozenset([CONTROL]))
+    assert answer.text == f"a<{CONTROL}>b"
 
 
 def test_what_is_forced_depends_on_the_reply():
@@ -359,9 +359,9 @@ def test_a_place_in_a_grammar_is_the_same_however_it_was_reached(grammar):
 
 
 def test_what_must_follow_may_be_long():
-    found = reply("a b" * 40 + "[xyz]", max_tokens=30)
-    assert found.text == "a b" * 30
-    assert found.finish_reason == "length"
+    answer = reply("a b" * 40 + "[xyz]", max_tokens=30)
+    assert answer.text == "a b" * 30
+    assert answer.finish_reason == "length"
 
 
 @pytest.mark.parametrize("name", ["silent", "twin", "best", "forced"])
@@ -468,17 +468,17 @@ def test_an_ambiguous_grammar_ends_its_own_reply_before_others_wait_for_it():
 
 
 def test_a_cancelled_reply_leaves_nothing_behind():
-    wish = want(GRAMMARS["schema"])
+    request = want(GRAMMARS["schema"])
     engine = Engine(model(), PROPOSERS["stranger"]())
     heard: list[object] = []
-    job = engine.prepare(tokens_of(wish.prompt), wish.settings, heard.append)
+    job = engine.prepare(tokens_of(request.prompt), request.settings, heard.append)
     engine.add(job)
     for _ in range(3):
         engine.step()
     job.cancelled = True
     engine.step()
     assert heard[-1].finish_reason == "cancelled"
-    assert said(converse(engine, [wish])) == plain([wish])
+    assert said(converse(engine, [request])) == plain([request])
 
 
 def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():
@@ -490,10 +490,10 @@ def test_a_draft_model_that_knows_none_of_the_words_still_has_a_distribution():
         Want([0, 1], Settings(20, sampling, seed=3, grammar=Grammar("regex", "[cd]{5,30}")))
         for sampling in (GREEDY, Sampling(0.01, presence=0.5))
     ]
-    found = replies(model(1, words), DraftModelProposer(draft, floor=0), requests)
-    assert [re.fullmatch("[cd]{5,30}", result.text) for result in found]
-    assert sum(result.speculation.drafted for result in found)
-    assert said(found[:1]) == said(replies(model(1, words), Silent(), requests[:1]))
+    answers = replies(model(1, words), DraftModelProposer(draft, floor=0), requests)
+    assert [re.fullmatch("[cd]{5,30}", result.text) for result in answers]
+    assert sum(result.speculation.drafted for result in answers)
+    assert said(answers[:1]) == said(replies(model(1, words), Silent(), requests[:1]))
 
 
 def test_a_model_may_be_held_to_what_it_would_never_say():
@@ -501,9 +501,9 @@ def test_a_model_may_be_held_to_what_it_would_never_say():
     steep = np.linspace(0, 500, WORDS.size, dtype=np.float32)
     target, draft = (ScriptedModel(lambda context: steep, WORDS) for _ in range(2))
     wild = want(Grammar("regex", "[ 6]{30}"), Sampling(100.0))
-    [found] = replies(target, DraftModelProposer(draft, floor=0), [wild])
-    assert set(found.text) == {" ", "6"}
-    assert found.speculation.acceptance_rate == 1
+    [answer] = replies(target, DraftModelProposer(draft, floor=0), [wild])
+    assert set(answer.text) == {" ", "6"}
+    assert answer.speculation.acceptance_rate == 1
 
 
 @pytest.mark.parametrize("name", there("llama", "mlx llama"))

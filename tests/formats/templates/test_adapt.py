@@ -66,8 +66,8 @@ def test_a_conversation_that_came_is_not_changed():
 
 
 def test_fields_without_value_are_left_out():
-    [found] = conversation([says("user", "u", name=None, tool_calls=[])], ALL)
-    assert found == says("user", "u")
+    [turn] = conversation([says("user", "u", name=None, tool_calls=[])], ALL)
+    assert turn == says("user", "u")
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
@@ -83,13 +83,13 @@ def test_a_message_without_content_and_calls_says_nothing(role):
 @pytest.mark.parametrize("came", [{}, {"content": None}, {"content": ""}])
 def test_a_call_without_content_is_put_as_the_template_wants_it(absent, content, came):
     calls = {"tool_calls": [call("add", {})]}
-    [found] = conversation([{"role": "assistant", **came, **calls}], Takes(absent=absent))
-    assert found == {"role": "assistant", **content, **calls}
+    [turn] = conversation([{"role": "assistant", **came, **calls}], Takes(absent=absent))
+    assert turn == {"role": "assistant", **content, **calls}
 
 
 def test_a_call_that_a_template_drops_leaves_an_empty_message():
-    [found] = conversation([CALLED], Takes(calls=False))
-    assert found["content"] == ""
+    [turn] = conversation([CALLED], Takes(calls=False))
+    assert turn["content"] == ""
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_call_that_a_template_drops_leaves_an_empty_message():
     ],
 )
 def test_arguments_come_as_the_template_writes_them_once(takes, came, expected):
-    [found] = conversation([{**CALLED, "tool_calls": [call("add", came)]}], takes)
-    assert given(found) == expected
+    [turn] = conversation([{**CALLED, "tool_calls": [call("add", came)]}], takes)
+    assert given(turn) == expected
 
 
 def test_texts_in_parts_become_one_where_a_template_knows_no_parts():
@@ -197,8 +197,8 @@ def test_messages_in_a_row_become_one_where_roles_have_to_alternate():
         says("assistant", "c"),
         says("assistant", "d"),
     ]
-    found = conversation(came, Takes(repeats=False))
-    assert [each.get("content") for each in found] == ["a\n\nb", None, "x", "y", "c\n\nd"]
+    turns = conversation(came, Takes(repeats=False))
+    assert [each.get("content") for each in turns] == ["a\n\nb", None, "x", "y", "c\n\nd"]
     assert conversation(came[:1], Takes(repeats=False)) == came[:1]
 
 
@@ -229,8 +229,8 @@ def test_results_without_identifier_belong_to_the_calls_in_their_order():
         says("tool", "plus"),
         says("tool", "minus"),
     ]
-    found = conversation(came, Takes(parallel=False))
-    assert [each.get("content") for each in found] == [None, "plus", None, "minus"]
+    turns = conversation(came, Takes(parallel=False))
+    assert [each.get("content") for each in turns] == [None, "plus", None, "minus"]
 
 
 def test_identifiers_are_shortened_alike_in_calls_and_results():
@@ -245,15 +245,15 @@ def test_identifiers_are_shortened_alike_in_calls_and_results():
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content", "thinking"])
 def test_what_a_model_thought_has_every_name_by_which_templates_know_it(name):
-    [found] = conversation([says("assistant", "a", **{name: "hm"})], ALL)
-    assert found["thinking"] == found["reasoning_content"] == "hm"
+    [turn] = conversation([says("assistant", "a", **{name: "hm"})], ALL)
+    assert turn["thinking"] == turn["reasoning_content"] == "hm"
 
 
 def test_thoughts_and_words_beside_a_call_become_one_where_only_one_is_taken():
     came = {**CALLED, "content": "I add.", "reasoning_content": "hm"}
-    [found] = conversation([came], Takes(reasoning_beside_calls=False))
-    assert found["thinking"] == found["reasoning_content"] == "hm\n\nI add."
-    assert "content" not in found
+    [turn] = conversation([came], Takes(reasoning_beside_calls=False))
+    assert turn["thinking"] == turn["reasoning_content"] == "hm\n\nI add."
+    assert "content" not in turn
     [kept] = conversation([{**CALLED, "content": "I add."}], Takes(reasoning_beside_calls=False))
     assert kept["content"] == "I add."
 
@@ -261,5 +261,5 @@ def test_thoughts_and_words_beside_a_call_become_one_where_only_one_is_taken():
 @pytest.mark.parametrize("calls", [5, "x", [5], [{}], [{"function": 5}], [{"id": []}]])
 def test_calls_that_are_none_are_left_for_the_template_to_refuse(calls):
     nothing = Takes(parts=False, written=False, ids=False, parallel=False)
-    [found] = conversation([{"role": "assistant", "tool_calls": calls}], nothing)
-    assert found["tool_calls"] == calls
+    [turn] = conversation([{"role": "assistant", "tool_calls": calls}], nothing)
+    assert turn["tool_calls"] == calls

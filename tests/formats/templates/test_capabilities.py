@@ -30,8 +30,8 @@ THINKING = (
 
 def written(source, messages, tools):
     subject = ChatTemplate(Untokenized(source))
-    put, told = add_instructions(messages, tools, subject.takes)
-    return subject.render(put, told)
+    put, tools_left = add_instructions(messages, tools, subject.takes)
+    return subject.render(put, tools_left)
 
 
 def test_calls_are_shown_where_a_template_writes_them_beside_tools_only():
@@ -45,8 +45,8 @@ def test_calls_are_shown_where_a_template_writes_them_beside_tools_only():
 
 def test_replies_without_reasoning_reach_a_template_that_asks_for_it():
     for tools in ([], [TOOL]):
-        found = written(THINKING, TALK, tools)
-        assert '<think></think><call>find{"k": 1}</call>' in found
+        prompt = written(THINKING, TALK, tools)
+        assert '<think></think><call>find{"k": 1}</call>' in prompt
     talk = [TALK[0], {"role": "assistant", "content": "Here.", "reasoning_content": "Hm"}, TALK[0]]
     assert "assistant: <think>Hm</think>Here.|" in written(THINKING, talk, [])
     assert not ChatTemplate(Untokenized(THINKING)).takes.replies_without_reasoning

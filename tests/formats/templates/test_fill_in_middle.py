@@ -105,9 +105,9 @@ def test_a_short_side_leaves_its_room_to_the_other():
 def test_nothing_is_longer_than_there_is_room_for(limit, before, after):
     marks = replace(PLAIN, separator=SEP, repository=REP)
     extra = [("n", "t" * 10), ("n", "t" * 400)]
-    found = middle(model(marks), "p" * before, "s" * after, extra, "", limit)
-    assert len(found) <= limit
-    kept = shown(found)
+    completed = middle(model(marks), "p" * before, "s" * after, extra, "", limit)
+    assert len(completed) <= limit
+    kept = shown(completed)
     if before > 3 and after > 3 and limit >= 20:
         assert kept.count("p") >= limit // 2 > kept.count("s") >= limit // 8 or limit == 5000
 
@@ -124,8 +124,8 @@ def test_files_and_their_heads_never_take_more_room_than_is_left(repository):
 
 def test_while_someone_types_the_beginning_stays_the_same():
     text = "".join(chr(32 + at * at % 90) for at in range(3000))
-    found = [middle(model(), text[:size], "", limit=2000)[:1000] for size in range(2500, 2600)]
-    assert sum(a != b for a, b in pairwise(found)) == 1
+    beginnings = [middle(model(), text[:size], "", limit=2000)[:1000] for size in range(2500, 2600)]
+    assert sum(a != b for a, b in pairwise(beginnings)) == 1
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 3])
@@ -143,8 +143,8 @@ class Spaced(Bytes):
 
 @pytest.mark.parametrize("suffix", ["cd", " cd", "\ncd", ""])
 def test_a_suffix_does_not_begin_with_a_space_of_the_tokenizers_own(suffix):
-    found = middle(Spaced(PIECES, infill=PLAIN), "ab", suffix)
-    assert shown(found) == f"<P> ab<S>{suffix}<M>"
+    completed = middle(Spaced(PIECES, infill=PLAIN), "ab", suffix)
+    assert shown(completed) == f"<P> ab<S>{suffix}<M>"
 
 
 class Merging(Spaced):
@@ -159,15 +159,15 @@ class Merging(Spaced):
 
 
 def test_but_a_suffix_that_cannot_be_parted_from_what_is_put_before_it_is_taken_as_it_is():
-    found = middle(Merging(PIECES, infill=PLAIN), "ab", "\ncd")
-    assert shown(found) == "<P> ab<S> \ncd<M>"
+    completed = middle(Merging(PIECES, infill=PLAIN), "ab", "\ncd")
+    assert shown(completed) == "<P> ab<S> \ncd<M>"
 
 
 def test_any_text_at_all_is_taken():
     for text in ("\ud800", "\0", "é" * 10, "\U0001f600", "<P><S><M>"):
-        found = middle(model(), text, text, [(text, text)], text)
-        assert [token for token in found if token <= MID] == [PRE, SUF, MID]
-    assert len(tokens_of(found)) == len(found)
+        completed = middle(model(), text, text, [(text, text)], text)
+        assert [token for token in completed if token <= MID] == [PRE, SUF, MID]
+    assert len(tokens_of(completed)) == len(completed)
 
 
 class Counting(Bytes):
@@ -182,17 +182,17 @@ class Counting(Bytes):
 
 def test_what_is_far_from_the_middle_takes_no_time():
     tokenizer = Counting(PIECES, infill=PLAIN)
-    far, room = "x" * 3_000_000, 200
-    found = shown(middle(tokenizer, far + "near", "next" + far, [("a", far)], limit=room))
-    assert "near<S>next" in found
-    assert len(found) <= room + 3 * len("<P>")
+    far, limit = "x" * 3_000_000, 200
+    text = shown(middle(tokenizer, far + "near", "next" + far, [("a", far)], limit=limit))
+    assert "near<S>next" in text
+    assert len(text) <= limit + 3 * len("<P>")
     assert tokenizer.letters < 200_000
 
 
 def test_a_prefix_without_an_end_keeps_its_start_while_someone_types():
-    tokenizer, room = model(), 2000
+    tokenizer, limit = model(), 2000
     text = "".join(map(chr, range(97, 123))) * 40_000
     starts = [
-        shown(middle(tokenizer, text[:at], "", limit=room))[:200] for at in range(900_000, 900_020)
+        shown(middle(tokenizer, text[:at], "", limit=limit))[:200] for at in range(900_000, 900_020)
     ]
     assert len(set(starts)) <= 2

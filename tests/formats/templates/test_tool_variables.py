@@ -42,8 +42,8 @@ def test_a_tool_needs_no_description_and_no_parameters():
         "{{ each.function.parameters.properties | length }}{% endfor %}{{ messages[0].content }}"
     )
     bare = {"type": "function", "function": {"name": "stop"}}
-    told = {"type": "function", "function": {"name": "go", "description": "on "}}
-    assert rendered(source, [bare, told]) == "// stop0// on go0Where?"
+    fields = {"type": "function", "function": {"name": "go", "description": "on "}}
+    assert rendered(source, [bare, fields]) == "// stop0// on go0Where?"
 
 
 def test_types_are_told_simply_where_a_template_knows_no_others():

@@ -21,17 +21,17 @@ def test_a_template_that_knows_tools_is_left_alone():
 
 
 def test_a_template_without_tools_is_told_of_them_first():
-    told, rest = add_instructions(TALK, [TOOL], replace(Takes(), tools=False))
-    assert rest == ()
-    assert told[0]["role"] == "system"
-    assert '{"name": "add", "parameters": {"type": "object"}}' in told[0]["content"]
-    assert told[1:] == TALK
+    messages, tools = add_instructions(TALK, [TOOL], replace(Takes(), tools=False))
+    assert tools == ()
+    assert messages[0]["role"] == "system"
+    assert '{"name": "add", "parameters": {"type": "object"}}' in messages[0]["content"]
+    assert messages[1:] == TALK
     assert add_instructions(TALK, [], replace(Takes(), tools=False)) == (TALK, [])
 
 
 def test_calls_and_results_become_words_where_there_is_no_form_for_them():
-    told, _ = add_instructions(TALK, [TOOL], replace(Takes(), calls=False))
-    assert told[1:] == [
+    messages, _ = add_instructions(TALK, [TOOL], replace(Takes(), calls=False))
+    assert messages[1:] == [
         {"role": "assistant", "content": 'Let me see.\n{"name": "add", "arguments": {"a": 1}}'},
         {"role": "user", "content": "The function returned: 2"},
     ]

@@ -12,11 +12,11 @@ from localspec.base.errors import UsageError
 from localspec.base.tokens import NONE, tokens_of
 from localspec.core.control.best import Best
 from localspec.core.control.depth import Depth
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.filters import distribution
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.formats.dialects.thought import FirstThought
@@ -26,7 +26,7 @@ from localspec.interfaces.costs import Costs
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.testing import Alphabet, ScriptedModel, hashed_logits
 from tests.chi_square import chi_square, limit
-from tests.core.engine.test_plain_rounds import Running, chunks
+from tests.core.requests.test_plain_rounds import Running, chunks
 from tests.runs import LETTERS, PROPOSERS, Want, replies, said, scripted
 
 OPENED = FirstThought(b"ab", (b"ae",), (), Place(thinks=True, begins=True))
@@ -103,8 +103,8 @@ def test_thoughts_end_by_themselves_and_by_their_budget_in_these_texts():
 @pytest.mark.parametrize("budget", [0, 3, 20])
 def test_a_seeded_text_with_a_budget_is_the_plain_one(name, budget):
     for form in (OPENED, LATER):
-        found = replies(scripted(), OURS[name](), wants(budget, SEEDED, form=form))
-        assert said(found) == plain_texts(budget, form)
+        answers = replies(scripted(), OURS[name](), wants(budget, SEEDED, form=form))
+        assert said(answers) == plain_texts(budget, form)
 
 
 @cache
@@ -212,38 +212,38 @@ def test_no_character_is_cut_in_the_middle(budget):
     tokens = WORDS.encode(SPEECH).tolist()
 
     def logits(context):
-        found = hashed_logits(1, 0.1, WORDS.size)(context).copy()
-        found[tokens[len(context) - 1]] = 9.0
-        return found
+        copied = hashed_logits(1, 0.1, WORDS.size)(context).copy()
+        copied[tokens[len(context) - 1]] = 9.0
+        return copied
 
     form = FirstThought(b"<think>", (b"</think>",), (), Place(thinks=True, begins=True))
     thoughts = Thoughts(form, tuple(WORDS.encode(" </think>").tolist()))
     settings = Settings(20, thoughts=thoughts, reasoning_budget=budget)
-    [found] = replies(ScriptedModel(logits, WORDS), ForcedProposer(), [Want([0], settings)])
-    thought, mark, _ = found.text.partition(" </think>")
+    [copied] = replies(ScriptedModel(logits, WORDS), ForcedProposer(), [Want([0], settings)])
+    thought, mark, _ = copied.text.partition(" </think>")
     assert mark
     assert SPEECH.startswith(thought)
     written = len(WORDS.encode(thought))
     assert budget <= written < budget + 4
-    assert found.usage.reasoning_tokens == written + 1  # and the blank before the mark
+    assert copied.usage.reasoning_tokens == written + 1  # and the blank before the mark
 
 
 def test_a_mark_that_comes_in_pieces_is_no_part_of_the_thought():
     tokens = WORDS.encode("a a</a</think>a").tolist()
 
     def logits(context):
-        found = hashed_logits(1, 0.1, WORDS.size)(context).copy()
-        found[tokens[min(len(context) - 1, len(tokens) - 1)]] = 9.0
-        return found
+        copied = hashed_logits(1, 0.1, WORDS.size)(context).copy()
+        copied[tokens[min(len(context) - 1, len(tokens) - 1)]] = 9.0
+        return copied
 
     form = FirstThought(b"<think>", (b"</think>",), (), Place(thinks=True, begins=True))
     for budget, reads in ((6, "a a</a</think>a"), (4, "a a</a </think>"), (3, "a a </think>")):
         thoughts = Thoughts(form, tuple(WORDS.encode(" </think>").tolist()))
         settings = Settings(11, thoughts=thoughts, reasoning_budget=budget)
-        [found] = replies(ScriptedModel(logits, WORDS), ForcedProposer(), [Want([0], settings)])
-        assert found.text.startswith(reads)
-        assert found.usage.thoughts_cut == (budget < 6)
-        assert found.usage.reasoning_tokens == len(WORDS.encode(reads.partition("</th")[0]))
+        [copied] = replies(ScriptedModel(logits, WORDS), ForcedProposer(), [Want([0], settings)])
+        assert copied.text.startswith(reads)
+        assert copied.usage.thoughts_cut == (budget < 6)
+        assert copied.usage.reasoning_tokens == len(WORDS.encode(reads.partition("</th")[0]))
 
 
 def test_what_must_follow_depends_on_the_reply_and_a_draft_alone():

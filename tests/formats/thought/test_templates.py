@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.first_of import FirstOf
 from localspec.core.proposers.forced import ForcedProposer
 from localspec.core.proposers.silent import Silent
 from localspec.core.proposers.suffix import SuffixProposer
+from localspec.core.requests.engine import Engine
 from localspec.formats.dialects import dialect_of
 from localspec.interfaces.testing import ScriptedModel
 from localspec.running.runtime.runtime import Runtime
@@ -84,19 +84,19 @@ class Thinker:
         self.plan = opening + THOUGHT + marks.closing + self.answer
 
     def logits(self, context):
-        said = b"".join(map(self.spelled.__getitem__, context[self.start :]))
+        text = b"".join(map(self.spelled.__getitem__, context[self.start :]))
         plan, answer = self.plan.encode(), self.answer.encode()
-        rest = plan[len(said) :]
-        if not plan.startswith(said):
-            after = said.partition(self.close.encode())[2].lstrip(b"\n")
-            rest = answer[len(after) :] if answer.startswith(after) else b""
+        following = plan[len(text) :]
+        if not plan.startswith(text):
+            after = text.partition(self.close.encode())[2].lstrip(b"\n")
+            following = answer[len(after) :] if answer.startswith(after) else b""
         marks = range(256, self.tokenizer.size)
-        whole = (mark for mark in marks if rest.startswith(self.spelled[mark]))
-        found = np.zeros(self.tokenizer.size, np.float32)
-        found[next(whole, rest[0]) if rest else END] = 20.0
-        if self.tempted and said.endswith(b"<|channel|>"):
-            found[ord("a")] = 30.0  # it would rather think again
-        return found
+        whole = (mark for mark in marks if following.startswith(self.spelled[mark]))
+        array = np.zeros(self.tokenizer.size, np.float32)
+        array[next(whole, following[0]) if following else END] = 20.0
+        if self.tempted and text.endswith(b"<|channel|>"):
+            array[ord("a")] = 30.0  # it would rather think again
+        return array
 
 
 def proposers():

@@ -58,8 +58,8 @@ def test_a_long_draft_is_taken_back_from_any_place_in_it(name, slots):
             kept = model.truncate(0, begin + 1 + right)
             assert 0 < kept <= begin + 1 + right
             # Once more, and on: what the rejected tokens left behind would change the logits.
-            rest = read(model, 0, kept, begin + 2 + right)
-            assert close(rest, plain(name)[begin + 1 + right : begin + 2 + right])
+            contents = read(model, 0, kept, begin + 2 + right)
+            assert close(contents, plain(name)[begin + 1 + right : begin + 2 + right])
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -10,8 +10,8 @@ from localspec.base.tokens import tokens_of
 from localspec.core.sampling.parameters import GREEDY, Sampling
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Next, Roll, Row
-from localspec.interfaces.pays import likely
-from localspec.interfaces.roll import roll_by_forward
+from localspec.interfaces.draft_stopping import likely
+from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
 from tests import engines
 from tests.arrangements import Running
@@ -121,12 +121,12 @@ def test_rows_of_different_widths_share_a_batch(model, close):
 @pytest.mark.parametrize("known", [1, 2, 7, 20])
 def test_what_is_taken_back_leaves_no_trace(model, close, taken, known):
     feed(model, 0, TEXT[:2])
-    rest = TEXT[2 : 2 + known]
-    feed(model, 0, [*rest, 6, 6, 6, 6], outputs=5, tentative=4)
-    wanted = 2 + known + 4 - taken
-    kept = model.truncate(0, wanted)
-    assert 0 <= kept <= wanted
-    text = [*TEXT[:2], *rest, 6, 6, 6, 6][:wanted]
+    following = TEXT[2 : 2 + known]
+    feed(model, 0, [*following, 6, 6, 6, 6], outputs=5, tentative=4)
+    expected = 2 + known + 4 - taken
+    kept = model.truncate(0, expected)
+    assert 0 <= kept <= expected
+    text = [*TEXT[:2], *following, 6, 6, 6, 6][:expected]
     text += [1, 2]
     assert close(feed(model, 0, text[kept:]), feed(model, 1, text))
 
@@ -159,9 +159,9 @@ def test_snapshots_of_an_earlier_batch_are_not_taken_for_this_ones(name, back, c
     feed(model, 0, TEXT)
     feed(model, 0, [1, 2, 3])
     feed(model, 0, [4])
-    wanted = len(TEXT) + 4 - back
-    kept = model.truncate(0, wanted)
-    text = [*[*TEXT, 1, 2, 3, 4][:wanted], 5, 5]
+    expected = len(TEXT) + 4 - back
+    kept = model.truncate(0, expected)
+    text = [*[*TEXT, 1, 2, 3, 4][:expected], 5, 5]
     assert close(feed(model, 0, text[kept:]), feed(fresh, 0, text))
     model.close()
     fresh.close()
@@ -228,9 +228,9 @@ def test_going_far_back_in_a_long_text_is_safe(model, close, length):
         feed(model, 0, long[start : start + 40], outputs=0)
     kept = model.truncate(0, length)
     assert 0 <= kept <= length
-    rest = long[kept:length]
-    for start in range(0, len(rest), 40):
-        feed(model, 0, rest[start : start + 40], outputs=0)
+    following = long[kept:length]
+    for start in range(0, len(following), 40):
+        feed(model, 0, following[start : start + 40], outputs=0)
     for start in range(0, length, 40):
         feed(model, 1, long[start : min(start + 40, length)], outputs=0)
     assert close(feed(model, 0, [3]), feed(model, 1, [3]))
@@ -339,8 +339,8 @@ def test_what_was_said_to_come_next_may_come_in_other_company(model, close):
     likely, _ = hinted(model, (0, 1))
     feed(model, 2, TEXT[:7])
     rows = [Row(2, tokens_of([1])), Row(0, tokens_of([likely]))]
-    beside, found = (logits.copy() for logits in model.forward(rows))
-    assert close(found, feed(model, 3, [*TEXT[:4], likely]))
+    beside, logits_again = (logits.copy() for logits in model.forward(rows))
+    assert close(logits_again, feed(model, 3, [*TEXT[:4], likely]))
     assert model.truncate(3, 0) == 0
     assert close(beside, feed(model, 3, [*TEXT[:7], 1]))
     assert model.truncate(1, 1 << 20) == 4
@@ -364,11 +364,11 @@ def test_several_steps_are_forwards_of_one_token(name, close, slots):
     for slot in slots:
         feed(model, slot, TEXT[: 3 + slot])
     model.forward([Row(slot, tokens_of([1])) for slot in slots])
-    found = []
+    rows_read = []
 
     def choose(logits):
-        found.append([each.copy() for each in logits])
-        return [plans[slot][len(found)] for slot in slots] if len(found) < 6 else None
+        rows_read.append([each.copy() for each in logits])
+        return [plans[slot][len(rows_read)] for slot in slots] if len(rows_read) < 6 else None
 
     model.multi_step(slots, [plans[slot][0] for slot in slots], choose)
     texts = {slot: [*TEXT[: 3 + slot], 1, *plans[slot][:6]] for slot in slots}
@@ -379,7 +379,7 @@ def test_several_steps_are_forwards_of_one_token(name, close, slots):
     for at, (slot, text) in enumerate(texts.items()):
         model.truncate(slot, 0)
         again = feed(model, slot, [*text, 6], outputs=7)
-        assert close(np.array([step[at] for step in found]), again[:6])
+        assert close(np.array([step[at] for step in rows_read]), again[:6])
         assert close(after[slot], again[6:])
     model.close()
 

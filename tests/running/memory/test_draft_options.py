@@ -32,9 +32,9 @@ def _quiet(monkeypatch, tmp_path):
 @pytest.fixture
 def cards(monkeypatch):
     """Let llama.cpp see two cards that are not there."""
-    found = engines.GGUF_ENGINE.installed()
+    engine_here = engines.GGUF_ENGINE.installed()
     both = [Device(f"card {at}", "gpu", 8 << 30, 8 << 30) for at in range(2)]
-    seeing = replace(found, devices=[*found.devices, *both])
+    seeing = replace(engine_here, devices=[*engine_here.devices, *both])
     monkeypatch.setattr(Engine, "installed", lambda _: seeing)
 
 
@@ -71,16 +71,16 @@ def test_a_draft_model_has_the_options_of_its_target_where_nothing_else_is_said(
 
 
 def test_options_of_the_draft_model_leave_the_target_alone():
-    found = planned(DraftOptions(256, kv_type="q8_0", threads=1), threads=None)
-    drafting = found.drafting
+    planned_options = planned(DraftOptions(256, kv_type="q8_0", threads=1), threads=None)
+    drafting = planned_options.drafting
     assert (drafting.kv_type, drafting.threads, drafting.draft.context) == ("q8_0", 1, 256)
-    assert found.options == planned(threads=None).options
+    assert planned_options.options == planned(threads=None).options
 
 
 def test_a_window_takes_the_memory_of_its_tokens_in_each_slot():
     def draft_bytes(context):
-        found = planned(DraftOptions(context))
-        return sum(item.bytes for item in found.items if item.what == "draft model")
+        planned_options = planned(DraftOptions(context))
+        return sum(item.bytes for item in planned_options.items if item.what == "draft model")
 
     whole, half, most = map(draft_bytes, (512, 256, 8192))
     weights = 2 * half - whole
@@ -93,16 +93,16 @@ def test_a_window_is_no_longer_than_what_the_draft_model_was_trained_for():
 
 def test_the_draft_model_goes_where_it_is_to_go(cards):
     assert pools(planned()) == {"card 0"}
-    found = planned(DraftOptions(device="1"))
-    assert pools(found) == {"card 1"}
-    assert found.drafting.split == (0, 1)
+    planned_options = planned(DraftOptions(device="1"))
+    assert pools(planned_options) == {"card 1"}
+    assert planned_options.drafting.split == (0, 1)
     for own in (DraftOptions(device="cpu"), DraftOptions(gpu_layers=0)):
-        found = planned(own)
-        assert pools(found) == {"host memory"}
-        assert found.drafting.gpu_layers == 0
-        assert found.options.gpu_layers is None
-    found = planned(DraftOptions(device="1"), gpu_layers=0)
-    assert (pools(found), found.drafting.gpu_layers) == ({"card 1"}, None)
+        planned_options = planned(own)
+        assert pools(planned_options) == {"host memory"}
+        assert planned_options.drafting.gpu_layers == 0
+        assert planned_options.options.gpu_layers is None
+    planned_options = planned(DraftOptions(device="1"), gpu_layers=0)
+    assert (pools(planned_options), planned_options.drafting.gpu_layers) == ({"card 1"}, None)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_devices_that_contradict_each_other_are_refused(cards):
 def test_a_short_window_leaves_the_context_to_the_target():
     """The 0.6B keeps 112 KiB of a token: 3.5 GiB of 32,768, for weights of 639 MiB."""
     asked = replace(wanted("8b", "0.6b"), context=32_768)
-    found = {}
+    sizes = {}
     for window in (2048, 32_768):
         drafting = replace(asked.drafting, draft=DraftOptions(window))
-        found[window] = plan(replace(asked, drafting=drafting), cpu(64 * GB).instead(12 * GB))
-    assert found[2048].for_draft == 639 * MB + 224 * MB
-    assert found[2048].options.context == 32_768
-    assert found[32_768].options.context < 32_768
+        sizes[window] = plan(replace(asked, drafting=drafting), cpu(64 * GB).instead(12 * GB))
+    assert sizes[2048].for_draft == 639 * MB + 224 * MB
+    assert sizes[2048].options.context == 32_768
+    assert sizes[32_768].options.context < 32_768
 
 
 def test_another_gpu_for_drafts_is_no_gpu_for_the_target():
@@ -150,6 +150,6 @@ def test_another_gpu_for_drafts_is_no_gpu_for_the_target():
         Device("host memory", "cpu", 64 * GB, 60 * GB),
         [Device(f"GPU {at}", "gpu", 24 * GB, 24 * GB) for at in range(2)],
     ).drafting_on("1")
-    found = plan(wanted("8b", "0.6b"), machine)
-    assert pools(found) == {"GPU 1"}
-    assert found.drafting.split == (0, 1)
+    fitted = plan(wanted("8b", "0.6b"), machine)
+    assert pools(fitted) == {"GPU 1"}
+    assert fitted.drafting.split == (0, 1)

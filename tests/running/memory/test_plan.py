@@ -21,18 +21,18 @@ from tests.machines import GB, MACHINES, MB, MODELS, PROJECTOR, cpu, mac, pc, wa
 def summary(asked: PlanRequest, machine: Machine) -> str:
     """Describe in one line how a pair would be loaded."""
     try:
-        found = plan(asked, machine)
+        planned = plan(asked, machine)
     except DoesNotFit:
         return "no"
-    parts = [f"{found.options.context}", found.options.kv_type]
-    if found.options.cpu_moe:
-        parts.append(f"experts of {found.options.cpu_moe} on the host")
-    if found.options.gpu_layers is not None:
-        parts.append(f"{found.options.gpu_layers} layers")
-    if found.drafting:
-        parts.append(f"draft {found.drafting.kv_type}")
-    if found.options.split:
-        parts.append("split " + ":".join(f"{share:.0f}" for share in found.options.split))
+    parts = [f"{planned.options.context}", planned.options.kv_type]
+    if planned.options.cpu_moe:
+        parts.append(f"experts of {planned.options.cpu_moe} on the host")
+    if planned.options.gpu_layers is not None:
+        parts.append(f"{planned.options.gpu_layers} layers")
+    if planned.drafting:
+        parts.append(f"draft {planned.drafting.kv_type}")
+    if planned.options.split:
+        parts.append("split " + ":".join(f"{share:.0f}" for share in planned.options.split))
     return ", ".join(parts)
 
 
@@ -155,8 +155,8 @@ def test_a_context_stays_conceded_when_the_draft_model_goes():
 
 
 def test_each_concession_tells_what_was_too_much():
-    found = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(int(5.55 * GB)))
-    assert [concession.why for concession in found.concessions] == [
+    planned = plan(wanted("8b", "0.6b"), cpu(64 * GB).instead(int(5.55 * GB)))
+    assert [concession.why for concession in planned.concessions] == [
         "1.5 GiB too much for host memory",
         "605 MiB too much for host memory",
         "65 MiB too much for host memory",
@@ -164,10 +164,10 @@ def test_each_concession_tells_what_was_too_much():
 
 
 def test_layers_are_the_last_to_go():
-    found = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
-    assert found.concessions[-1].what == "33 of 41 layers on GPUs"
-    assert found.options.context == 4096
-    on_host = {item.what: item.bytes for item in found.items if item.pool == "host memory"}
+    planned = plan(wanted("14b", "0.6b"), MACHINES["8 GB card"])
+    assert planned.concessions[-1].what == "33 of 41 layers on GPUs"
+    assert planned.options.context == 4096
+    on_host = {item.what: item.bytes for item in planned.items if item.pool == "host memory"}
     assert on_host["weights"] > 7 * (9_000 - 420) * MB // 40
 
 
@@ -184,19 +184,19 @@ def test_layers_are_the_last_to_go():
 def test_wishes_are_never_conceded(wish, room):
     for machine in (cpu(64 * GB).instead(int(room * GB)), pc(64 * GB, int(room * GB))):
         try:
-            found = plan(wanted("8b", "0.6b", **wish), machine)
+            planned = plan(wanted("8b", "0.6b", **wish), machine)
         except DoesNotFit:
             continue
         for name, value in wish.items():
-            assert getattr(found.options, name) == value
-            assert found.drafting is None or getattr(found.drafting, name) == value
+            assert getattr(planned.options, name) == value
+            assert planned.drafting is None or getattr(planned.drafting, name) == value
 
 
 def test_a_draft_model_that_was_insisted_on_is_used_or_nothing_is():
     machine = cpu(64 * GB).instead(int(6.3 * GB))
-    found = plan(wanted("8b", "0.6b", insists=True), machine)
-    assert found.drafting
-    assert found.options.context < 8192
+    planned = plan(wanted("8b", "0.6b", insists=True), machine)
+    assert planned.drafting
+    assert planned.options.context < 8192
     with pytest.raises(DoesNotFit, match="with no draft model it would fit"):
         plan(wanted("8b", "0.6b", insists=True), machine.instead(int(5.6 * GB)))
 
@@ -207,53 +207,53 @@ def seeing(target: str, draft: str | None = None, **options) -> PlanRequest:
 
 
 def test_a_projector_that_lies_beside_a_model_is_loaded_where_there_is_room():
-    found = plan(seeing("8b"), MACHINES["16 GB laptop"])
-    assert found.options.projector == Path("mmproj.gguf")
-    assert [item.bytes for item in found.items if item.what == "projector"] == [PROJECTOR]
-    assert not found.concessions
+    planned = plan(seeing("8b"), MACHINES["16 GB laptop"])
+    assert planned.options.projector == Path("mmproj.gguf")
+    assert [item.bytes for item in planned.items if item.what == "projector"] == [PROJECTOR]
+    assert not planned.concessions
 
 
 def test_a_model_reads_text_only_rather_than_not_being_loaded():
     machine = cpu(64 * GB).instead(5750 * MB)
-    found = plan(seeing("8b", "0.6b"), machine)
-    assert found.options.projector is None
-    assert [concession.what for concession in found.concessions][-1] == TEXT_ONLY
-    assert found.taken(machine.host) <= machine.host.available
-    given = wanted("8b", projector=Path("mmproj.gguf"))
+    planned = plan(seeing("8b", "0.6b"), machine)
+    assert planned.options.projector is None
+    assert [concession.what for concession in planned.concessions][-1] == TEXT_ONLY
+    assert planned.taken(machine.host) <= machine.host.available
+    request = wanted("8b", projector=Path("mmproj.gguf"))
     with pytest.raises(DoesNotFit, match="with --no-mmproj it would fit"):
-        plan(given, machine)
+        plan(request, machine)
 
 
 def test_a_draft_model_goes_before_a_projector_does():
-    found = plan(seeing("8b", "0.6b"), cpu(64 * GB).instead(6500 * MB))
-    assert (found.drafting, found.options.projector) == (None, Path("mmproj.gguf"))
+    planned = plan(seeing("8b", "0.6b"), cpu(64 * GB).instead(6500 * MB))
+    assert (planned.drafting, planned.options.projector) == (None, Path("mmproj.gguf"))
 
 
 def test_a_projector_lies_on_the_first_gpu_with_layers_if_there_is_room():
     machine = pc(64 * GB, 24 * GB, 24 * GB)
     for request in (seeing("70b"), seeing("8b")):
-        found = plan(request, machine)
-        at = next(item.pool for item in found.items if item.what == "projector")
-        layers = [item.pool for item in found.items if item.what == "weights" and item.bytes]
+        planned = plan(request, machine)
+        at = next(item.pool for item in planned.items if item.what == "projector")
+        layers = [item.pool for item in planned.items if item.what == "weights" and item.bytes]
         assert at == next(pool for pool in layers if pool.startswith("GPU"))
-        assert all(found.taken(pool) <= pool.available for pool in found.pools)
+        assert all(planned.taken(pool) <= pool.available for pool in planned.pools)
 
 
 def test_a_projector_makes_room_on_a_gpu_before_layers_do():
     machine = pc(64 * GB, 6 * GB)
-    found = plan(seeing("8b"), machine)
-    assert found.options.projector_on_host
-    assert found.options.gpu_layers is None
-    pools = [item.pool for item in found.items if item.what == "projector"]
+    planned = plan(seeing("8b"), machine)
+    assert planned.options.projector_on_host
+    assert planned.options.gpu_layers is None
+    pools = [item.pool for item in planned.items if item.what == "projector"]
     assert pools == ["host memory"]
-    assert "the projector in host memory" in [concession.what for concession in found.concessions]
+    assert "the projector in host memory" in [concession.what for concession in planned.concessions]
 
 
 def test_what_cannot_be_quantised_gives_up_context_instead():
     machine = cpu(64 * GB).instead(5700 * MB)
-    found = plan(wanted("hybrid-9b"), machine)
-    assert found.options.kv_type == "auto"
-    assert 4096 <= found.options.context < 8192
+    planned = plan(wanted("hybrid-9b"), machine)
+    assert planned.options.kv_type == "auto"
+    assert 4096 <= planned.options.context < 8192
 
 
 def test_a_refusal_names_what_is_missing_and_what_would_fit():
@@ -336,9 +336,9 @@ def found_or_none(asked, machine):
 @given(pairs, asks, rooms, cards, st.booleans())
 def test_a_plan_never_takes_more_than_there_is(pair, wish, room, gpus, insists):
     machine = pc(room + 3 * GB, *gpus)
-    found = found_or_none(wanted(*pair, insists=insists and pair[1] is not None, **wish), machine)
-    for pool in found.pools if found else ():
-        assert found.taken(pool) <= pool.available
+    fitting = found_or_none(wanted(*pair, insists=insists and pair[1] is not None, **wish), machine)
+    for pool in fitting.pools if fitting else ():
+        assert fitting.taken(pool) <= pool.available
 
 
 def worth(found) -> tuple:
@@ -374,9 +374,9 @@ def test_a_larger_card_never_gives_a_worse_plan(pair, card, more):
 def test_two_cards_of_one_kind_are_told_apart():
     card = Device("RTX", "gpu", 24 * GB, 24 * GB)
     machine = Machine.of(Device("host memory", "cpu", 64 * GB, 60 * GB), [card, card])
-    found = plan(wanted("32b", "0.6b"), machine)
+    planned = plan(wanted("32b", "0.6b"), machine)
     assert [pool.name for pool in machine.gpus] == ["RTX #0", "RTX #1"]
-    assert all(found.taken(pool) <= pool.available for pool in machine.gpus)
+    assert all(planned.taken(pool) <= pool.available for pool in machine.gpus)
 
 
 def test_a_budget_counts_for_the_cards_together():
@@ -402,9 +402,9 @@ def test_a_budget_takes_the_place_of_the_reserve():
 
 def test_only_one_card_is_used_where_one_is_chosen():
     machine = MACHINES["two 24 GB cards"].only(1)
-    found = plan(wanted("14b", "0.6b"), machine)
-    assert {item.pool for item in found.items if item.bytes} == {"GPU 1", "host memory"}
-    assert found.options.split == (0, 41)
+    planned = plan(wanted("14b", "0.6b"), machine)
+    assert {item.pool for item in planned.items if item.bytes} == {"GPU 1", "host memory"}
+    assert planned.options.split == (0, 41)
     with pytest.raises(UsageError, match=r"no GPU 2; there are: 0 to 1"):
         MACHINES["two 24 GB cards"].only(2)
     with pytest.raises(UsageError, match="no engine sees one here"):
@@ -412,22 +412,22 @@ def test_only_one_card_is_used_where_one_is_chosen():
 
 
 def test_without_layers_on_a_card_everything_is_on_the_host():
-    found = plan(wanted("8b", "0.6b", gpu_layers=0), MACHINES["8 GB card"])
-    assert {item.pool for item in found.items} == {"host memory"}
+    planned = plan(wanted("8b", "0.6b", gpu_layers=0), MACHINES["8 GB card"])
+    assert {item.pool for item in planned.items} == {"host memory"}
 
 
 @pytest.mark.parametrize("layers", [0, 1, 20, 36, 37])
 @pytest.mark.parametrize("name", ["8b", "4b", "14b"])
 def test_every_byte_is_somewhere_and_only_once(name, layers):
     asked = wanted(name, gpu_layers=layers)
-    found = plan(asked, MACHINES["24 GB card"])
+    planned = plan(asked, MACHINES["24 GB card"])
     needs = asked.target(replace(asked.options, context=8192))
-    assert sum_of(found, "context") == pytest.approx(needs.cache, abs=2)
+    assert sum_of(planned, "context") == pytest.approx(needs.cache, abs=2)
     copied = needs.output if needs.tied and layers > needs.layers else 0
-    assert sum_of(found, "weights") == pytest.approx(needs.weights + copied, abs=2)
+    assert sum_of(planned, "weights") == pytest.approx(needs.weights + copied, abs=2)
     beside = needs.host if layers else 0
-    assert sum_of(found, "buffers") == needs.working + beside
-    on_card = [item for item in found.items if item.pool == "GPU 0" and item.what == "context"]
+    assert sum_of(planned, "buffers") == needs.working + beside
+    on_card = [item for item in planned.items if item.pool == "GPU 0" and item.what == "context"]
     share = min(layers, needs.layers) / needs.layers
     assert sum(item.bytes for item in on_card) == pytest.approx(share * needs.cache, abs=2)
 
@@ -476,8 +476,8 @@ def eight_slots(context: int | None) -> PlanRequest:
     ],
 )
 def test_a_slot_has_a_cache_of_its_own_as_long_as_a_text_can_be(free, context, chosen):
-    found = plan(eight_slots(context), cpu(free + 2 * GB))
-    assert (found.options.shared, found.options.context) == chosen
+    planned = plan(eight_slots(context), cpu(free + 2 * GB))
+    assert (planned.options.shared, planned.options.context) == chosen
 
 
 def test_shared_memory_is_the_lesser_of_what_both_sides_say():

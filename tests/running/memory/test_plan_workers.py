@@ -21,23 +21,23 @@ def of_draft(found) -> set[str]:
 
 
 def test_a_model_that_fits_here_goes_to_no_worker():
-    found = plan(wanted("14b"), home(64 * GB, 24 * GB, workers=(80 * GB,)))
-    assert found.options.split == (0, 41)
-    assert {pool.name for pool in found.pools} == {"GPU 0", "host memory"}
+    planned = plan(wanted("14b"), home(64 * GB, 24 * GB, workers=(80 * GB,)))
+    assert planned.options.split == (0, 41)
+    assert {pool.name for pool in planned.pools} == {"GPU 0", "host memory"}
 
 
 def test_what_does_not_fit_here_goes_to_as_few_workers_as_hold_it():
     machine = home(64 * GB, 24 * GB, workers=(8 * GB, 48 * GB, 24 * GB))
-    found = plan(wanted("70b"), machine)
-    assert layers(found, "box:0", "box:1", "box:2")[::2] == [0, 0]
-    assert found.taken(machine.gpus[3]) > 0.9 * machine.gpus[3].available
-    assert all(found.taken(pool) <= pool.available for pool in machine.gpus)
-    assert found.options.gpu_layers is None
+    planned = plan(wanted("70b"), machine)
+    assert layers(planned, "box:0", "box:1", "box:2")[::2] == [0, 0]
+    assert planned.taken(machine.gpus[3]) > 0.9 * machine.gpus[3].available
+    assert all(planned.taken(pool) <= pool.available for pool in machine.gpus)
+    assert planned.options.gpu_layers is None
 
 
 def test_without_a_gpu_here_a_worker_that_holds_all_takes_all():
-    found = plan(wanted("14b"), home(16 * GB, workers=(16 * GB, 24 * GB)))
-    assert found.options.split == (0, 41)
+    planned = plan(wanted("14b"), home(16 * GB, workers=(16 * GB, 24 * GB)))
+    assert planned.options.split == (0, 41)
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_an_integrated_gpu_takes_layers_beside_a_worker():
     machine = home(36 * GB, 24 * GB, workers=(24 * GB,), kind="integrated gpu")
     assert [pool.name for pool in machine.gpus] == ["box:0", "GPU 0"]
     assert machine.home == 1
-    found = plan(wanted("70b"), machine.instead(60 * GB))
-    assert min(layers(found, "box:0", "GPU 0")) > 10
+    planned = plan(wanted("70b"), machine.instead(60 * GB))
+    assert min(layers(planned, "box:0", "GPU 0")) > 10

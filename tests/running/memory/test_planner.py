@@ -13,7 +13,7 @@ import pytest
 
 from localspec.base.errors import DoesNotFit, OutOfMemory, UsageError
 from localspec.base.system import free_memory
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Device, Options
 from localspec.running.memory import planner
 from localspec.running.memory.planner import Limits, plan_pair
@@ -43,18 +43,18 @@ def budget(count: int, **wishes) -> Loading:
 
 def needed(*, draft: bool) -> int:
     target, other = files()
-    found = fitted(target, other if draft else None, insists=True)
-    return sum(item.bytes for item in found.items)
+    fitting = fitted(target, other if draft else None, insists=True)
+    return sum(item.bytes for item in fitting.items)
 
 
 def fitted(target: Path, draft: Path | None = None, options=WIDE, limits=None, insists=False):
     """The plan for files, by the engine that they are for."""
-    found = (
+    shown = (
         ModelFiles(engines.MLX_ENGINE if path.is_dir() else engines.GGUF_ENGINE, path)
         for path in (target, draft)
         if path
     )
-    with PairFiles(*found).examine() as looked:
+    with PairFiles(*shown).examine() as looked:
         return plan_pair(*looked, options, limits or Limits(), insists=insists)
 
 
@@ -84,9 +84,9 @@ def test_below_the_least_nothing_is_read(monkeypatch):
 
 def test_who_names_the_draft_model_gets_it_or_an_error():
     target, draft = files()
-    room = needed(draft=False) + MB
+    free_bytes = needed(draft=False) + MB
     with pytest.raises(DoesNotFit, match="with no draft model"):
-        load(target, draft, budget(room, proposer="draft-model", depth=4))
+        load(target, draft, budget(free_bytes, proposer="draft-model", depth=4))
 
 
 def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
@@ -105,9 +105,9 @@ def test_under_pressure_in_mid_text_the_draft_model_goes(monkeypatch):
         monkeypatch.setattr(free_memory, "memory", lambda: short)
         for _ in chunks:
             pass
-        found = stream.result
-    assert found.tokens == plain.tokens
-    assert found.notices == (
+        result = stream.result
+    assert result.tokens == plain.tokens
+    assert result.notices == (
         "the draft model was put away, prompt lookup drafts instead: "
         f"100 MiB are left in {system.name}",
     )
@@ -161,16 +161,18 @@ def test_what_is_rehearsed_is_what_llama_cpp_then_takes(architecture, options):
 @pytest.mark.parametrize("architecture", engines.ARCHITECTURES)
 def test_should_llama_cpp_tell_sizes_otherwise_no_less_is_planned_for(architecture, monkeypatch):
     path, options = engines.tiny(architecture), Options(context=1024, slots=2, threads=1)
-    found = []
+    bytes_of_both = []
     for silent in (False, True):
         if silent:
             monkeypatch.setattr(LOG, "take_sizes", list)
         with llamacpp.rehearse(path) as rehearsal:
-            found.append(rehearsal.needs(options))
-    told, guessed = found
-    assert told.cache <= 1.03 * guessed.cache <= 6 * told.cache  # sizes are told to 0.01 MiB
+            bytes_of_both.append(rehearsal.needs(options))
+    reported, guessed = bytes_of_both
+    assert (
+        reported.cache <= 1.03 * guessed.cache <= 6 * reported.cache
+    )  # sizes are told to 0.01 MiB
     assert guessed.working > 0
-    assert guessed.weights == told.weights
+    assert guessed.weights == reported.weights
 
 
 GROWTH = """
@@ -203,8 +205,8 @@ def test_the_process_grows_by_what_was_rehearsed():
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no MLX for it")
 def test_an_mlx_folder_is_planned_for_too():
     path = engines.tiny_folder("llama")
-    found = fitted(path, options=Options(context=2048))
-    sizes = {item.what: item.bytes for item in found.items}
+    fitting = fitted(path, options=Options(context=2048))
+    sizes = {item.what: item.bytes for item in fitting.items}
     assert sizes["weights"] > 0
     half = fitted(path, options=Options(context=2048, kv_type="q8_0"))
     ratio = {item.what: item.bytes for item in half.items}["context"] / sizes["context"]
@@ -215,9 +217,11 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
     target, _ = files()
     host_only = Limits(device="cpu")
     assert fitted(target, limits=host_only).options.gpu_layers is None
-    found = engines.GGUF_ENGINE.installed()
+    engine_here = engines.GGUF_ENGINE.installed()
     for kind in ("gpu", "integrated gpu"):
-        card = replace(found, devices=[*found.devices, Device("card", kind, 8 << 30, 8 << 30)])
+        card = replace(
+            engine_here, devices=[*engine_here.devices, Device("card", kind, 8 << 30, 8 << 30)]
+        )
         monkeypatch.setattr(Engine, "installed", lambda _, card=card: card)
         assert fitted(target, limits=host_only).options.gpu_layers == 0
         with pytest.raises(UsageError, match="omit one"):
@@ -226,9 +230,11 @@ def test_everything_stays_on_the_host_where_that_is_wished(monkeypatch):
 
 def test_it_is_said_where_a_build_for_gpus_sees_none():
     path, _ = files()
-    found = engines.GGUF_ENGINE.installed()
-    blind = replace(found, build=replace(found.build, unseen=("CUDA",), why_unseen="no driver"))
-    for engine, told in ((found, []), (blind, ["on the CPU"])):
+    engine_here = engines.GGUF_ENGINE.installed()
+    blind = replace(
+        engine_here, build=replace(engine_here.build, unseen=("CUDA",), why_unseen="no driver")
+    )
+    for engine, told in ((engine_here, []), (blind, ["on the CPU"])):
         with examine(ModelFiles(engines.GGUF_ENGINE, path), engine=engine) as looked:
             plan = plan_pair(looked, None, WIDE, Limits(), insists=True)
         assert [each.what for each in plan.concessions] == told

@@ -28,7 +28,7 @@ from localspec.running.models.sources import Address, Hub, LocalFiles, Package, 
 from localspec.running.pulling import resolve
 from localspec.running.pulling.estimate import fitting, rough_plan
 from localspec.running.pulling.listing import Remote
-from localspec.running.pulling.resolve import PullPart
+from localspec.running.pulling.pull_plan import PullPart
 from tests.engines import GGUF_ENGINE, MLX_ENGINE
 from tests.machines import GB, MACHINES, cpu
 
@@ -67,12 +67,12 @@ def write(tmp_path):
 
 
 def test_a_catalogue_is_read_as_it_is_meant(write):
-    [found] = read(write(GOOD)).values()
+    [entry] = read(write(GOOD)).values()
     weights = {
         "q8_0": Weights(Hub("people/one"), 1_500_000_000),
         "q4_0": Weights(Hub("people/one", "one-*.gguf"), 800_000_000),
     }
-    assert found == Entry(
+    assert entry == Entry(
         "one",
         "a model",
         "MIT",
@@ -82,7 +82,7 @@ def test_a_catalogue_is_read_as_it_is_meant(write):
         sampling={"temperature": 0.7, "top-k": 20.0},
         shape=Shape(2, 1, 64, 100),
     )
-    assert found.shape.token_bytes == 2 * 2 * 2 * 64
+    assert entry.shape.token_bytes == 2 * 2 * 2 * 64
 
 
 FAULTS = [
@@ -160,16 +160,16 @@ values = st.recursive(
 def test_whatever_a_table_holds_is_read_or_refused(table):
     reader = catalogue_file.CatalogueReader(Path("models.toml"), "")
     with suppress(UsageError):
-        found = reader.entry("one", table)
-        assert set(table) <= set(Entry.__slots__) | set(found.offers)
-        assert found.offers
+        listed = reader.entry("one", table)
+        assert set(table) <= set(Entry.__slots__) | set(listed.offers)
+        assert listed.offers
 
 
 def test_a_user_s_own_file_adds_and_overrides(monkeypatch, write):
     path = write(GOOD)
     monkeypatch.setattr(catalogue, "own", lambda: path)
-    found = entries()
-    assert found["one"].about == "a model"
+    listed = entries()
+    assert listed["one"].about == "a model"
     path.write_text(GOOD.replace("[one", "[smollm2-135m").replace("one:q4", "smollm2-135m:q4"))
     assert entries()["smollm2-135m"].licence == "MIT"
     path.write_text(GOOD.replace("one:q4_0", "two:q4_0"))
@@ -214,16 +214,16 @@ def test_every_pair_is_planned_on_every_machine(machine):
             except DoesNotFit:
                 continue
             fit += 1
-            found = rough_plan(entry, engine, weights, place)
-            assert all(found.taken(pool) <= pool.available for pool in found.pools)
+            plan = rough_plan(entry, engine, weights, place)
+            assert all(plan.taken(pool) <= pool.available for pool in plan.pools)
     assert fit >= 8
 
 
 def test_there_is_something_for_everybody():
-    found = entries()
-    assert len(found) >= 25
-    assert sum("fill in the middle" in entry.good_at for entry in found.values()) >= 3
-    assert {offer.drafter for entry in found.values() for offer in entry.offers.values()} >= {
+    listed = entries()
+    assert len(listed) >= 25
+    assert sum("fill in the middle" in entry.good_at for entry in listed.values()) >= 3
+    assert {offer.drafter for entry in listed.values() for offer in entry.offers.values()} >= {
         "model",
         "mtp",
         "mtp-inside",
@@ -286,11 +286,11 @@ def test_sources_are_told_apart():
 @given(st.sampled_from(("", "hf:a/", "hf:a/b:", "hf:a/b@", "package:", "https://a.b/")), st.text())
 def test_whatever_is_written_is_a_source_or_refused(begun, text):
     try:
-        found = source(begun + text)
+        parsed = source(begun + text)
     except (UsageError, ValueError):  # the latter: a path with a zero
         return
-    if not isinstance(found, LocalFiles):
-        assert source(str(found)) == found
+    if not isinstance(parsed, LocalFiles):
+        assert source(str(parsed)) == parsed
 
 
 def test_a_file_and_a_folder_decide_for_themselves(tmp_path):
@@ -363,10 +363,12 @@ def test_what_was_checked_is_written_where_it_belongs():
     unchecked = GOOD.replace('licence = "MIT"', 'licence = "MIT"\nchecked = false')
     text = check.enter_weights(unchecked, "q8_0", weights, part)
     text = check.mark_checked(text, "one")
-    found = catalogue_file.CatalogueReader(Path("x"), text).entry("one", tomllib.loads(text)["one"])
-    assert found.checked
-    assert found.offers["gguf"].weights["q8_0"] == Weights(part.source, 10**9, sums=("ab" * 32,))
-    assert found.offers["gguf"].weights["q4_0"] == entry.offers["gguf"].weights["q4_0"]
+    listed = catalogue_file.CatalogueReader(Path("x"), text).entry(
+        "one", tomllib.loads(text)["one"]
+    )
+    assert listed.checked
+    assert listed.offers["gguf"].weights["q8_0"] == Weights(part.source, 10**9, sums=("ab" * 32,))
+    assert listed.offers["gguf"].weights["q4_0"] == entry.offers["gguf"].weights["q4_0"]
 
 
 def test_a_draft_model_is_planned_for_unless_one_goes_without():

@@ -26,10 +26,10 @@ def entry(name, value):
 
 def test_an_engine_that_cannot_be_asked_leaves_the_others_alone():
     good = entry("good", "localspec_mlx")
-    found = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
-    assert found["good"] is MLX
-    assert "No module named 'no_such_module'" in found["gone"]
-    assert "no attribute 'SPEC'" in found["other"]
+    specs = load_specs([entry("gone", "no_such_module"), entry("other", "json"), good, good])
+    assert specs["good"] is MLX
+    assert "No module named 'no_such_module'" in specs["gone"]
+    assert "no attribute 'SPEC'" in specs["other"]
     assert load_specs([good, entry("good", "localspec_llamacpp")])["good"].startswith(
         "two packages"
     )
@@ -46,10 +46,10 @@ def test_the_functions_that_an_engine_defers_are_there(spec):
 
 
 def test_the_preferred_engine_comes_first_and_then_they_go_by_name(monkeypatch):
-    found = {
+    specs = {
         name: replace(GGUF, preference=at) for name, at in zip("dacb", (0, -1, 1, 0), strict=True)
     }
-    monkeypatch.setattr(engines, "_offered", lambda: {**found, "bad": "it is broken"})
+    monkeypatch.setattr(engines, "_offered", lambda: {**specs, "bad": "it is broken"})
     assert [*map(str, engines.all_engines())] == ["c", "b", "d", "a"]
 
 
@@ -88,8 +88,15 @@ def test_of_several_engines_for_a_path_the_preferred_one_or_the_wished_one_takes
         raise RuntimeError("a defect")
 
     rival = replace(GGUF, module="rival", preference=1)
-    found = {"broken": replace(GGUF, claims=broken), "rival": rival, "llamacpp": GGUF, "mlx": MLX}
-    monkeypatch.setattr(engines, "all_engines", lambda: [Engine(*each) for each in found.items()])
+    body_fields = {
+        "broken": replace(GGUF, claims=broken),
+        "rival": rival,
+        "llamacpp": GGUF,
+        "mlx": MLX,
+    }
+    monkeypatch.setattr(
+        engines, "all_engines", lambda: [Engine(*each) for each in body_fields.items()]
+    )
     model = tmp_path / "model.gguf"
     model.touch()
     assert (taker(model).name, taker(model, "llamacpp").name) == ("rival", "llamacpp")
@@ -105,8 +112,8 @@ def test_the_model_files_of_a_folder_are_listed_with_what_to_type(tmp_path):
     names = ["b.gguf", "a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "mmproj-b.gguf", "x.txt"]
     for name in names:
         (tmp_path / name).touch()
-    said = f"a-00001-of-00002.gguf, b.gguf; give its path, as in localspec chat {tmp_path}/a-"
-    with pytest.raises(UsageError, match=re.escape(said)):
+    message = f"a-00001-of-00002.gguf, b.gguf; give its path, as in localspec chat {tmp_path}/a-"
+    with pytest.raises(UsageError, match=re.escape(message)):
         taker(tmp_path)
     (tmp_path / "config.json").touch()  # as in many repositories of GGUF files
     with pytest.raises(UsageError, match="a model is one file in it"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.server.offers import Offers, broken_offer
 from localspec.running.models import catalogue
 from localspec.running.models.ollama_names import listed_name, meant

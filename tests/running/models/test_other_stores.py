@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.running.models import other_stores, pulled_files, store
 from localspec.running.models.locate import locate

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from localspec.core.sampling.default_sampling import NOBODY, USUAL, UsualSampling, below
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.usual import NOBODY, USUAL, UsualSampling, below
 from localspec.interfaces.footprint import Footprint
 from localspec.running.models.recommended import base_of, usual_sampling
 
@@ -91,6 +91,8 @@ def test_greedy_text_is_the_models_own_without_penalties_of_its_makers():
 
 
 def test_the_sampling_is_told_in_one_line():
-    told = "temperature 0.7, top-k 20, top-p 0.8, repetition-penalty 1.05 (as its makers advise)"
-    assert str(UsualSampling(QWEN_CODER, "as its makers advise")) == told
+    described = (
+        "temperature 0.7, top-k 20, top-p 0.8, repetition-penalty 1.05 (as its makers advise)"
+    )
+    assert str(UsualSampling(QWEN_CODER, "as its makers advise")) == described
     assert str(UsualSampling(GREEDY, "by hand")) == "greedy (by hand)"

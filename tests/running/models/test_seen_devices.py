@@ -26,10 +26,10 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch, tmp_path):
-    found = Asked()
+    asked = Asked()
     monkeypatch.setattr(module, "folder", lambda: tmp_path)
-    monkeypatch.setattr(Engine, "backend", lambda _: found)
-    return found
+    monkeypatch.setattr(Engine, "backend", lambda _: asked)
+    return asked
 
 
 def test_an_engine_is_asked_once_and_its_devices_are_taken_for_free(asked):

@@ -130,8 +130,8 @@ class Answers(BaseHTTPRequestHandler):
             if file.large:
                 entry["lfs"] = {"size": size, "sha256": file.sum, "pointerSize": 130}
             siblings.append(entry)
-        told = {"id": repository, "sha": COMMIT, "siblings": siblings}
-        self._send(200, json.dumps(told).encode())
+        fields = {"id": repository, "sha": COMMIT, "siblings": siblings}
+        self._send(200, json.dumps(fields).encode())
 
     def _file(self, repository: str, name: str, body: bool) -> None:
         if not self._allowed(repository):

@@ -196,11 +196,11 @@ def told(tmp_path_factory) -> list[str]:
 
 @pytest.mark.parametrize("what", WRONG)
 def test_an_offer_is_wrong_where(told, what):
-    entry, _, said = WRONG[what]
+    entry, _, problem = WRONG[what]
     about = [line for line in told if line.startswith(f"{entry.name}:{entry.weights} for")]
     assert len(about) == 2, about  # one line as it is checked, one among the problems
     assert "1 problem (" in about[0]
-    assert about[1].startswith(f"{entry.name}:{entry.weights} for llamacpp: {said}")
+    assert about[1].startswith(f"{entry.name}:{entry.weights} for llamacpp: {problem}")
     assert told.index(about[1]) > told.index(f"{len(WRONG) + 1} offers, {len(WRONG)} problems")
 
 
@@ -254,13 +254,13 @@ def test_what_was_found_is_written_where_it_is_wished(hub, home):
     code, out, _ = home.check_catalog(text, "one", "two", "--write")
     assert code == 1
     assert out.endswith("2 offers, 1 problems\ntwo:q8_0 for llamacpp: has no chat template\n")
-    found = tomllib.loads(home.catalogue.read_text())
-    assert found["one"]["gguf"]["weights"]["q8_0"] == {
+    record = tomllib.loads(home.catalogue.read_text())
+    assert record["one"]["gguf"]["weights"]["q8_0"] == {
         "from": f"hf:people/one@{COMMIT}",
         "size": "0.21GB",
         "sha256": [file.sum],
     }
-    assert [found[name]["checked"] for name in ("one", "two", "three")] == [True, False, False]
+    assert [record[name]["checked"] for name in ("one", "two", "three")] == [True, False, False]
     text = home.catalogue.read_text()
     assert home.check_catalog(text, "one")[0] == 0
     file.data = model() + bytes(100 * MB)

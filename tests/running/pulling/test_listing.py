@@ -59,8 +59,8 @@ def test_a_model_is_found_by_name_pattern_or_quantisation(wanted, quantisation, 
 
 
 def test_a_quantisation_is_a_whole_word():
-    found = repository("one-q8_0.gguf", "one-q8_01.gguf", "one-iq8_0.gguf")
-    assert gguf(found, "", "q8_0") == ["one-q8_0.gguf"]
+    listing = repository("one-q8_0.gguf", "one-q8_01.gguf", "one-iq8_0.gguf")
+    assert gguf(listing, "", "q8_0") == ["one-q8_0.gguf"]
 
 
 def test_the_only_model_is_meant_whatever_it_is_called():
@@ -89,13 +89,13 @@ def test_a_part_that_is_missing_is_named():
 
 
 def test_a_file_that_only_the_engine_knows_of_is_told():
-    found = repository("a.gguf")
+    listing = repository("a.gguf")
     with pytest.raises(PullError, match=r"people/one has no b\.gguf, which its engine asks for"):
-        found.remotes(RemoteModel("a", ("a.gguf", "b.gguf")))
+        listing.remotes(RemoteModel("a", ("a.gguf", "b.gguf")))
 
 
 def test_a_folder_is_what_mlx_reads_and_nothing_else():
-    found = repository(
+    listing = repository(
         "config.json",
         "model-00001-of-00002.safetensors",
         "model-00002-of-00002.safetensors",
@@ -108,7 +108,7 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
         "onnx/model.json",
         "README.md",
     )
-    assert found.remotes(found.choose(MLX, "")) == found.files[:7]
+    assert listing.remotes(listing.choose(MLX, "")) == listing.files[:7]
     for lacking in (("config.json",), ("model.safetensors",)):
         with pytest.raises(PullError, match="there are: nothing like an MLX folder"):
             repository(*lacking).choose(MLX, "")
@@ -126,8 +126,8 @@ def test_a_folder_is_what_mlx_reads_and_nothing_else():
     ],
 )
 def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
-    found = repository("a.gguf", name).drafter(GGUF)
-    assert (found.role if found else "") == kind
+    drafter = repository("a.gguf", name).drafter(GGUF)
+    assert (drafter.role if drafter else "") == kind
     assert repository("a.gguf", name).drafter(MLX) is None
 
 
@@ -143,8 +143,8 @@ def test_a_drafter_beside_a_model_is_known_by_its_name(name, kind):
     ],
 )
 def test_a_projector_beside_a_model_is_known_by_its_name(names, chosen):
-    found = repository("a.gguf", *names).projector(GGUF)
-    assert (found.name if found else None) == chosen
+    projector = repository("a.gguf", *names).projector(GGUF)
+    assert (projector.name if projector else None) == chosen
     assert gguf(repository("a.gguf", *names), "") == ["a.gguf"]
     assert repository("a.gguf", *names).projector(MLX) is None
 

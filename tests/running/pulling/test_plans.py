@@ -12,7 +12,8 @@ from localspec.running.models.sources import Address, Hub
 from localspec.running.pulling.address import download_folder
 from localspec.running.pulling.listing import Listing, Remote
 from localspec.running.pulling.pull import DISK_RESERVE, require_disk_space
-from localspec.running.pulling.resolve import PullPart, PullPlan, pull_plan
+from localspec.running.pulling.pull_plan import PullPart, PullPlan
+from localspec.running.pulling.resolve import pull_plan
 
 LOOSE = Address("http://127.0.0.1:9/loose.gguf", "0" * 64)
 LISTING = Listing("people/one", "c0ffee", (Remote("one.gguf", 1 << 60, "ab" * 32, True),))
@@ -47,6 +48,8 @@ def test_parts_on_one_disk_are_added_up():
 
 def test_a_name_of_the_catalogue_is_not_taken_by_a_file():
     source = f"http://127.0.0.1:9/Qwen2.5-Coder-0.5B.gguf#sha256={'0' * 64}"
-    said = r"qwen2.5-coder-0.5b is a name of the catalogue already, .* localspec add NAME --target"
-    with pytest.raises(PullError, match=said):
+    message = (
+        r"qwen2.5-coder-0.5b is a name of the catalogue already, .* localspec add NAME --target"
+    )
+    with pytest.raises(PullError, match=message):
         pull_plan(source)

@@ -383,7 +383,7 @@ def test_what_came_is_removed_where_the_disk_is_full(hub, home):
     stock(hub)
     full = "import errno; from localspec.running.pulling import hub\n"
     full += "def write(self, data): self._file.write(data); raise OSError(errno.ENOSPC, 'full')\n"
-    full += "hub.Counted.write = write; from localspec.apps.cli import main; main()"
+    full += "hub.Counted.write = write; from localspec.apps.command_line import main; main()"
     for source in (NAME, f"{hub.store}/cdn/people/loose/loose.gguf#sha256={file.sum}"):
         done = subprocess.run(
             [sys.executable, "-c", full, "pull", source],
@@ -418,7 +418,7 @@ def test_a_full_disk_is_told_and_what_came_is_gone_on_with(hub, home):
     stock(hub)
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000)); "
     command = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    command += "from localspec.apps.cli import main; main()"
+    command += "from localspec.apps.command_line import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, "pull", NAME],
         env=home.environment,

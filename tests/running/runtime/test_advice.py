@@ -36,18 +36,20 @@ def tensors(*kinds, output=True):
     names = ["token_embd.weight", *(f"blk.{at}.weight" for at in range(len(kinds)))]
     names += ["output.weight"] if output else []
     kinds = ["F16", *kinds, *(["Q8_0"] if output else [])]
-    found = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
-    return [*found, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
+    tensors = [Tensor(name, (8, 8), kind, 64, 0) for name, kind in zip(names, kinds, strict=True)]
+    return [*tensors, Tensor("blk.0.attn_norm.weight", (8,), "F32", 32, 0)]
 
 
 def test_bit_exact_says_at_load_which_weights_keep_texts_from_being_equal(capsys):
     without = {"bit_exact": True, "products": "llama.cpp"}
-    [found] = advice(**without)
-    assert found.startswith("--bit-exact: texts may still differ at near-ties, since 22 tensors in")
+    [advised] = advice(**without)
+    assert advised.startswith(
+        "--bit-exact: texts may still differ at near-ties, since 22 tensors in"
+    )
     assert advice() == []
     with load(engines.tiny("llama"), loading=loading(**without)) as runtime:
         report_concessions(runtime.facts)
-    assert capsys.readouterr().err == f"localspec: {found}\n"
+    assert capsys.readouterr().err == f"localspec: {advised}\n"
 
 
 def test_bit_exact_has_nothing_to_say_where_products_round_all_weights_alike():
@@ -94,8 +96,8 @@ def test_what_was_not_measured_is_estimated_by_bytes_and_on_a_card_by_layers():
 
 
 def test_of_experts_only_the_active_ones_are_read_for_a_token():
-    told = inspect(engines.tiny("llama"))
-    assert token_bytes(told) == told.read_bytes < told.weight_bytes
-    mixture = replace(told, read_bytes=0, weight_bytes=800, experts=8, active_experts=2)
+    footprint = inspect(engines.tiny("llama"))
+    assert token_bytes(footprint) == footprint.read_bytes < footprint.weight_bytes
+    mixture = replace(footprint, read_bytes=0, weight_bytes=800, experts=8, active_experts=2)
     assert token_bytes(mixture) == 200
     assert token_bytes(replace(mixture, experts=0)) == 800

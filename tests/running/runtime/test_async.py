@@ -10,8 +10,8 @@ import pytest
 import localspec
 from localspec import AsyncModel
 from localspec.base.errors import LocalSpecError, UsageError
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.interfaces.testing import ScriptedModel
 from localspec.running.runtime.async_model import in_thread
 from localspec.running.runtime.runtime import Runtime

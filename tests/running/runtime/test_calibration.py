@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import UsageError
 from localspec.base.system.fingerprint import fingerprint
 from localspec.base.system.processors import RivalWatch
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Attention
 from localspec.interfaces.testing import ScriptedModel, hashed_logits
@@ -87,10 +87,10 @@ class Timed(ScriptedModel):
 def test_a_pair_is_measured_as_it_is_and_left_empty():
     clock = Clock()
     target, draft = Timed(clock, 0.01, 0.002), Timed(clock, 0.001, 0.0001)
-    found = calibrate(target, draft, 1.0, clock=clock)
-    assert found.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
-    assert found.drafting["draft-model"] == pytest.approx({1: 0.001, 4: 0.004, 8: 0.008})
-    assert found.reading["draft-model"] == pytest.approx(0.0001)
+    calibration = calibrate(target, draft, 1.0, clock=clock)
+    assert calibration.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
+    assert calibration.drafting["draft-model"] == pytest.approx({1: 0.001, 4: 0.004, 8: 0.008})
+    assert calibration.reading["draft-model"] == pytest.approx(0.0001)
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
     assert 1.5 <= clock.now < 2.5
 
@@ -139,8 +139,8 @@ def test_a_machine_that_is_calmer_in_the_end_is_measured_once_more():
     clock = Clock()
     target = Calmer(clock, 0.01, 0.002)
     draft = Later(clock, target)
-    found = calibrate(target, draft, 1.0, clock=clock)
-    assert found.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
+    calibration = calibrate(target, draft, 1.0, clock=clock)
+    assert calibration.target == pytest.approx({size: 0.01 + 0.002 * (size - 1) for size in SIZES})
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
 
 
@@ -162,9 +162,9 @@ def test_a_head_is_measured_by_its_drafts_and_by_what_it_reads_first():
     clock = Clock()
     target = Timed(clock, 0.01, 0.002)
     target.head = LateHead(clock, target)
-    found = calibrate(target, seconds=1.0, clock=clock)
-    assert found.drafting["mtp"] == pytest.approx({1: 0.002, 4: 0.008, 8: 0.016})
-    assert found.reading["mtp"] == pytest.approx(5e-4)
+    calibration = calibrate(target, seconds=1.0, clock=clock)
+    assert calibration.drafting["mtp"] == pytest.approx({1: 0.002, 4: 0.008, 8: 0.016})
+    assert calibration.reading["mtp"] == pytest.approx(5e-4)
     assert target.truncate(0, 99) == 0
 
 
@@ -180,18 +180,18 @@ class Attentive(Timed):
 
 def test_attention_is_told_from_the_rest():
     clock = Clock()
-    found = calibrate(Attentive(clock, 0.01, 0.002), seconds=4.0, clock=clock)
-    assert found.attention == pytest.approx((1e-6, 2e-6))
-    behind_nothing = found.costs().target(1)
+    calibration = calibrate(Attentive(clock, 0.01, 0.002), seconds=4.0, clock=clock)
+    assert calibration.attention == pytest.approx((1e-6, 2e-6))
+    behind_nothing = calibration.costs().target(1)
     assert [behind_nothing.at(size) for size in (1, 9)] == pytest.approx([0.01, 0.026])
-    assert found.target[9] == pytest.approx(0.026 + found.held * 19e-6)
+    assert calibration.target[9] == pytest.approx(0.026 + calibration.held * 19e-6)
 
 
 def test_too_slow_a_model_to_fill_teaches_nothing_of_attention():
     clock = Clock()
-    found = calibrate(Timed(clock, 0.8, 0.2), seconds=1.0, clock=clock)
-    assert found.attention == (0, 0)
-    assert found.costs().target(1).points() == found.target
+    calibration = calibrate(Timed(clock, 0.8, 0.2), seconds=1.0, clock=clock)
+    assert calibration.attention == (0, 0)
+    assert calibration.costs().target(1).points() == calibration.target
 
 
 def test_a_slow_model_is_not_measured_for_long():
@@ -213,11 +213,13 @@ def test_wide_forwards_are_measured_as_far_as_there_is_time(first, more, wide):
     target = Timed(clock, first, more)
     target.batch, target.tentative, target.context = 514, 512, 2048
     narrow = calibrate(Timed(ours := Clock(), first, more), seconds=1.0, clock=ours)
-    found = calibrate(target, seconds=1.0, clock=clock)
-    assert tuple(size for size in found.target if size not in narrow.target) == wide
-    assert all(found.target[size] == pytest.approx(first + more * (size - 1)) for size in wide)
+    calibration = calibrate(target, seconds=1.0, clock=clock)
+    assert tuple(size for size in calibration.target if size not in narrow.target) == wide
+    assert all(
+        calibration.target[size] == pytest.approx(first + more * (size - 1)) for size in wide
+    )
     assert clock.now - ours.now < 0.55
-    costs = found.costs().target(1)
+    costs = calibration.costs().target(1)
     assert costs.at(513) == pytest.approx(first + more * 512, rel=0.01)
 
 
@@ -429,8 +431,8 @@ def measured(monkeypatch):
 
     def load_with(seconds):
         ticks = itertools.count(step=seconds)
-        draft, _, sizes, _ = calibrate.__defaults__
-        defaults = (draft, 100 * seconds, sizes, lambda: next(ticks))
+        draft, *_ = calibrate.__defaults__
+        defaults = (draft, 100 * seconds, lambda: next(ticks))
         monkeypatch.setattr(calibrate, "__defaults__", defaults)
         return load(engines.tiny("llama"), loading=Loading(engines.OPTIONS))
 
@@ -518,8 +520,8 @@ def test_attention_is_told_on_a_machine_that_is_busy_when_a_slot_is_filled():
             return super().forward(rows)
 
     clock = Clock()
-    found = calibrate(Busy(clock, 0.01, 0.002), seconds=1.0, clock=clock)
-    assert found.attention == pytest.approx((1e-6, 2e-6))
+    calibration = calibrate(Busy(clock, 0.01, 0.002), seconds=1.0, clock=clock)
+    assert calibration.attention == pytest.approx((1e-6, 2e-6))
 
 
 def test_the_end_of_the_process_does_not_wait_for_a_measurement():

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.apps.server.command import keeping_replies_apart
 from localspec.base.errors import UsageError
 from localspec.console.speakers.local_models import describe
 from localspec.core.corpus import replies, stored
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options
 from localspec.running.runtime.loading import Loading, load
 from tests import engines

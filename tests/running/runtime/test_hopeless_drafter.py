@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.backend import Options
 from localspec.interfaces.costs import Costs
 from localspec.running.memory.planner import Limits

@@ -14,10 +14,10 @@ import pytest
 from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
 from localspec.base.tokens import tokens_of
 from localspec.core.control.depth import Depth
-from localspec.core.engine.engine import Engine, EngineParts
-from localspec.core.engine.settings import Settings
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine, EngineParts
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import GREEDY
 from localspec.core.sampling.sampler import Sampler
 from localspec.interfaces.backend import Needs, Options
@@ -96,8 +96,8 @@ class Twins:
                 return replace(self, pair=Pair(self.pair.target, twins.draft()))
 
         needs = Needs(100 * MB, 10 * MB, 10 * MB)
-        wanted = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
-        resolved = ResolvedPair(TARGET, DRAFT, plan(wanted, cpu(8 * GB)))
+        request = PlanRequest(lambda _: needs, Options(), 8192, lambda _: needs)
+        resolved = ResolvedPair(TARGET, DRAFT, plan(request, cpu(8 * GB)))
         # A draft takes a tenth of a round, however busy this machine is.
         drafting = {1: self.draft_cost, 4: 4 * self.draft_cost}
         depth = Depth(Costs({1: 0.01, 9: 0.011}, {"draft-model": drafting}))
@@ -151,10 +151,10 @@ def plain():
 def test_the_text_is_the_same_when_the_draft_model_goes_in_the_middle(depth, wanted):
     twins = Twins(depth, wanted)
     twins.memory.short = 3.0
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
     assert twins.drafts[0].closed
-    for result in found:
+    for result in results:
         [notice] = result.notices
         assert notice == (
             "the draft model was put away, prompt lookup drafts instead: 12 MiB are left"
@@ -169,9 +169,9 @@ def test_the_text_behind_pictures_is_the_same_when_the_draft_model_goes_in_the_m
 
     twins, plainly = Twins(target=seeing), seeing()
     twins.memory.short = 3.0
-    found = converse(twins.engine, wants(twins.loaded.pair.target))
+    results = converse(twins.engine, wants(twins.loaded.pair.target))
     assert twins.drafts[0].closed
-    assert said(found) == said(replies(plainly, Silent(), wants(plainly)))
+    assert said(results) == said(replies(plainly, Silent(), wants(plainly)))
 
 
 class Quieted(Silent):
@@ -195,9 +195,9 @@ def test_it_is_quiet_for_as_long_as_what_drafts_now():
 
 def test_without_a_shortage_it_stays():
     twins = Twins(clock=Clock(step=LOOK_SECONDS))
-    found = converse(twins.engine, WANTS)
+    results = converse(twins.engine, WANTS)
     assert not twins.drafts[0].closed
-    assert all(result.notices == () for result in found)
+    assert all(result.notices == () for result in results)
 
 
 def test_a_draft_model_that_cannot_pay_gives_its_memory_back_for_good_and_says_so_once():
@@ -239,21 +239,21 @@ def test_drafts_of_a_length_that_the_user_chose_are_never_hopeless():
 
 def test_memory_is_looked_at_once_a_second_and_not_more():
     twins = Twins(clock=Clock(step=LOOK_SECONDS / 10))
-    looks = []
+    look_times = []
     shortage = twins.memory.shortage
-    twins.memory.shortage = lambda: looks.append(twins.clock.now) or shortage()
+    twins.memory.shortage = lambda: look_times.append(twins.clock.now) or shortage()
     converse(twins.engine, WANTS[:1])
-    assert looks
-    assert all(b - a >= LOOK_SECONDS - 1e-9 for a, b in pairwise(looks))
+    assert look_times
+    assert all(b - a >= LOOK_SECONDS - 1e-9 for a, b in pairwise(look_times))
 
 
 @pytest.mark.parametrize("kind", [OutOfMemory, BackendError])
 def test_a_draft_model_that_fails_ends_no_request(kind):
     twins = Twins(depth=False, wanted=("draft-model",))
     twins.drafts[0].error = kind("the device gave up")
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
-    assert all("the device gave up" in result.notices[0] for result in found)
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
+    assert all("the device gave up" in result.notices[0] for result in results)
     assert twins.relief.away == (kind is OutOfMemory)  # what is broken does not come back
 
 
@@ -306,10 +306,10 @@ def test_a_target_without_memory_gets_the_draft_model_s():
         return forward(rows)
 
     target.forward = short
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
     assert draft.closed
-    assert "the pool is full" in found[0].notices[0]
+    assert "the pool is full" in results[0].notices[0]
 
 
 def test_another_fault_of_the_target_does_not_cost_the_draft_model():
@@ -337,10 +337,10 @@ def test_it_comes_back_after_memory_was_ample_for_a_while():
     assert len(twins.drafts) == 2
     assert not twins.drafts[1].closed
     assert twins.clock.now >= AMPLE_SECONDS + 9
-    found = converse(twins.engine, WANTS)
-    assert said(found) == plain()
-    assert "draft-model" in found[0].speculation.tokens_by_source
-    assert found[0].notices[-1] == "the draft model is back: there is memory for it again"
+    results = converse(twins.engine, WANTS)
+    assert said(results) == plain()
+    assert "draft-model" in results[0].speculation.tokens_by_source
+    assert results[0].notices[-1] == "the draft model is back: there is memory for it again"
 
 
 def test_it_does_not_come_back_while_there_is_too_little():
@@ -369,7 +369,7 @@ def test_where_it_cannot_be_loaded_again_it_is_tried_later():
 
 
 def test_it_comes_back_while_nobody_asks(monkeypatch):
-    monkeypatch.setattr("localspec.core.engine.worker.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("localspec.core.requests.worker.IDLE_SECONDS", 0.01)
     twins = Twins(depth=False, wanted=("draft-model",))
     back = threading.Event()
     take_back = twins.relief._take_back
@@ -408,12 +408,12 @@ def test_a_head_goes_in_the_middle_and_its_texts_go_on(name):
         loaded = LoadedPair(Pair(target), ResolvedPair(TARGET, None, Twins().loaded.plan))
         relief = DraftModelRelief(loaded, ProposerFactory((by,)), memory, clock)
         engine = Engine(target, relief, 4, parts=EngineParts(relief=relief))
-        found = converse(engine, wants)
+        results = converse(engine, wants)
         assert target.head is None
         assert not relief.away
         assert said(converse(engine, wants)) == plain  # whose prefixes are in slots
-    assert said(found) == plain
-    for result in found:
+    assert said(results) == plain
+    for result in results:
         [notice] = result.notices
         assert notice.startswith("the drafting head was put away, prompt lookup drafts instead")
         assert result.speculation.positions[by][0][0] > 0
@@ -430,8 +430,8 @@ class Look:
 
 def watcher(free, stalls=0.0):
     needs = Needs(100 * MB, 10 * MB, 10 * MB)
-    found = plan(PlanRequest(lambda _: needs, Options(), 8192), cpu(8 * GB))
-    return Watcher(found, Look(free), lambda: stalls)
+    planned = plan(PlanRequest(lambda _: needs, Options(), 8192), cpu(8 * GB))
+    return Watcher(planned, Look(free), lambda: stalls)
 
 
 def test_memory_is_short_when_half_of_the_reserve_is_gone():

@@ -54,11 +54,11 @@ class Loads:
 
     def __call__(self, versions, *speeds):
         """Load it once for each speed that it has then; return what the last time told."""
-        told = ""
+        sentence = ""
         for one in speeds:
             fresh = History("some.gguf", self.on_host, Era(versions))
-            told = update(self.place, fresh, lambda one=one: self.measure(one))
-        return told
+            sentence = update(self.place, fresh, lambda one=one: self.measure(one))
+        return sentence
 
     def measure(self, speed):
         self.measured += 1
@@ -73,12 +73,12 @@ def load(tmp_path):
 def test_a_version_that_loses_a_fifth_is_told_from_the_second_load_on(load):
     assert load(OLD, speed()) == ""
     assert load(NEW, speed(1.25)) == ""  # which may be bad luck
-    told = load(NEW, speed(1.25))
-    assert told == (
+    sentence = load(NEW, speed(1.25))
+    assert sentence == (
         "since engine 0.3.37 (was 0.3.36), some.gguf decodes plainly at 0.80 ± 0.07 of the speed "
         "and checks drafts at 0.80 ± 0.07 of the speed"
     )
-    assert load(NEW, *[speed(1.25)] * 4) == told
+    assert load(NEW, *[speed(1.25)] * 4) == sentence
     assert load.measured == 1 + MAX_TRIES
 
 
@@ -110,8 +110,8 @@ def test_on_a_gpu_the_hosts_memory_excuses_nothing(load):
 
 def test_drafts_that_became_dearer_to_check_are_told_alone(load):
     load(OLD, speed())
-    told = load(NEW, *[speed(checking=1.4)] * 2)
-    assert "some.gguf checks drafts at 0.71" in told
+    sentence = load(NEW, *[speed(checking=1.4)] * 2)
+    assert "some.gguf checks drafts at 0.71" in sentence
 
 
 def test_a_drafter_that_guesses_worse_is_told_at_once_even_where_the_machine_is_busy(load):
@@ -132,13 +132,13 @@ def drawn(rng, loss=0.0, spread=0.03):
 
 @pytest.mark.parametrize(("loss", "fewest", "most"), [(0.0, 0, 0), (0.2, 97, 100)])
 def test_of_a_hundred_versions_those_are_told_that_lose_a_fifth(loss, fewest, most):
-    rng, told = random.Random(1), 0
+    rng, falls = random.Random(1), 0
     for _ in range(100):
         history = History("some.gguf", True, Era(OLD, 1, drawn(rng))).with_versions(NEW)
         for _ in range(MAX_TRIES):
             history = history.with_speed(drawn(rng, loss))
-        told += bool(replace(history, now=replace(history.now, tries=MAX_TRIES)).sentence())
-    assert fewest <= told <= most
+        falls += bool(replace(history, now=replace(history.now, tries=MAX_TRIES)).sentence())
+    assert fewest <= falls <= most
 
 
 def test_a_few_guesses_that_turned_both_ways_are_near_ties(load):
@@ -243,25 +243,25 @@ def watch(busy=0.0):
 def test_a_pair_is_measured_as_it_is_and_left_empty():
     clock = Clock()
     target, draft = Timed(clock), Timed(clock)
-    found = measure(Pair(target, draft), clock, watch())
-    assert found.agreed == "1" * POSITIONS
-    assert found.plain == pytest.approx([0.011] * len(found.plain))
-    assert found.checking == pytest.approx([0.015] * len(found.plain))
-    assert len(found.plain) >= 3
+    measured = measure(Pair(target, draft), clock, watch())
+    assert measured.agreed == "1" * POSITIONS
+    assert measured.plain == pytest.approx([0.011] * len(measured.plain))
+    assert measured.checking == pytest.approx([0.015] * len(measured.plain))
+    assert len(measured.plain) >= 3
     assert target.truncate(0, 99) == draft.truncate(0, 99) == 0
 
 
 def test_a_drafter_that_is_another_model_agrees_now_and_then():
     clock = Clock()
-    found = measure(Pair(Timed(clock), Timed(clock, seed=2)), clock, watch())
-    assert 0 < found.agreed.count("1") < len(found.agreed)
+    measured = measure(Pair(Timed(clock), Timed(clock, seed=2)), clock, watch())
+    assert 0 < measured.agreed.count("1") < len(measured.agreed)
     assert measure(Pair(Timed(clock)), clock, watch()).agreed == ""
 
 
 def test_on_a_busy_machine_no_speed_is_measured_and_on_a_slow_one_not_for_long():
     clock = Clock()
-    found = measure(Pair(Timed(clock), Timed(clock)), clock, watch(busy=0.5))
-    assert (found.plain, found.checking, found.agreed) == ((), (), "1" * POSITIONS)
+    measured = measure(Pair(Timed(clock), Timed(clock)), clock, watch(busy=0.5))
+    assert (measured.plain, measured.checking, measured.agreed) == ((), (), "1" * POSITIONS)
     slow = Clock()
     assert measure(Pair(Timed(slow, first=9.0)), slow, watch()).plain == ()
     assert slow.now < 10 * MAX_SECONDS + 9
@@ -274,9 +274,9 @@ TARGETS += [*engines.MLX[:1], *engines.MLX_HEADS[:1]]
 @pytest.mark.parametrize("name", TARGETS)
 def test_each_engine_and_kind_of_head_is_measured_and_left_empty(name):
     with closing(engines.target(name)) as target:
-        found = measure(Pair(target), count(step=1e-6).__next__, watch())
-        assert len(found.plain) == len(found.checking) >= 3
-        assert len(found.agreed) == (POSITIONS if name in engines.HEADS else 0)
+        measured = measure(Pair(target), count(step=1e-6).__next__, watch())
+        assert len(measured.plain) == len(measured.checking) >= 3
+        assert len(measured.agreed) == (POSITIONS if name in engines.HEADS else 0)
         assert target.truncate(0, 99) == 0
 
 

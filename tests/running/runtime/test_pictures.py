@@ -9,8 +9,8 @@ import pytest
 
 from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.interfaces.media_positions import NUMBERS, names_in
 from localspec.interfaces.testing import ScriptedModel, ScriptedSight
 from localspec.running.runtime import message_media

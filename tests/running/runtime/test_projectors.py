@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.cli import run
+from localspec.apps.command_line import run
 from localspec.base.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.interfaces.backend import Footprint, Needs, Options
 from localspec.running.memory.concessions import TEXT_ONLY
@@ -141,8 +141,8 @@ def test_commands_show_the_projector_and_leave_it_away(seeing, capsys):
     assert "mmproj-llama.gguf: it takes images" in capsys.readouterr().out
     assert run(["info", str(seeing), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["projector"].endswith("mmproj-llama.gguf")
-    given = ["--mmproj", str(seeing.with_name("mmproj-llama.gguf"))]
-    assert run(["plan", str(seeing), *given, "--no-mmproj"]) == 2
+    options = ["--mmproj", str(seeing.with_name("mmproj-llama.gguf"))]
+    assert run(["plan", str(seeing), *options, "--no-mmproj"]) == 2
     assert "omit one" in capsys.readouterr().err
 
 

@@ -13,9 +13,9 @@ import pytest
 import localspec
 from localspec import Grammar, Limits, Options, Sampling, Settings, ToolCall
 from localspec.base.errors import LocalSpecError, UsageError
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
-from localspec.core.sampling.usual import UsualSampling
+from localspec.core.requests.engine import Engine
+from localspec.core.sampling.default_sampling import UsualSampling
 from localspec.interfaces.testing import ScriptedModel
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import load

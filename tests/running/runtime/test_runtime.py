@@ -20,10 +20,10 @@ from localspec.base.errors import (
     UnknownModel,
     UsageError,
 )
-from localspec.core.engine.engine import Engine
-from localspec.core.engine.settings import Settings
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.core.requests.settings import Settings
 from localspec.formats.templates.chat_template import ChatTemplate
 from localspec.running.runtime.loaded_facts import LoadedFacts
 from localspec.running.runtime.loading import Loading, load, parts_of

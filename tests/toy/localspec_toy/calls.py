@@ -15,11 +15,11 @@ def noted(call: str) -> None:
 
 def stay(call: str) -> None:
     """Stay in a call of C, which no signal ends, at the call that a test names, as "load 2"."""
-    wish, place = os.environ.get("LOCALSPEC_TOY_STUCK"), os.environ.get("LOCALSPEC_TOY_CALLS")
-    if not (wish and place):
+    stuck, place = os.environ.get("LOCALSPEC_TOY_STUCK"), os.environ.get("LOCALSPEC_TOY_CALLS")
+    if not (stuck and place):
         return
     loads = Path(place).read_text(encoding="utf-8").count(" load\n")
-    if wish == f"{call} {loads}":
+    if stuck == f"{call} {loads}":
         noted("stuck")
         library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
         library.pthread_mutex_lock(mutex)

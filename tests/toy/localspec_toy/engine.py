@@ -82,9 +82,9 @@ def check(options: Options) -> None:
 
 
 def alphabet() -> Alphabet:
-    found = Alphabet([bytes([byte]) for byte in range(BYTES)] + [b""], ends=(END,))
-    found.chat_template = TEMPLATE
-    return found
+    alphabet = Alphabet([bytes([byte]) for byte in range(BYTES)] + [b""], ends=(END,))
+    alphabet.chat_template = TEMPLATE
+    return alphabet
 
 
 def load(path: Path, options: Options, tell: Progress = silent) -> ScriptedModel:
@@ -96,11 +96,11 @@ def load(path: Path, options: Options, tell: Progress = silent) -> ScriptedModel
     def logits(held: Sequence[int]) -> Logits:
         """The byte that comes next in the text, behind the last place that reads like this one."""
         stay("forward")
-        found = np.zeros(BYTES + 1, np.float32)
+        array = np.zeros(BYTES + 1, np.float32)
         last = bytes(token for token in held[-ORDER:] if token < BYTES)
         at = text.rfind(last) + len(last) if last in text else 0
-        found[text[at] if at < len(text) else END] = 20.0
-        return found
+        array[text[at] if at < len(text) else END] = 20.0
+        return array
 
     model = ScriptedModel(logits, alphabet())
     model.slots, model.batch, model.tentative = options.slots, options.batch, options.tentative

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-
-from rich.table import Table
 
 from localspec.apps.chat import conversations, files, named_settings, session
 from localspec.apps.chat.commands.command import OFF, add, columns
@@ -37,14 +35,7 @@ def list_(talk: Talk, _: str) -> None:
     everything = conversations.everything()
     if not everything:
         raise UsageError("no conversation is kept yet")
-    number(talk, everything)
-    rows = listing()
-    for at, conversation in enumerate(everything[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, conversation)
-    talk.screen.show(rows)
-    if len(everything) > MAX_LISTED:
-        left_out = len(everything) - MAX_LISTED
-        talk.screen.faint(f"and {left_out:,} older; /search WORDS finds them")
+    show(talk, [(conversation, "") for conversation in everything], "/search WORDS finds them")
 
 
 def search(talk: Talk, text: str) -> None:
@@ -53,32 +44,24 @@ def search(talk: Talk, text: str) -> None:
     matches = conversations.search(text)
     if not matches:
         raise UsageError(f"no conversation has {text!r} in it")
-    number(talk, [conversation for conversation, _ in matches])
-    rows = listing()
-    for at, (conversation, excerpt) in enumerate(matches[:MAX_LISTED], start=1):
-        add_row(rows, talk, at, conversation)
-        add(rows, "", "", "", excerpt, style="dim")
-    talk.screen.show(rows)
-    if len(matches) > MAX_LISTED:
-        talk.screen.faint(f"and {len(matches) - MAX_LISTED:,} older; give more words")
+    show(talk, matches, "give more words")
 
 
-def number(talk: Talk, listed: Iterable[KeptConversation]) -> None:
-    """Let /resume and /delete take the numbers of this list."""
-    talk.listed = [conversation.path for conversation in listed]
-
-
-def listing() -> Table:
+def show(talk: Talk, listed: Sequence[tuple[KeptConversation, str]], hint: str) -> None:
+    """List conversations, each with an excerpt; /resume and /delete take their numbers."""
+    talk.listed = [conversation.path for conversation, _ in listed]
     rows = columns()
     for justify in ("right", "left", "right"):
         rows.add_column(justify=justify, no_wrap=True)
-    return rows
-
-
-def add_row(rows: Table, talk: Talk, at: int, conversation: KeptConversation) -> None:
-    mark = "*" if conversation.path.stem == talk.session.name else ""
-    count = quantity(len(conversation.session.said), "message")
-    add(rows, f"{mark}{at}", conversation.when, count, conversation.title)
+    for at, (conversation, excerpt) in enumerate(listed[:MAX_LISTED], start=1):
+        mark = "*" if conversation.path.stem == talk.session.name else ""
+        count = quantity(len(conversation.session.said), "message")
+        add(rows, f"{mark}{at}", conversation.when, count, conversation.title)
+        if excerpt:
+            add(rows, "", "", "", excerpt, style="dim")
+    talk.screen.show(rows)
+    if len(listed) > MAX_LISTED:
+        talk.screen.faint(f"and {len(listed) - MAX_LISTED:,} older; {hint}")
 
 
 def resume(talk: Talk, name: str) -> None:
@@ -112,19 +95,11 @@ def delete(talk: Talk, name: str) -> None:
     talk.screen.faint(f"deleted: {conversation.title}")
 
 
-def retry(talk: Talk, _: str) -> bool:
-    return talk.again()
-
-
 def undo(talk: Talk, _: str) -> None:
     first, _, _ = talk.session.question.content.strip().partition("\n")
     talk.session = talk.session.before()
     talk.keep()
     talk.screen.faint(f"taken back: {first[:60]}")
-
-
-def edit(talk: Talk, _: str) -> None:
-    talk.edit()
 
 
 def save(talk: Talk, path: str) -> None:

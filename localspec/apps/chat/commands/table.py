@@ -29,23 +29,13 @@ def quit_(talk: Talk, _: str) -> None:
     talk.over = True
 
 
-def setting_names(_: Talk) -> Sequence[str]:
-    return [f"{name}=" for name in named_settings.NAMES]
-
-
-def thinking(talk: Talk) -> Sequence[str]:
-    return *switches(talk), named_settings.AUTO
-
-
-def model_names(talk: Talk) -> Sequence[str]:
-    return talk.source.names()
-
-
 WIDTH = 25  # of the first column of /help
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "This conversation": {
-        "/retry": Command("", "answer the last question once more", conversation.retry),
-        "/edit": Command("", "change the last question, and ask it again", conversation.edit),
+        "/retry": Command("", "answer the last question once more", lambda talk, _: talk.again()),
+        "/edit": Command(
+            "", "change the last question, and ask it again", lambda talk, _: talk.edit()
+        ),
         "/undo": Command("", "take back the last question and its answer", conversation.undo),
         "/copy": Command("", "the last answer to the clipboard", conversation.copy),
         "/export": Command("FILE.md", "write it down as Markdown", conversation.export, None),
@@ -61,7 +51,10 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "The model, and how it answers": {
         "/model": Command(
-            "[NAME]", "show the models here, or change to one", settings.model, model_names
+            "[NAME]",
+            "show the models here, or change to one",
+            settings.model,
+            lambda talk: talk.source.names(),
         ),
         "/system": Command("[TEXT|off]", "show or set the system prompt", settings.system),
         "/prompt": Command(
@@ -74,10 +67,13 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "[NAME=VALUE]",
             f"temperature and so on; NAME={named_settings.DEFAULT} resets",
             settings.set_,
-            setting_names,
+            lambda _: [f"{name}=" for name in named_settings.NAMES],
         ),
         "/think": Command(
-            "[on|off|N|auto]", "think before answering, N tokens at most", settings.think, thinking
+            "[on|off|N|auto]",
+            "think before answering, N tokens at most",
+            settings.think,
+            lambda talk: (*switches(talk), named_settings.AUTO),
         ),
         "/plain": Command("[on|off]", "answer without drafts", settings.plain, switches),
         "/json": Command("SCHEMA|off", "answer in JSON by a schema", settings.json_, None),

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from localspec.apps.chat.terminal.ink import Ink, Run, split_shown, visible
-from localspec.core.engine.attribution import Span
-from localspec.core.engine.figures import TARGET
-from localspec.core.proposers.words import SHORT
+from localspec.core.proposers.descriptions import SHORT
+from localspec.core.requests.attribution import Span
+from localspec.core.requests.figures import TARGET
 
 THOUGHT = "2;3"
 CODES = {"": "", "red": "31", "green": "32", "yellow": "33", "blue": "34"}

@@ -38,7 +38,7 @@ class TypedAhead:
         self.keyboard = create_input()
         self._terminal = terminal
         self._bursts: Bursts = [[]]
-        self._rest: list[KeyPress] = []  # that were judged before those
+        self._judged: list[KeyPress] = []  # that were judged before those
         self._reader: KeyReader | None = None
 
     @contextmanager
@@ -66,9 +66,9 @@ class TypedAhead:
         """
         self._release()
         self._catch_up()
-        keys = [*self._rest, *judged(self._bursts)]
+        keys = [*self._judged, *judged(self._bursts)]
         line = TypedLine(text_of(keys), False) if whole else first_line(keys)
-        self._rest, self._bursts = list(line.after), [[]]
+        self._judged, self._bursts = list(line.after), [[]]
         try:
             yield line
         finally:

@@ -32,12 +32,11 @@ def judged(bursts: Iterable[Sequence[KeyPress]]) -> list[KeyPress]:
         ends = [at for at, key in enumerate(burst) if key.key in ENTER]
         text = [at for at, key in enumerate(burst) if key.key is not Keys.CPRResponse]
         follows = bool(ends) and (follows or ends[0] < text[-1])
-        keys += [pasted_end(key) if follows and key.key in ENTER else key for key in burst]
+        keys += [
+            KeyPress(Keys.BracketedPaste, key.data) if follows and key.key in ENTER else key
+            for key in burst
+        ]
     return keys
-
-
-def pasted_end(key: KeyPress) -> KeyPress:
-    return KeyPress(Keys.BracketedPaste, key.data)
 
 
 def first_line(keys: Sequence[KeyPress]) -> TypedLine:

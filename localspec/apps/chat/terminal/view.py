@@ -93,7 +93,7 @@ class DrawnView:
             self._kind, self._text = piece.kind, self._part(piece)
         self._new = True
         if isinstance(self._text, Coloured):
-            self._text.add(piece.text, piece.said if self._lens else ())
+            self._text.add(piece.text, piece.spans if self._lens else ())
         else:
             self._text.add(piece.text)
         self._spent += self._clock() - start

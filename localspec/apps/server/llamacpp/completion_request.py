@@ -28,7 +28,7 @@ from localspec.apps.server.requests.prepared import Prepared, prepare_text, with
 from localspec.apps.server.requests.sampling import NEVER
 from localspec.apps.server.served import Served
 from localspec.base.tokenizer import Tokenizer
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.templates.fill_in_middle import middle
 from localspec.interfaces.media import Medium

@@ -8,7 +8,7 @@ from localspec.apps.server.model_facts import ModelFacts
 from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.requests.completion_prompts import MARKER
 from localspec.apps.server.served import Served, media_of
-from localspec.core.engine.job import Job
+from localspec.core.requests.job import Job
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameters import PARAMETERS, Sampling
 from localspec.formats.templates.capabilities import Takes

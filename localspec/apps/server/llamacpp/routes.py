@@ -128,7 +128,7 @@ def describing(handler: RequestHandler) -> list[BaseRoute]:
         offer = meant(request)
         facts = await handler.host.facts(offer.name)
         served = handler.host.loaded.get(offer.name)
-        answer = partial(properties, offer, served, facts, page=handler.terms.page)
+        answer = partial(properties, offer, served, facts, page=handler.policy.page)
         return JSONResponse(await asyncio.to_thread(answer))  # devices take their time
 
     async def change(_: Request) -> Response:

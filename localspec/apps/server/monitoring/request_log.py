@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from localspec.apps.server.monitoring.metrics import Metrics
 from localspec.apps.server.requests.leniency import header, safe
 from localspec.apps.server.requests.prepared import Prepared
-from localspec.core.engine.job import Result
+from localspec.core.requests.job import Result
 
 log = logging.getLogger("localspec.server")
 SILENT = (  # paths that are asked every few seconds, among others by the page

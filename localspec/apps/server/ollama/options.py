@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from localspec.apps.server.requests.fields import MAX_TOKENS, Stops
 from localspec.apps.server.requests.sampling import SamplingFields, as_whole
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
 
 # Options of loading, which the server got when it started.

@@ -31,7 +31,7 @@ from localspec.apps.server.requests.tools import ToolsField, function_tools
 from localspec.apps.server.requests.validators import as_object
 from localspec.apps.server.served import Served
 from localspec.base.errors import PromptTooLong
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
 from localspec.formats.templates.fill_in_middle import middle
 from localspec.interfaces.media import Medium

@@ -13,8 +13,8 @@ from localspec.apps.server.replies.reply import Choices, Reply, Step
 from localspec.apps.server.replies.spelling import Spelling
 from localspec.apps.server.replies.streaming import Bodies
 from localspec.apps.server.requests.chat_request import ChatRequest
-from localspec.core.engine.attribution import Trail
-from localspec.core.engine.job import Chunk
+from localspec.core.requests.attribution import Trail
+from localspec.core.requests.job import Chunk
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning
 
 DONE = b"data: [DONE]\n\n"

@@ -16,7 +16,7 @@ from localspec.apps.server.replies.spelling import Spelling
 from localspec.apps.server.replies.streaming import Bodies
 from localspec.apps.server.requests.completion_prompts import AnyPrompt
 from localspec.core.decoding.growing_text import sendable
-from localspec.core.engine.job import Chunk
+from localspec.core.requests.job import Chunk
 from localspec.core.sampling.logprobs import EmittedLogprob
 
 
@@ -38,7 +38,7 @@ class CompletionAnswer:
     silent: bool = False  # whether replies are left out
     id: str = field(default_factory=lambda: new_id("cmpl-"))
     created: int = field(default_factory=lambda: int(time.time()))
-    _told: dict[int, int] = field(default_factory=dict)  # letters that have log-probabilities
+    _letters: dict[int, int] = field(default_factory=dict)  # that have log-probabilities
     _frames: dict[int, Frame] = field(default_factory=dict)
 
     @classmethod
@@ -125,11 +125,11 @@ class CompletionAnswer:
         """Format log-probabilities; a chunk's offsets begin where the last one ended."""
         if self.spelling is None:
             return None
-        begins = self.firsts and number not in self._told
+        begins = self.firsts and number not in self._letters
         first = [self.firsts[number // self.choices.copies]] if begins else []
         tokens = [*first, *(emitted.token for emitted in logprobs)]
         letters = (len(self.spelling.text_of([token])) for token in tokens)
-        *offsets, self._told[number] = accumulate(letters, initial=self._told.get(number, 0))
+        *offsets, self._letters[number] = accumulate(letters, initial=self._letters.get(number, 0))
         columns = self.spelling.completion_logprobs(logprobs, first)
         return columns | {"text_offset": offsets}
 

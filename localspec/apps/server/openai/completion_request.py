@@ -18,7 +18,7 @@ from localspec.apps.server.requests.fields import Logprobs, OpenAiRequest
 from localspec.apps.server.requests.media_parts import MediaReference
 from localspec.apps.server.requests.prepared import Prepared, prepare_text, with_infill_ends
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.templates.fill_in_middle import is_filled_in, middle
 from localspec.interfaces.media import Medium
 

@@ -38,7 +38,7 @@ from localspec.apps.server.requests.thinking import Reasoning, ThoughtFields, as
 from localspec.apps.server.requests.tools import ALLOWED, tool_name
 from localspec.apps.server.requests.validators import as_listed, as_type
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.prompting import Choice, Conversation

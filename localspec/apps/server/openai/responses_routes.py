@@ -70,7 +70,7 @@ class RecalledRequest:
 
 
 def responses(handler: RequestHandler) -> list[BaseRoute]:
-    store = ResponseStore(handler.terms.responses, handler.terms.cache_dir)
+    store = ResponseStore(handler.policy.responses, handler.policy.cache_dir)
     return [*answering(handler, store), *stored(store)]
 
 

@@ -74,7 +74,7 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
 
     async def warm(request: Request, body: ChatRequest) -> Response:
         """Read the prompt of a conversation while nobody waits, for a request that may come."""
-        if not may_read_ahead(handler.terms.read_ahead):
+        if not may_read_ahead(handler.policy.read_ahead):
             return JSONResponse({"object": "cache.warm", "complete": False, "reason": NOT_AHEAD})
         async with AsyncExitStack() as leases:
             [prepared] = await handler.prepare(request, body, leases)

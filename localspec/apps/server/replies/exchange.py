@@ -12,8 +12,8 @@ from functools import partial
 from localspec.apps.server.faults import Fault, Refused
 from localspec.apps.server.replies.bell import Bell
 from localspec.apps.server.served import Served
-from localspec.core.engine.job import Chunk, Event, Job, Result
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.job import Chunk, Event, Job, Result
+from localspec.core.requests.settings import Settings
 
 QUIET_SECONDS = 10.0  # after which a client should hear that the server still lives
 LONG_PROMPT = 100_000  # tokens of a prompt, which take milliseconds to check

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from localspec.apps.server.replies.reply import Choices, Reply
-from localspec.core.engine.job import Result
 from localspec.core.proposers.prediction import BY as PREDICTION
+from localspec.core.requests.job import Result
 
 
 def usage(choices: Choices) -> dict[str, object]:

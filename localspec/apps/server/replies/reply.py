@@ -11,7 +11,7 @@ from typing import Literal
 from localspec.apps.server.replies.exchange import Arrival, Exchange, Inbox, Limit, Watch
 from localspec.apps.server.requests.prepared import Prepared
 from localspec.apps.server.served import Served
-from localspec.core.engine.job import Chunk, Result
+from localspec.core.requests.job import Chunk, Result
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning, ReplyReader
 
 Finish = Literal["stop", "length", "tool_calls"]

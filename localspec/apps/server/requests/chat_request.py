@@ -33,7 +33,7 @@ from localspec.apps.server.requests.tools import (
 )
 from localspec.apps.server.requests.validators import as_listed, as_object, as_type
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.interfaces.media import Medium
 from localspec.running.runtime.media_text import split_at_marks
 from localspec.running.runtime.prompting import Conversation, render_prompt

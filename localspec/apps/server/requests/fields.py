@@ -14,8 +14,8 @@ from localspec.apps.server.requests.media_parts import MediaReference
 from localspec.apps.server.requests.sampling import OPENAI, Bounds, SamplingFields
 from localspec.apps.server.requests.validators import as_strings
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import MAX_LOGPROBS, Settings
 from localspec.core.proposers import registry
+from localspec.core.requests.settings import MAX_LOGPROBS, Settings
 from localspec.interfaces.backend import MAX_TENTATIVE
 
 MAX_CHOICES = 16  # replies to one request

@@ -9,7 +9,7 @@ from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.thinking import with_budget
 from localspec.apps.server.served import Served
 from localspec.base.tokens import Tokens
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.dialects import Content, Part, ReplyReader
 from localspec.formats.templates.message import Message
 from localspec.running.runtime.prompting import Conversation, prompt

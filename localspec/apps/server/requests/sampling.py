@@ -16,11 +16,11 @@ from localspec.apps.server.requests.validators import as_strings
 from localspec.apps.server.served import Served
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer
+from localspec.core.sampling.default_sampling import below
 from localspec.core.sampling.lists import read_texts
 from localspec.core.sampling.order import known_samplers, sampler_name, split_samplers
 from localspec.core.sampling.parameter import Parameter
 from localspec.core.sampling.parameters import MAX_BREAKER, MAX_BREAKERS, PARAMETERS, Sampling
-from localspec.core.sampling.usual import below
 
 NAMED = {name: each for each in PARAMETERS for name in (*each.names, *each.aliases)}
 TEMPERATURE = NAMED["temperature"]

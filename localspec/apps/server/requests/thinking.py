@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.served import Served
-from localspec.core.engine.settings import Settings
+from localspec.core.requests.settings import Settings
 from localspec.formats.templates.message import Json
 from localspec.formats.templates.thinking import EFFORT, SWITCH
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.safety import Rules
 from tests.apps.server.page.browser import (
     ask,
@@ -71,7 +71,7 @@ def test_html_that_is_put_in_by_force_is_refused_by_the_browser(browser, server)
 
 
 def test_a_key_is_asked_for_and_goes_with_the_tab(browser):
-    made = Server(terms=Terms(Rules(keys=("a-key",))))
+    made = Server(policy=ServerPolicy(Rules(keys=("a-key",))))
     try:
         with opened(browser, made.address) as page:
             page.fill("#key-field", "wrong")
@@ -96,7 +96,7 @@ READ = """async address => {
 
 
 def test_a_page_at_another_port_reads_only_where_its_origin_is_allowed(browser, server):
-    allowing = Server(terms=Terms(origins=(server.address,)))
+    allowing = Server(policy=ServerPolicy(origins=(server.address,)))
     try:
         context = browser.new_context()
         page = context.new_page()

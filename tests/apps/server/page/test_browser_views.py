@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.offers import ServedOffer
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.runtime.phases import Phase
@@ -34,7 +34,7 @@ VIEWS = ("#/chat", "#/machine", "#/models")
 def server():
     sizes = {"vast": 1 << 40, "small": 100_000, "slow": 900_000, "other": 500_000}
     library = ScriptedLibrary(sizes, here=["other"])
-    made = Server({"lens": LINE}, terms=Terms(library=library))
+    made = Server({"lens": LINE}, policy=ServerPolicy(library=library))
     made.library = library
     yield made
     made.close()
@@ -225,7 +225,7 @@ def test_the_picker_shows_how_far_a_model_is_loaded(browser):
 
 
 def test_who_may_not_manage_sees_why(browser):
-    made = Server(terms=Terms(manage=False))
+    made = Server(policy=ServerPolicy(manage=False))
     try:
         with opened(browser, made.address) as page:
             page.click("nav a[href='#/models']")
@@ -265,19 +265,19 @@ def test_no_view_has_a_fault_that_axe_finds(browser, server, width, scheme):
     with opened(browser, server.address, **options) as page:
         ask(page, "lens")
         page.evaluate(source)
-        found = [*faults(page, "lens")]
+        problems = [*faults(page, "lens")]
         page.click("#lens")
-        found += faults(page, "markdown")
+        problems += faults(page, "markdown")
         page.click("#open-settings")
-        found += faults(page, "simple settings")
+        problems += faults(page, "simple settings")
         page.click("#settings-all")
-        found += faults(page, "settings")
+        problems += faults(page, "settings")
         page.click("#settings [data-close]")
         for view in VIEWS[1:]:
             page.evaluate("view => { location.hash = view; }", view)
             page.wait_for_timeout(300)
-            found += faults(page, view)
-        assert found == []
+            problems += faults(page, view)
+        assert problems == []
 
 
 def faults(page, where: str) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
-from localspec.apps.server.app import Terms
+from localspec.apps.server.app import ServerPolicy
 from localspec.apps.server.command import with_bench
 from localspec.apps.server.faults import Refused
 from localspec.apps.server.inspection.bench_run import BenchRun
@@ -16,8 +16,8 @@ from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.model_library import PulledLibrary
 from localspec.apps.server.monitoring.log_lines import MAX_LINES, RecentLines
 from localspec.apps.server.offers import Offers, ServedOffer
-from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
 from localspec.core.sampling.parameters import GREEDY
 from localspec.interfaces.testing import LETTERS, ScriptedModel, hashed_logits
 from localspec.running.models import catalogue
@@ -82,25 +82,25 @@ def test_the_log_is_read_from_where_one_was(server, caplog):
     assert any("GET '/props' 200" in line for line in first["lines"])
     server.client.get("/v1/models")
     server.client.get("/slots")
-    rest = server.client.get("/localspec/log", params={"after": first["last"]}).json()
-    assert not any("'/props'" in line for line in rest["lines"])
-    assert any("GET '/v1/models' 200" in line for line in rest["lines"])
-    assert not any("'/slots'" in line for line in rest["lines"])  # asked every second
+    body = server.client.get("/localspec/log", params={"after": first["last"]}).json()
+    assert not any("'/props'" in line for line in body["lines"])
+    assert any("GET '/v1/models' 200" in line for line in body["lines"])
+    assert not any("'/slots'" in line for line in body["lines"])  # asked every second
 
 
 def test_the_log_that_is_shown_is_bounded():
     lines = RecentLines()
     for at in range(MAX_LINES + 7):
         lines.emit(logging.makeLogRecord({"msg": f"{at} " + "x" * 5_000}))
-    told = lines.after(0)
-    assert told["last"] == MAX_LINES + 7
-    assert len(told["lines"]) == MAX_LINES
-    assert max(map(len, told["lines"])) == 2_000
+    page = lines.after(0)
+    assert page["last"] == MAX_LINES + 7
+    assert len(page["lines"]) == MAX_LINES
+    assert max(map(len, page["lines"])) == 2_000
 
 
 def test_models_to_pull_are_listed_beside_those_that_are_here():
     made = Server(
-        terms=Terms(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"]))
+        policy=ServerPolicy(library=ScriptedLibrary({"small": 100, "large": 900}, here=["small"]))
     )
     try:
         listed = made.client.get("/localspec/catalogue").json()["models"]
@@ -121,7 +121,7 @@ def test_what_does_not_fit_or_has_no_engine_is_listed_and_not_to_be_pulled():
 
 @pytest.mark.parametrize("path", ["/localspec/log", "/localspec/catalogue", "/localspec/bench"])
 def test_only_who_may_manage_models_sees_the_log_the_disk_and_the_bench(path):
-    made = Server(terms=Terms(manage=False))
+    made = Server(policy=ServerPolicy(manage=False))
     try:
         assert made.client.get(path).status_code == 403
         assert made.client.get("/localspec/about").json()["manage"] is False

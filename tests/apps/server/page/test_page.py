@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localspec.apps.server.app import Terms
-from localspec.apps.server.command import terms_of
+from localspec.apps.server.app import ServerPolicy
+from localspec.apps.server.command import policy_of
 from localspec.apps.server.listening import bind, page_address
 from localspec.apps.server.options import ServingOptions
 from localspec.apps.server.page.routes import FOLDER, show_page, site_files
@@ -33,7 +33,7 @@ def files(suffix: str) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def guarded():
-    made = Server(terms=Terms(Rules(keys=("a-key",)), prefix="/llm"))
+    made = Server(policy=ServerPolicy(Rules(keys=("a-key",)), prefix="/llm"))
     yield made
     made.close()
 
@@ -129,7 +129,7 @@ def test_another_name_of_the_host_gets_no_page(server):
 
 
 def test_a_server_without_a_page_greets_browsers_as_programs():
-    made = Server(terms=Terms(Rules(keys=("a-key",)), page=False))
+    made = Server(policy=ServerPolicy(Rules(keys=("a-key",)), page=False))
     try:
         assert made.client.get("/", headers=BROWSER).status_code == 401
         made.client.headers["x-api-key"] = "a-key"
@@ -143,7 +143,7 @@ def test_a_server_without_a_page_greets_browsers_as_programs():
 @pytest.mark.parametrize("options", [{"no_page": True}, {"unix": Path("socket")}])
 def test_a_page_that_no_browser_can_reach_is_not_opened(options):
     with pytest.raises(UsageError, match="--open needs a page"):
-        terms_of(ServingOptions(open=True, **options))
+        policy_of(ServingOptions(open=True, **options))
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_a_browser_that_cannot_be_opened_is_told(capsys):
     thread = show_page("http://here/", browse=True, open_browser=lambda _: False)
     assert thread is not None
     thread.join()
-    told = capsys.readouterr().err
-    assert "a page for browsers is at http://here/" in told
-    assert "open that address yourself" in told
+    err = capsys.readouterr().err
+    assert "a page for browsers is at http://here/" in err
+    assert "open that address yourself" in err
 
 
 def test_no_browser_is_opened_unasked():
