@@ -98,7 +98,7 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand(
             "forget",
             "apps.commands.forget:forget",
-            "Remove the replies that --learn kept, all indexes, and the drafters that bench chose",
+            "Remove kept replies, indexes, and who drafts for a model",
         ),
         ListedCommand(
             "make-draft",

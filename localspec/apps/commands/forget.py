@@ -11,7 +11,9 @@ from localspec.running.runtime.drafter_choice import drop_choices
 
 @click.command()
 def forget() -> None:
-    """Remove the replies that --learn kept, all indexes, and the drafters that bench chose.
+    """Remove kept replies, indexes, and who drafts for a model.
+
+    Replies are kept by --learn, and who drafts by `bench`.
 
     The files of a corpus stay, and are indexed anew when it is used again. What runs now goes on
     with what it has loaded until it ends.
