@@ -14,6 +14,7 @@ from localspec.apps.cli import run
 from localspec.apps.commands import doctor
 from localspec.apps.commands.private_texts import PrivateTexts
 from localspec.apps.commands.report import UNNAMED
+from localspec.apps.server.faults import overloaded
 from localspec.apps.server.replies.streaming import logged_fault
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.system import defects, kept_json
@@ -229,6 +230,7 @@ def test_defects_of_commands_servers_and_chats_are_kept(home, monkeypatch):
         run(["doctor"])
     assert defects.last()["trace"][0] == "RuntimeError"
     assert logged_fault(KeyError(PROMPT)).status == 500
-    assert defects.last()["trace"] == ["KeyError"]
+    assert logged_fault(overloaded("all slots are busy")).status == 503
+    assert defects.last()["trace"] == ["KeyError"]  # a refusal is none, and floods of them come
     assert hear(FailingAnswer(), Watching()).error
     assert defects.last()["trace"][0] == "BackendError"
