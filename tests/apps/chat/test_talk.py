@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -44,6 +45,7 @@ class Saying:
     thinks = None
     sees: bool | None = None
     thought = None
+    interrupts = False  # whether a user presses Ctrl-C meanwhile
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -60,6 +62,8 @@ class Saying:
 
     def next(self, seconds):
         found = self.coming.pop(0)
+        if self.interrupts and isinstance(found, Ended):
+            signal.raise_signal(signal.SIGINT)
         if isinstance(found, BaseException):
             raise found
         return found
@@ -281,7 +285,9 @@ def test_what_has_no_answer_is_on_the_next_line():
 def test_what_was_typed_during_an_answer_is_dropped_with_it_and_else_kept():
     for end, dropped in ((CANCELLED, 1), (STOP, 0)):
         editor = Lines("hi", None)
-        converse(talk_with([Piece("ho"), end]), editor)
+        talk = talk_with([Piece("ho"), end])
+        talk.speaker.interrupts = end is CANCELLED
+        converse(talk, editor)
         assert editor.forgotten == dropped
 
 
