@@ -187,6 +187,14 @@ def test_a_mistake_of_the_user_is_no_defect(home):
     assert defects.last()["trace"] == ["SIGSEGV ended the engine"]
 
 
+def test_a_defect_that_comes_again_and_again_is_written_once(home):
+    files = []
+    for ending in ("SIGSEGV", "SIGSEGV", "SIGABRT"):
+        defects.keep_death(ending)
+        files.append(defects.record_path().stat().st_ino)
+    assert files[0] == files[1] != files[2]
+
+
 def test_code_of_others_is_not_named_in_a_trace(home):
     space = {"__name__": "umbra_plugin"}
     exec("class UmbraError(Exception): pass\ndef merge(): raise UmbraError('Friday')", space)

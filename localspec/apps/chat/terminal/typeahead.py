@@ -81,7 +81,8 @@ class TypedAhead:
         """Forget what was typed until now, with the rest of a paste; no prompt may be there."""
         if self._reader is None:
             self._catch_up()
-        self._rest, end = [], time.monotonic() + FORGETTING_SECONDS
+        self._rest.clear()
+        end = time.monotonic() + FORGETTING_SECONDS
         while True:
             self._bursts[:] = [[]]
             time.sleep(QUIET_SECONDS)
