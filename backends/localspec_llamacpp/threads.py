@@ -17,7 +17,8 @@ import psutil
 from localspec.base.system.processors import RivalWatch
 
 # Seconds between two looks at the processors; after so many without any, what happened meanwhile
-# says little of now, and another look follows soon.
+# says little of now, and another look follows soon. Where that one is late, too, forwards take so
+# long, and what it shows is believed.
 LOOK_SECONDS, STALE_SECONDS, SOON_SECONDS = 1.0, 5.0, 0.25
 BUSY, FREE = 0.25, 0.15  # of a processor in other programs: with more it is busy, with less free
 REPORT_SECONDS = 60.0  # between two notices
@@ -35,6 +36,7 @@ class Threads:
         """Follow the share of all processors that other programs take, by `rivals`."""
         self._processors, self._rivals, self.clock = processors, rivals, clock
         self._looked = clock()
+        self._was_late = False
         self._taken = 0  # processors, by other programs
 
     def refresh(self) -> None:
@@ -44,7 +46,8 @@ class Threads:
         if seconds < LOOK_SECONDS:
             return
         self._looked, share = now, self._rivals()
-        if seconds > STALE_SECONDS:
+        self._was_late = seconds > STALE_SECONDS and not self._was_late
+        if self._was_late:
             self._looked -= LOOK_SECONDS - SOON_SECONDS
         else:
             self._taken = taken(self._taken, share * self._processors)

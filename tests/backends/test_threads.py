@@ -67,6 +67,12 @@ def test_what_happened_in_a_long_pause_counts_for_nothing_and_the_next_look_is_s
     assert machine.look(1.0) == 1
 
 
+def test_a_machine_so_busy_that_each_forward_takes_long_is_seen_to_be_busy():
+    """Two threads that waited for each other took 10 s for a token, and stayed two."""
+    machine = Machine(seconds=10.0)
+    assert [machine.look(1.0) for _ in range(4)] == [4, 1, 1, 1]
+
+
 class Context:
     """A context of up to four threads."""
 

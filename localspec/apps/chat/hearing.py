@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from localspec.apps.chat.terminal.view import View
@@ -45,11 +46,25 @@ class HeardAnswer:
         return self.ended.figures if self.ended else AnswerFigures()
 
 
-def hear(answer: LiveAnswer, view: View, heard: HeardAnswer | None = None) -> HeardAnswer:
-    """Follow an answer to its end; on an interruption, `heard` holds what came until then."""
+def hear(
+    answer: LiveAnswer,
+    view: View,
+    heard: HeardAnswer | None = None,
+    on_stop: Callable[[], object] = lambda: None,
+) -> HeardAnswer:
+    """Follow an answer to its end; on an interruption, `heard` holds what came until then.
+
+    Ctrl-C calls `on_stop` at once; the answer ends when the model has done what it is at.
+    """
     heard = heard or HeardAnswer()
+
+    def stop() -> None:
+        answer.cancel()
+        view.stop()
+        on_stop()
+
     try:
-        with interrupted(answer.cancel):
+        with interrupted(stop):
             _follow(answer, view, heard)
     except LocalSpecError as error:
         heard.error = error

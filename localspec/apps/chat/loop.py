@@ -13,12 +13,10 @@ def converse(talk: Talk, editor: Editor) -> None:
 
     Ctrl-C stops an answer, and drops what was typed meanwhile; two in a row leave.
     """
-    once = False
+    once, talk.on_stop = False, editor.forget
     while not talk.over:
         prefill, talk.prefill = talk.prefill, ""
         try:
-            if once:
-                editor.forget()
             talk.read_ahead()
             line = editor.read(prefill)
         except KeyboardInterrupt:
@@ -44,6 +42,7 @@ def heed(talk: Talk, line: str) -> bool:
         talk.screen.error(str(error))
         talk.screen.gap()
     except KeyboardInterrupt:
+        talk.on_stop()
         talk.screen.notice("interrupted")
         return False
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +60,7 @@ class Talk:
     heard: list[HeardAnswer] = field(default_factory=list)
     listed: list[Path] = field(default_factory=list)  # conversations, by the numbers last shown
     over: bool = False
+    on_stop: Callable[[], object] = lambda: None  # called by Ctrl-C, before all has stopped
 
     def __post_init__(self) -> None:
         self.session.model = self.speaker.name
@@ -174,7 +175,7 @@ class Talk:
         if notice:
             self.screen.notice(notice)
         answer = self.speaker.ask(messages, self.settings, think=self.think)
-        hear(answer, self.screen.view(lens=self.lens), heard)
+        hear(answer, self.screen.view(lens=self.lens), heard, self.on_stop)
 
     def change(self, name: str) -> None:
         """Change to another model; if it cannot be opened, keep the present one."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from localspec.base.errors import PullError
-from localspec.console.columns import columns
+from localspec.console.columns import fitting, terminal_width
 from localspec.console.options import model_names
 from localspec.console.options.declare import TEXT, flag, option, options, read
 from localspec.console.options.loading import EngineOptions
@@ -78,7 +78,8 @@ def list_(context: click.Context) -> None:
         click.echo(json.dumps({"models": [*map(asdict, models)]}, indent=2))
         return
     head = ("NAME", "WEIGHTS", "SIZE", "ENGINE", "DRAFTER", "PROJECTOR", "")
-    click.echo(columns([head, *(model.row() for model in models)]))
+    rows = [head, *(model.row() for model in models)]
+    click.echo(fitting(rows, terminal_width(), spare=("PROJECTOR", "ENGINE", "WEIGHTS", "DRAFTER")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,11 @@ def main(script: str, seconds: float) -> None:
             request, length = json.loads(line)
             reply, data = respond(request, sys.stdin.buffer.read(length))
             head = json.dumps([reply, len(data), time.process_time() - start])
-            sys.stdout.buffer.write(head.encode() + b"\n" + data)
-            sys.stdout.buffer.flush()
+            try:
+                sys.stdout.buffer.write(head.encode() + b"\n" + data)
+                sys.stdout.buffer.flush()
+            except BrokenPipeError:  # whoever asked has ended, and Python would complain of it
+                os._exit(0)
 
 
 @contextmanager

@@ -58,7 +58,8 @@ def _defect(record: dict[str, Any]) -> dict[str, Any]:
 def _keep(trace: list[str]) -> None:
     [version] = installed_versions(["localspec"]) or ["localspec"]
     record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "version": version, "trace": trace}
-    kept_json.keep(record_path(), record)
+    if last() != record:  # to write it takes 0.1 s on a busy disk, and clients may ask for it again
+        kept_json.keep(record_path(), record)
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

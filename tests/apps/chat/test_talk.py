@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -44,6 +45,7 @@ class Saying:
     thinks = None
     sees: bool | None = None
     thought = None
+    interrupts = False  # whether a user presses Ctrl-C meanwhile
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -63,6 +65,8 @@ class Saying:
 
     def next(self, seconds):
         following = self.coming.pop(0)
+        if self.interrupts and isinstance(following, Ended):
+            signal.raise_signal(signal.SIGINT)
         if isinstance(following, BaseException):
             raise following
         return following
@@ -293,7 +297,9 @@ def test_the_conversation_is_read_while_the_next_question_is_typed(monkeypatch, 
 def test_what_was_typed_during_an_answer_is_dropped_with_it_and_else_kept():
     for end, dropped in ((CANCELLED, 1), (STOP, 0)):
         editor = Lines("hi", None)
-        converse(talk_with([Piece("ho"), end]), editor)
+        talk = talk_with([Piece("ho"), end])
+        talk.speaker.interrupts = end is CANCELLED
+        converse(talk, editor)
         assert editor.forgotten == dropped
 
 

@@ -147,6 +147,24 @@ def test_ctrl_c_drops_what_was_typed_during_an_answer(early, tmp_path, typed):
     assert [text for role, text in asked if role == "user"] in ([], ["poem"])
 
 
+def test_what_is_typed_after_ctrl_c_is_sent_when_the_answer_has_stopped(early, tmp_path):
+    """A model may be at it for a minute, and what was typed meanwhile was lost."""
+    (tmp_path / "loaded").touch()
+    person = early()
+    person.prompted()
+    before = len(person.raw)
+    person.type("poem" + ENTER)
+    person.wait(SPINNING, since=before)
+    person.type("gone" + CTRL_C)
+    person.wait("stopping", since=before)
+    person.type("again" + ENTER)
+    (tmp_path / "answers").touch()
+    person.wait("You said: again")
+    person.prompted(since=person.raw.index("You said: again"))
+    assert person.said[-2] == ("user", "again")
+    assert "gone" not in person.text
+
+
 def test_ctrl_d_during_an_answer_leaves_after_it(early, tmp_path):
     (tmp_path / "loaded").touch()
     person = early()

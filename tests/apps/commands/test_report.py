@@ -14,6 +14,7 @@ from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
 from localspec.apps.commands.private_texts import PrivateTexts
 from localspec.apps.commands.report import UNNAMED
+from localspec.apps.server.faults import overloaded
 from localspec.apps.server.replies.streaming import logged_fault
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.system import defects, kept_json
@@ -186,6 +187,14 @@ def test_a_mistake_of_the_user_is_no_defect(home):
     assert defects.last()["trace"] == ["SIGSEGV ended the engine"]
 
 
+def test_a_defect_that_comes_again_and_again_is_written_once(home):
+    files = []
+    for ending in ("SIGSEGV", "SIGSEGV", "SIGABRT"):
+        defects.keep_death(ending)
+        files.append(defects.record_path().stat().st_ino)
+    assert files[0] == files[1] != files[2]
+
+
 def test_code_of_others_is_not_named_in_a_trace(home):
     space = {"__name__": "umbra_plugin"}
     exec("class UmbraError(Exception): pass\ndef merge(): raise UmbraError('Friday')", space)
@@ -229,6 +238,7 @@ def test_defects_of_commands_servers_and_chats_are_kept(home, monkeypatch):
         run(["doctor"])
     assert defects.last()["trace"][0] == "RuntimeError"
     assert logged_fault(KeyError(PROMPT)).status == 500
-    assert defects.last()["trace"] == ["KeyError"]
+    assert logged_fault(overloaded("all slots are busy")).status == 503
+    assert defects.last()["trace"] == ["KeyError"]  # a refusal is none, and floods of them come
     assert hear(FailingAnswer(), Watching()).error
     assert defects.last()["trace"][0] == "BackendError"

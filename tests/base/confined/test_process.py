@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from localspec.base.confined import process
@@ -50,3 +53,15 @@ def test_a_process_that_does_nothing_is_ended_in_the_end(confined, monkeypatch):
         confined.ask("time.sleep(60)")
     assert unanswered.value.code is None
     assert confined.ask("", b"abc").data == b"cba"
+
+
+def test_a_process_whose_program_was_ended_complains_of_nothing(tmp_path):
+    """The log of a server that begins anew had a trace of each of them."""
+    (tmp_path / "script.py").write_text("def respond(request, data): return [], b''")
+    command = [sys.executable, "-P", str(process.CHILD), str(tmp_path / "script.py"), "5"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        child.stdout.close()
+        child.stdin.write(b"[0, 0]\n")
+        child.stdin.close()
+        assert child.stderr.read() == b""

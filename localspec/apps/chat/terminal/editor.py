@@ -61,6 +61,7 @@ class Typing:
         self._ahead = ahead
         self._folds = Folds()
         self._waiting = ""  # the draft, as it is drawn
+        self._stopped = False  # whether the last answer was
         self._session: PromptSession[str] = PromptSession(
             input=ahead.keyboard,
             history=history(self._folds),
@@ -73,7 +74,10 @@ class Typing:
         )
 
     def read(self, prefill: str = "") -> str | None:
-        with self._ahead.released(whole=bool(prefill)) as typed, suppress(EOFError):
+        whole_draft, self._stopped = bool(prefill) and not self._stopped, False
+        with self._ahead.released(whole=whole_draft) as typed, suppress(EOFError):
+            if typed.is_sent:  # since an answer was stopped, whose question is in the history
+                prefill = ""
             if typed.text == LEAVE and not prefill:
                 return None
             draft = "\n".join(filter(None, (prefill, typed.text.replace(LEAVE, ""))))
@@ -84,7 +88,8 @@ class Typing:
         return None
 
     def forget(self) -> None:
-        self._ahead.drop()
+        self._ahead.forget()
+        self._stopped = True
 
     def _hint(self) -> StyleAndTextTuples:
         """Report that a draft which nobody touched was not sent."""

@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
@@ -22,6 +23,7 @@ if sys.platform != "win32":
 
 MARKED, UNMARKED = "\x1b[?2004h", "\x1b[?2004l"  # a terminal marks both ends of a paste
 QUIET_SECONDS = 0.03  # after which no more of a paste without marks is waited for
+FORGETTING_SECONDS = 1.0  # at most: somebody may lean on a key
 BURST_SECONDS = 0.1  # after which a key is none of those before it, if these were a paste
 
 Bursts = list[list[KeyPress]]  # the last one goes on
@@ -75,10 +77,17 @@ class TypedAhead:
             self._bursts[-1] += get_typeahead(self.keyboard)  # that the prompt had no use for
             self._hold()
 
-    def drop(self) -> None:
-        """Forget what was typed until now."""
-        with self.released(whole=True):
-            pass
+    def forget(self) -> None:
+        """Forget what was typed until now, with the rest of a paste; no prompt may be there."""
+        if self._reader is None:
+            self._catch_up()
+        self._rest.clear()
+        end = time.monotonic() + FORGETTING_SECONDS
+        while True:
+            self._bursts[:] = [[]]
+            time.sleep(QUIET_SECONDS)
+            if not (any(self._bursts) or self.waits()) or time.monotonic() > end:
+                return
 
     def waits(self) -> bool:
         """Return whether there are keys that were not read yet."""

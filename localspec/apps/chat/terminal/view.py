@@ -27,6 +27,9 @@ class View(Protocol):
     def wait(self, read: float | None) -> float:
         """Show progress or new text; return for how many seconds that will do."""
 
+    def stop(self) -> None:
+        """Note that the answer shall stop, which may take a while."""
+
     def close(self) -> None:
         """Show all that came, for good."""
 
@@ -49,6 +52,9 @@ class TypedView:
 
     def wait(self, read: float | None) -> float:
         return TICK
+
+    def stop(self) -> None:
+        """Show nothing: it could not be taken back."""
 
     def close(self) -> None:
         self._say("\n")
@@ -79,7 +85,7 @@ class DrawnView:
         self._begun = clock()
         self._due = clock()  # when it may be drawn again
         self._spent = 0.0  # seconds of drawing, and of what goes before it
-        self._new = False
+        self._new = self._stopping = False
         self._kind = ""
         self._text: Prose | Coloured | None = None
         self._settled: list[str] = []  # of parts that are complete, not drawn yet
@@ -117,6 +123,9 @@ class DrawnView:
             self._draw(final=False)
         return max(self._due - self._clock(), 0.0) if self._new else TICK
 
+    def stop(self) -> None:
+        self._stopping = True
+
     def close(self) -> None:
         self._draw(final=True)
 
@@ -134,6 +143,8 @@ class DrawnView:
 
     def _waiting(self, seconds: float, read: float | None) -> str:
         turn = SPINNER[int(seconds / TICK) % len(SPINNER)]
+        if self._stopping:
+            return f"{turn} stopping; Ctrl-C again waits no longer"
         if read is None or seconds < LENGTHY:
             return f"{turn} {seconds:.0f} s" if seconds >= 1 else turn
         progress = f"{turn} reading {read:.0%}"

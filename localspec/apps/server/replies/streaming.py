@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from localspec.apps.server.faults import Fault, fault_of
+from localspec.apps.server.faults import Fault, Refused, fault_of
 from localspec.apps.server.monitoring.request_log import DIRECT
 from localspec.apps.server.replies.reply import Choices, Step
 from localspec.base.system import defects
@@ -140,5 +140,6 @@ def logged_fault(error: Exception) -> Fault:
     fault = fault_of(error)
     if fault.status >= 500 and fault.status != NOT_OFFERED:
         log.error("request failed: %s", error, exc_info=fault.status == 500)
-        defects.keep(error)
+        if not isinstance(error, Refused):  # which is no defect, and may come often
+            defects.keep(error)
     return fault
