@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import mlx.core as mx
+import numpy as np
 
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Options, Roll, Row
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.roll import RolledRow, roll_by_forward
 from localspec.interfaces.text_progress import HeadProgress, drafts_of
+from localspec_mlx.array_form import Arrays
 from localspec_mlx.chain import chained, extend, follow
 from localspec_mlx.devices import tidy
 from localspec_mlx.heads.ahead import Begun, Foresight, OwnStates, Verified
@@ -247,6 +249,26 @@ class MlxHead:
             self.slots.clear(slot)
         elif self._foresights[slot].begun is None:
             self.slots.truncate(slot, self._texts[slot].read)
+
+    def content(self, slot: int) -> list[Arrays]:
+        """Return what the head holds of a text; nothing if it does not follow it."""
+        text = self._texts[slot]
+        own = self.slots.content(slot, text.read) if text.read else []
+        if own is None or not text.follows(len(text.tokens)):
+            return []
+        return [[mx.array(text.tokens), text.unread()[1]], *own]
+
+    def fill(self, slot: int, content: Sequence[Arrays]) -> None:
+        """Follow the text of a slot that holds nothing yet, by what was held of it elsewhere."""
+        text = self._texts[slot]
+        if not content:
+            text.give_up()
+            return
+        [tokens, states], *own = content
+        assert states is not None
+        text.resume(np.array(tokens), states, len(states))
+        if text.read:
+            self.slots.fill(slot, own, text.read)
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""
