@@ -50,8 +50,8 @@ def unpack(data: NDArray[np.uint8], mark: Sequence[str | int]) -> list[Arrays]:
     """Return what was packed with the same mark; a ValueError if there is no such thing."""
     at = LENGTH.itemsize
     at += int(data[:at].view(LENGTH).item())
-    *found, forms = json.loads(data[LENGTH.itemsize : at].tobytes())
-    if found != list(mark):
+    *saved_mark, forms = json.loads(data[LENGTH.itemsize : at].tobytes())
+    if saved_mark != list(mark):
         raise ValueError("it was saved by another model, or of another text")
     layers: list[Arrays] = []
     for layer in forms:

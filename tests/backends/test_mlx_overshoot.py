@@ -41,9 +41,9 @@ def test_a_draft_model_computes_one_step_more_than_it_drafts_at_most(name, sampl
             assert len(draft) <= draft.steps <= min(len(draft) + 1, depth)
             assert model.truncate(0, 99) == len(text) + len(draft) - 1
             model.truncate(0, 0)
-            [known] = roll_by_forward(model, [roll])
+            [expected] = roll_by_forward(model, [roll])
             model.truncate(0, 0)
-            assert draft.tokens.tolist() == known.tokens.tolist()
+            assert draft.tokens.tolist() == expected.tokens.tolist()
             lengths.add(len(draft))
     assert lengths > {1, 2}
 
@@ -64,7 +64,7 @@ def test_a_head_computes_one_step_a_draft_in_vain_at_most_on_average(name, tmp_p
     ahead, lengths = 0, set()
     with closing(mlx.load(folder, options)) as model:
         for depth, floor in product(DEPTHS, FLOORS):
-            drafts = [found for text in TEXTS for found in rounds(model, text, depth, floor)]
+            drafts = [pair for text in TEXTS for pair in rounds(model, text, depth, floor)]
             tokens = sum(len(draft) for draft, _ in drafts)
             steps = sum(draft.steps for draft, _ in drafts)
             assert tokens <= steps <= tokens + len(drafts)
