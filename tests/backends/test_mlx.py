@@ -121,8 +121,8 @@ def test_each_drafted_token_is_looked_at_while_the_next_is_computed(name, sampli
             roll = Roll(Row(0, PROMPT), depth, sampler, len(PROMPT))
             model.host = Diary(model.host)
             model.roll([roll])
-            looks = ["read", "read"]  # at logits and tokens
-            assert model.host.lines == ["start", *(depth - 1) * ["start", *looks], *looks]
+            reads = ["read", "read"]  # of logits and tokens
+            assert model.host.lines == ["start", *(depth - 1) * ["start", *reads], *reads]
             model.truncate(0, 0)
 
 
