@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 from localspec_mlx.layers import Foreign, Keys, Layer, Packing, States
@@ -28,6 +30,13 @@ class Blueprint:
     recurrent: bool  # tokens are taken back by returning to a mark
     own: bool  # the caches are ours
     sharing: Sharing = "alone"  # which rows may share a run
+
+    @property
+    def signature(self) -> str:
+        """Return a sum of the names, shapes and kinds of all weights."""
+        weights: Any = tree_flatten(self.model.parameters())  # type: ignore[no-untyped-call]
+        forms = [(name, array.shape, str(array.dtype)) for name, array in weights]
+        return sha256(repr(forms).encode()).hexdigest()
 
     def run(self, tokens: mx.array, layers: Sequence[Layer]) -> mx.array:
         logits: mx.array = self.model(tokens, cache=self.caches(layers))

@@ -1,9 +1,9 @@
-"""Continuation of texts by tokens that stay on the device, unseen by the host."""
+"""Continuation of texts by tokens that stay on the device, seen by the host a step late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -15,9 +15,7 @@ from localspec_mlx.host import Host
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.slots import CacheSlots
 
-LOOK = 8  # tokens that are worked out before they are looked at
-# Steps after which the device is set to work, while the host lays out the steps that follow.
-STARTS = (1, 4)
+LOOK = 8  # tokens of a draft that are begun before it is asked for, at most
 
 
 class Stepping(Protocol):
@@ -32,26 +30,32 @@ class Stepping(Protocol):
         """Append a token to each slot, known or not; return its logits [slots, vocabulary]."""
 
 
-class Chain(NamedTuple):
-    """Tokens one after another, and the logits that they were chosen by: a row for each step."""
+class Step(NamedTuple):
+    """The next token of some texts, and the logits that it was chosen by."""
 
-    logits: mx.array  # [steps, texts, vocabulary]
-    tokens: mx.array  # [steps, texts]
+    logits: mx.array  # [texts, vocabulary]
+    tokens: mx.array  # [texts]
 
 
 def extend(runner: Stepping, host: Host, paths: Sequence[RolledRow]) -> None:
     """Add some tokens to each path, as long as the core chooses the predicted tokens."""
     at = [path.roll.row.slot for path in paths]
+    places = [path.roll.start + len(path.tokens) for path in paths]
     runner.slots.mark(at, more=any(path.tokens for path in paths))
     first = runner.run([path.row()._replace(tentative=0) for path in paths])
     starts = [runner.slots.length(slot) for slot in at]
-    steps = min(LOOK, max(path.roll.depth - len(path.tokens) for path in paths))
-    chain = chained(runner, host, at, first, steps, partial(_choices, paths))
-    host.finish([chain.logits, chain.tokens], runner.slots.arrays(at))
-    rows, predicted = host.read(chain.logits), host.read(chain.tokens)
-    for index, path in enumerate(paths):
-        drawn = follow(path, rows[:, index], predicted[:, index].tolist())
-        runner.slots.truncate(at[index], starts[index] + drawn - 1)
+    most = max(path.roll.depth - len(path.tokens) for path in paths)
+
+    def choices(step: int) -> list[Choice]:
+        pairs = zip(paths, places, strict=True)
+        return [Choice(path.roll.sampler, place + step) for path, place in pairs]
+
+    follow(host, islice(chained(runner, host, at, first, choices), most), dict(enumerate(paths)))
+    steps = runner.slots.length(at[0]) - starts[0] + 1
+    for slot, path, start, place in zip(at, paths, starts, places, strict=True):
+        path.steps += steps
+        drawn = path.roll.start + len(path.tokens) - place
+        runner.slots.truncate(slot, start + drawn - 1)
 
 
 def chained(
@@ -59,32 +63,34 @@ def chained(
     host: Host,
     at: Sequence[int],
     first: mx.array,
-    steps: int,
     choices: Callable[[int], Sequence[Choice]],
-) -> Chain:
-    """Predict tokens by the logits of the first; nothing waits for them."""
-    logits, tokens = [first], [predict(first, choices(0))]
-    for step in range(1, steps):
-        if step in STARTS:
-            host.start([tokens[-1]])
+) -> Iterator[Step]:
+    """Begin one step after another, from the logits of the first; nothing waits for them."""
+    logits = first
+    for place in count():
+        step = Step(logits, predict(logits, choices(place)))
+        host.start(step, runner.slots.arrays(at))
+        yield step
         runner.slots.mark(at, more=True)
-        logits.append(runner.step(at, tokens[-1]))
-        tokens.append(predict(logits[-1], choices(step)))
-    return Chain(mx.stack(logits), mx.stack(tokens))
+        logits = runner.step(at, step.tokens)
 
 
-def _choices(paths: Sequence[RolledRow], step: int) -> list[Choice]:
-    return [
-        Choice(sampler, path.roll.start + len(path.tokens) + step)
-        for path in paths
-        for sampler in (path.roll.sampler,)
-    ]
+def follow(host: Host, chain: Iterable[Step], paths: Mapping[int, RolledRow]) -> None:
+    """Draw as the core does for each path, by its column, while it chooses what was predicted.
+
+    The next step is begun before one is looked at, so the device need not wait, and no more than
+    one is computed in vain.
+    """
+    steps, live = iter(chain), dict(paths)
+    step = next(steps, None)
+    while step and live:
+        following = next(steps, None)
+        rows, tokens = host.read(step.logits), host.read(step.tokens).tolist()
+        live = {at: path for at, path in live.items() if goes_on(path, rows[at], tokens[at])}
+        step = following
 
 
-def follow(path: RolledRow, rows: Logits, predicted: Sequence[int]) -> int:
-    """Draw as the core does; return how many tokens were drawn."""
-    for drawn, (row, token) in enumerate(zip(rows, predicted, strict=True), start=1):
-        path.draw(row)
-        if path.tokens[-1] != token or not path.wants:
-            return drawn
-    return len(predicted)
+def goes_on(path: RolledRow, logits: Logits, predicted: int) -> bool:
+    """Draw a token; return whether it is the predicted one, and another is to be drawn."""
+    path.draw(logits)
+    return path.tokens[-1] == predicted and path.wants

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
+from localspec_mlx.array_form import Arrays
 from localspec_mlx.call import IDLE, RowSpans
 
 STEP = 256  # cells by which room for keys and values grows
@@ -34,6 +35,15 @@ class Layer(Protocol):
 
     def join(self, others: Sequence[Self]) -> Self:
         """Join this row and others as one layer."""
+
+    def content(self, at: int, length: int, reached: int) -> Arrays:
+        """Return what a row holds of `length` tokens, to `fill` a fresh layer with elsewhere.
+
+        `reached` tokens were ever written to the row.
+        """
+
+    def fill(self, content: Arrays, length: int) -> int:
+        """Become the row that gave this content; return how many tokens were ever written."""
 
     def mark(self) -> Memo:
         """Return what `put_back` needs to return here; None if a length is enough."""
@@ -106,6 +116,24 @@ class Keys:
         made = Keys(self.window, self.most, self.packing)
         made.cells, made.parts = cells, parts
         return made
+
+    def content(self, at: int, length: int, reached: int) -> Arrays:
+        first = max(reached - self.most, 0) if self.most else 0  # older ones are overwritten
+        places = mx.arange(first, length) % self.cells
+        return [mx.take(part[at : at + 1], places, axis=2) for part in self.parts]
+
+    def fill(self, content: Arrays, length: int) -> int:
+        cells = -(-length // STEP) * STEP
+        self.cells = cells = min(cells, self.most) if self.most else cells
+        first = 0
+        for part in content:
+            assert part is not None
+            part = part[:, :, -cells:]
+            first = length - part.shape[2]
+            filled = grown(part[:, :, :0], cells)
+            filled[:, :, mx.arange(first, length) % cells] = part
+            self.parts.append(filled)
+        return first + self.most if first else length
 
     def mark(self) -> Memo:
         return None
@@ -180,6 +208,13 @@ class States:
         made.held = held
         return made
 
+    def content(self, at: int, length: int, reached: int) -> Arrays:
+        return self.row(at, length).held
+
+    def fill(self, content: Arrays, length: int) -> int:
+        self.held = content
+        return length
+
     def mark(self) -> Memo:
         return list(self.held)
 
@@ -211,6 +246,12 @@ class Foreign:
 
     def join(self, others: Sequence[Foreign]) -> Foreign:
         raise NotImplementedError("rows of such caches never run together")
+
+    def content(self, at: int, length: int, reached: int) -> Arrays:
+        raise NotImplementedError("such caches are not saved")
+
+    def fill(self, content: Arrays, length: int) -> int:
+        raise NotImplementedError("such caches are not saved")
 
     def mark(self) -> Memo:
         return apart(self._cache.state)

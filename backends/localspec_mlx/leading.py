@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+from numpy.typing import NDArray
+
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
-from localspec.interfaces.backend import Options, Row
+from localspec.interfaces.backend import Options, Row, Saved
 from localspec.interfaces.forward_loop import check
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.group import Call, Group, packed
@@ -39,6 +42,12 @@ class LeadingModel(MlxModel):
     def copy(self, source: int, target: int, length: int) -> int:
         with self._telling([target], Call.COPY, [source, target, length]):
             return super().copy(source, target, length)
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None  # each machine holds a share
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
 
     @contextmanager
     def _telling(self, slots: Sequence[int], call: Call, numbers: Sequence[int]) -> Iterator[None]:

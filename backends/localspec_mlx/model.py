@@ -18,6 +18,7 @@ from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import RolledRow, check, roll_by_forward
 from localspec.interfaces.media import Sight
+from localspec_mlx.array_form import pack, unpack
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy
@@ -64,6 +65,7 @@ class MlxModel:
         self.sight: Sight | None = None
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
+        self._kv_type = options.kv_type
 
     def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
         at = tuple(row.slot for row in rows)
@@ -153,10 +155,38 @@ class MlxModel:
             return copied
 
     def save(self, slot: int, most: int) -> Saved | None:
-        return None
+        try:
+            with self._device([]) as runner:
+                self._undo_ahead(runner)
+                length = runner.slots.length(slot)
+                layers = runner.slots.content(slot, length)
+                if layers is None:
+                    return None
+                layers += self._head.content(slot) if self._head else []
+                data = pack(self._mark(runner, length), layers, most, self.host)
+                whole = runner.slots.serves_as_a_whole(slot)
+        except BackendError:  # it was closed, or there is no memory for a copy
+            return None
+        return None if data is None else Saved(data, whole)
 
     def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
-        return self.truncate(slot, 0)
+        self.truncate(slot, 0)
+        try:
+            with self._device([slot]) as runner:
+                self._undo_ahead(runner)
+                layers = unpack(data, self._mark(runner, length))
+                runner.slots.fill(slot, layers[: runner.slots.layers], length)
+                if self._head:
+                    self._head.fill(slot, layers[runner.slots.layers :])
+                self.host.finish(runner.slots.arrays([slot]))
+        except BackendError:
+            return 0
+        mx.clear_cache()
+        return length
+
+    def _mark(self, runner: Runner, length: int) -> list[str | int]:
+        """Return what has to be the same where a text is saved and where it is restored."""
+        return [runner.slots.signature, self._kv_type, length]
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         if self._head or not all(roll.sampler.is_foreseen for roll in rolls):

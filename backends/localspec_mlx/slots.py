@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import mlx.core as mx
 
+from localspec_mlx.array_form import Arrays
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.call import RowSpans, device_counts
 from localspec_mlx.layers import Layer, Memo
@@ -50,6 +51,11 @@ class CacheSlots:
         self._blueprint = blueprint
         self._slots = [Slot() for _ in range(count)]
         self._moved: list[mx.array] = []
+        self.layers = len(blueprint.fresh())
+
+    @property
+    def signature(self) -> str:
+        return self._blueprint.signature
 
     def length(self, slot: int) -> int:
         return self._slots[slot].length
@@ -170,6 +176,27 @@ class CacheSlots:
             put_back(layers, 0, mark)
         self._slots[target] = Slot(length, held.reached, self._alone(target, layers))
         return length
+
+    def content(self, slot: int, length: int) -> list[Arrays] | None:
+        """Return what layers hold of the first tokens of a slot; None where that cannot be done."""
+        held = self._slots[slot]
+        if held.group is None or not self._blueprint.own or not self._intact(held, length):
+            return None
+        if self._blueprint.recurrent and length != held.length:
+            return None
+        at = held.group.slots.index(slot)
+        return [layer.content(at, length, held.reached) for layer in held.group.layers]
+
+    def fill(self, slot: int, content: Sequence[Arrays], length: int) -> None:
+        """Let a slot hold what another one did."""
+        layers = self._blueprint.fresh()
+        reached = [layer.fill(part, length) for layer, part in zip(layers, content, strict=True)]
+        self._slots[slot] = Slot(length, max([length, *reached]), self._alone(slot, layers))
+        self.anchor(slot)
+
+    def serves_as_a_whole(self, slot: int) -> bool:
+        """Whether what a slot holds is of no use to a text that begins with a part of it alone."""
+        return self._blueprint.recurrent or not self._intact(self._slots[slot], 1)
 
     def _last_mark(self, held: Slot, length: int) -> Mark | None:
         fit = [mark for mark in (*held.anchors, *held.marks) if mark.length <= length]

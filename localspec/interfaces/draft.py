@@ -12,6 +12,7 @@ class Draft:
     tokens: Tokens
     by: str  # the proposer, for the figures
     confidences: tuple[float, ...] = ()  # in each token, if those before are right
+    steps: int = 0  # that it took, where they were more than its tokens
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -57,6 +57,7 @@ class RolledRow:
     roll: Roll
     tokens: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
+    steps: int = 0  # that the engine computed, where it looked at tokens late
 
     @property
     def wants(self) -> bool:
@@ -96,7 +97,7 @@ class RolledRow:
         self.confidences.append(max(weight / total, MIN_CONFIDENCE))
 
     def draft(self, by: str = BY) -> Draft:
-        return Draft(tokens_of(self.tokens), by, tuple(self.confidences))
+        return Draft(tokens_of(self.tokens), by, tuple(self.confidences), self.steps)
 
 
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:

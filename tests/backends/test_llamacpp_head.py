@@ -257,7 +257,6 @@ def test_a_copy_is_followed(model, fresh, read, kept):
     assert roll(model, 0, TEXT[: read + 1]) == fresh(TEXT[: read + 1])
 
 
-@pytest.mark.parametrize("model", GGUF, indirect=True)  # MLX saves nothing
 @pytest.mark.parametrize("read", [30, LONG])
 def test_what_was_saved_is_followed(model, fresh, read):
     feed(model, 0, TEXT[:read])
@@ -269,7 +268,9 @@ def test_what_was_saved_is_followed(model, fresh, read):
     assert model.save(0, len(saved.data) - 1) is None
 
 
-@pytest.mark.parametrize("name", ["glm4moe-mtp", "qwen35-eagle3", "llama-dflash"])
+@pytest.mark.parametrize(
+    "name", ["glm4moe-mtp", "qwen35-eagle3", "llama-dflash", *engines.MLX_HEADS[:1]]
+)
 def test_a_head_that_was_freed_leaves_texts_and_what_was_saved(name):
     with closing(engines.target(name)) as model:
         feed(model, 0, TEXT[:30])

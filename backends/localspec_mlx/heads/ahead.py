@@ -8,14 +8,14 @@ decides, chose otherwise, or asks for no draft, what was begun is forgotten.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import mlx.core as mx
 
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Roll, Row
-from localspec_mlx.chain import Chain
+from localspec_mlx.chain import LOOK, Step
 from localspec_mlx.predict import Choice, predict
 
 
@@ -66,7 +66,7 @@ class Begun:
     """The next draft of a text, on the device: a column of a chain."""
 
     verified: Verified
-    chain: Chain
+    chain: Sequence[Step]
     column: int
     own: OwnStates
 
@@ -79,10 +79,17 @@ class Foresight:
     begun: Begun | None = None
     judging: bool = False  # the target has just verified the last draft
     unused: bool = False  # when a draft was begun, none was asked for
+    lengths: list[int] = field(default_factory=list)  # of the last two drafts
+
+    @property
+    def expected(self) -> int:
+        """Return how many tokens the next draft will hardly fall short of."""
+        return max(min([*self.lengths, LOOK]), 1)
 
     def drafted(self, roll: Roll, tokens: Tokens) -> None:
         """Note a draft, if the device knows what becomes of it."""
         self.last = (roll, tokens) if roll.sampler.is_foreseen and len(tokens) else None
+        self.lengths = [*self.lengths[-1:], len(tokens)]
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:
         """Return what is accepted of the last draft, if a row verifies it and another is likely."""

@@ -8,15 +8,18 @@ The first token of a text has no state before it: the head leaves it out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import mlx.core as mx
+import numpy as np
 
 from localspec.base.tokens import Logits
 from localspec.interfaces.backend import Options, Roll, Row
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import RolledRow, roll_by_forward
 from localspec.interfaces.text_progress import HeadProgress, drafts_of
-from localspec_mlx.chain import LOOK, chained, extend, follow
+from localspec_mlx.array_form import Arrays
+from localspec_mlx.chain import chained, extend, follow
 from localspec_mlx.devices import tidy
 from localspec_mlx.heads.ahead import Begun, Foresight, OwnStates, Verified
 from localspec_mlx.heads.lazy_rows import LazyRows
@@ -87,12 +90,12 @@ class MlxHead:
             self.slots.shorten(slot, rejected)
             states = [read.states[index : index + 1]]
             self._own[slot] = OwnStates(self.slots.length(slot), states, rejected)
-        steps = min(LOOK, max(draft.roll.depth for draft in verified.values()))
         first = self._reader.logits(read.outputs).astype(mx.float32)
-        chain = chained(
-            self, self._host, at, first, steps, lambda step: [verified[s].choice(step) for s in at]
+        steps = chained(
+            self, self._host, at, first, lambda step: [verified[s].choice(step) for s in at]
         )
-        arrays = [*chain]
+        chain = list(islice(steps, max(self._foresights[slot].expected for slot in at)))
+        arrays: list[mx.array] = []
         for index, slot in enumerate(at):
             begun = Begun(verified[slot], chain, index, self._own.pop(slot))
             self._foresights[slot].begun = begun
@@ -170,12 +173,12 @@ class MlxHead:
         if by_forward or not begun.verified.agrees(accepted, newest, choices):
             self.slots.truncate(slot, text.read)
             return
-        rows, predicted = (self._host.read(arrays)[:, begun.column] for arrays in begun.chain)
         start = begun.own.start - len(begun.verified.drafted) + accepted
         self._own[slot] = OwnStates(start, begun.own.states)
         text.advance(text.behind)
-        drawn = follow(path, rows, predicted.tolist())
-        self.slots.truncate(slot, start + drawn - 1)
+        follow(self._host, begun.chain, {begun.column: path})
+        path.steps = len(begun.chain)
+        self.slots.truncate(slot, start + len(path.tokens) - 1)
 
     def behind(self, slot: int) -> int | None:
         return self._progress.behind(slot)
@@ -246,6 +249,26 @@ class MlxHead:
             self.slots.clear(slot)
         elif self._foresights[slot].begun is None:
             self.slots.truncate(slot, self._texts[slot].read)
+
+    def content(self, slot: int) -> list[Arrays]:
+        """Return what the head holds of a text; nothing if it does not follow it."""
+        text = self._texts[slot]
+        own = self.slots.content(slot, text.read) if text.read else []
+        if own is None or not text.follows(len(text.tokens)):
+            return []
+        return [[mx.array(text.tokens), text.unread()[1]], *own]
+
+    def fill(self, slot: int, content: Sequence[Arrays]) -> None:
+        """Follow the text of a slot that holds nothing yet, by what was held of it elsewhere."""
+        text = self._texts[slot]
+        if not content:
+            text.give_up()
+            return
+        [tokens, states], *own = content
+        assert states is not None
+        text.resume(np.array(tokens), states, len(states))
+        if text.read:
+            self.slots.fill(slot, own, text.read)
 
     def copy(self, source: int, target: int) -> None:
         """Let a slot hold all that another holds."""

@@ -142,6 +142,7 @@ def _end_of(
         if heard and heard.number != signal.SIGCHLD:
             request = heard.number
             answers = answer(heard), (grace, SIGKILL)
+            now = time.monotonic()  # it may have been waited for long
             due += [(now + seconds, number) for seconds, number in answers]
 
 

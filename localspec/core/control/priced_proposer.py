@@ -195,7 +195,8 @@ class PricedProposer:
 
     def _note(self, drafts: Sequence[Draft], start: float, missed: int = 0) -> float:
         """Learn how many seconds drafts took since `begun`, their planning included."""
-        depth, seconds = max(map(len, drafts)), self._clock() - start
+        depth = max(max(len(draft), draft.steps) for draft in drafts)
+        seconds = self._clock() - start
         self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)
         return seconds
 

@@ -103,7 +103,7 @@ class Disk:
             if hashlib.sha256(data.data).digest() == now.data_sum:
                 mark_used(text.path)
                 return data
-        remove(text.path)
+        drop(text.path)
         return None
 
     def wants(self, tokens: Tokens, adapters: Scales = ()) -> bool:
@@ -162,7 +162,7 @@ class Disk:
                 with path.open("rb") as file:
                     self._texts[path] = parse_named(file, path, self._identity)
             except ValueError:
-                remove(path)
+                drop(path)
             except OSError:
                 continue
 
@@ -250,6 +250,13 @@ def make_room(folder: Path, limit: int) -> None:
 def files(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:
     with suppress(OSError):
         yield from [path for path in folder.iterdir() if name.fullmatch(path.name)]
+
+
+def drop(path: Path) -> None:
+    """Remove a damaged file, and say so."""
+    with suppress(OSError):
+        path.unlink()
+        LOG.warning("%s was damaged, and is removed: its text is read again", path)
 
 
 def remove(path: Path) -> None:

@@ -137,7 +137,8 @@ class Slots:
         saved = self._model.save(slot, files.allowed_bytes)
         if saved is None:
             raise UsageError(
-                f"slot {slot} holds more than the {files.allowed_bytes:,} bytes that may be"
+                f"slot {slot} was not saved: it holds more than the {files.allowed_bytes:,} bytes "
+                "that may be, or its engine saves nothing of this model"
             )
         return len(held), files.write(name, held, saved, self._adapters[slot])
 

@@ -127,6 +127,17 @@ def test_what_does_not_end_within_its_grace_is_killed():
     assert process.returncode == -signal.SIGTERM
 
 
+def test_what_ran_for_longer_than_its_grace_has_all_of_it_to_end_in():
+    """A server that had run for 10 seconds was once killed in the moment of a SIGTERM."""
+    slow = "time.sleep(0.2); print('ended', flush=True); os._exit(0)"
+    before = f"signal.signal(signal.SIGTERM, lambda *_: exec({slow!r}))"
+    process = started(REST, ", grace=2", before=before)
+    assert process.stdout.readline() == "first\n"
+    time.sleep(2.2)
+    process.send_signal(signal.SIGTERM)
+    assert said(process) == ["ended"]
+
+
 def test_who_is_asked_to_end_ends_by_that_signal_whatever_the_other_process_exits_with():
     leaving = "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))"
     process = started(REST, before=leaving)

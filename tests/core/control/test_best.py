@@ -433,6 +433,22 @@ def beside_reader(reader, curve=FLAT, drafting=1e-3, **free):
 CODER = {1: 0.067, 2: 0.113, 3: 0.147, 5: 0.179, 9: 0.412, 17: 0.681}
 
 
+def test_a_draft_is_priced_by_the_steps_that_it_took():
+    """One that stopped early once made short drafts seem as dear as long ones."""
+
+    class Late(Counter):
+        """Looks at a token only once the next two are drafted."""
+
+        def _draft(self, ask):
+            self._clock.now += 3 * self._seconds - self._seconds * ask.limit
+            return Draft(tokens_of([ask.history[-1] + 1]), "counter", steps=3)
+
+    clock = Clock()
+    best = made(clock, counter=(Late(clock, 1e-3), 1e-3))
+    count(best, clock, rounds=60)
+    assert best.depth.costs.drafting("counter", 1).at(1) == pytest.approx(1e-3, rel=0.05)
+
+
 def test_a_prompt_is_read_by_a_draft_model_after_the_first_token_and_in_pieces_of_a_round():
     clock = Clock()
     reader = Reader(clock)

@@ -121,7 +121,7 @@ def changed(raw, at):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("known", [True, False])
-def test_what_is_damaged_is_removed_and_never_handed_over(tmp_path, known, damage):
+def test_what_is_damaged_is_removed_and_never_handed_over(tmp_path, known, damage, caplog):
     store = keeping(tmp_path)
     kept(store, text(1))
     [path] = files(tmp_path)
@@ -129,6 +129,9 @@ def test_what_is_damaged_is_removed_and_never_handed_over(tmp_path, known, damag
         assert found(store, text(1))[0] == 600
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert found(store, text(1))[1] is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} was damaged, and is removed: its text is read again"
+    ]
     assert files(tmp_path) == []
     assert found(store, text(1)) == (0, None)
     kept(store, text(1))
@@ -496,8 +499,15 @@ def same(name, one, other):
     return np.array_equal(one, other)
 
 
+SAVING = [
+    pytest.param(name, marks=[pytest.mark.long] if name in engines.LATER else [])
+    for name in (*engines.ARCHITECTURES, *engines.MLX)
+]
+OF_ATTENTION = ("llama", "qwen3", "qwen3_moe")  # alone
+
+
 @pytest.mark.parametrize("slots", [1, 4])
-@pytest.mark.parametrize("name", engines.ARCHITECTURES)
+@pytest.mark.parametrize("name", SAVING)
 def test_a_restored_slot_goes_on_to_the_bit(name, slots):
     model, fresh = (engines.target(name, slots=slots) for _ in range(2))
     slot = slots - 1
@@ -505,7 +515,7 @@ def test_a_restored_slot_goes_on_to_the_bit(name, slots):
     feed(model, slot, [1, 2, 3, 4], outputs=4, tentative=3)
     held = model.truncate(slot, 302)
     saved = model.save(slot, GB)
-    assert saved.whole == (name not in ("llama", "qwen3"))
+    assert saved.whole == (name.removeprefix("mlx ") not in OF_ATTENTION)
     assert fresh.restore(0, saved.data, held) == held
     assert fresh.truncate(0, 1 << 20) == held
     for token in (5, 1, 3, 2):
@@ -523,7 +533,9 @@ def test_a_restored_slot_goes_on_to_the_bit(name, slots):
 
 
 @pytest.mark.parametrize("slots", [1, 4])
-@pytest.mark.parametrize("name", ["llama", "qwen35", "mamba2"])
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen35", "mamba2", *engines.there("mlx llama", "mlx qwen3_5")]
+)
 def test_a_restored_slot_does_not_go_back_to_what_it_held_before(name, slots):
     model, fresh = (engines.target(name, slots=slots) for _ in range(2))
     read(model, 0, LONG)
@@ -542,7 +554,9 @@ def test_a_restored_slot_does_not_go_back_to_what_it_held_before(name, slots):
         each.close()
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3", "qwen35"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gemma3", "qwen35", *engines.there("mlx gemma3_text", "mlx qwen3_5")]
+)
 def test_slots_beside_a_restored_one_do_not_hear_of_it(name):
     model = engines.target(name)
     for slot in (0, 1, 2):
@@ -558,9 +572,10 @@ def test_slots_beside_a_restored_one_do_not_hear_of_it(name):
     model.close()
 
 
-@pytest.mark.parametrize("name", engines.ARCHITECTURES)
+@pytest.mark.parametrize("name", SAVING)
 def test_data_that_does_not_fit_leaves_the_slot_empty_and_usable(name):
-    model, other = engines.target(name), engines.target("llama", kv_type="q4_0")
+    kind = "mlx llama" if name.startswith("mlx ") else "llama"
+    model, other = engines.target(name), engines.target(kind, kv_type="q4_0")
     read(model, 0, LONG)
     read(other, 0, LONG)
     saved = model.save(0, GB)
@@ -579,11 +594,8 @@ def test_data_that_does_not_fit_leaves_the_slot_empty_and_usable(name):
         each.close()
 
 
-@pytest.mark.parametrize(
-    "make", [translated, *[lambda n=n: engines.target(n) for n in engines.there("mlx llama")]]
-)
-def test_a_model_that_cannot_save_says_so(make):
-    model = make()
+def test_a_model_that_cannot_save_says_so():
+    model = translated()
     feed(model, 0, [1, 2, 3])
     assert model.save(0, GB) is None
     assert model.restore(0, DATA, 3) == 0
