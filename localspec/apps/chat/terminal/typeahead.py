@@ -81,7 +81,7 @@ class TypedAhead:
         """Forget what was typed until now, with the rest of a paste; no prompt may be there."""
         if self._reader is None:
             self._catch_up()
-        self._rest.clear()
+        self._judged.clear()
         end = time.monotonic() + FORGETTING_SECONDS
         while True:
             self._bursts[:] = [[]]
