@@ -47,6 +47,7 @@ class Settings:
     prompt_logprobs: report log-probabilities of the prompt's tokens but the first, too
     min_tokens: how many come before any token that ends the reply
     reuse_prefix: begin where the KV cache of an earlier text ends, if it is a prefix of the prompt
+    judged: tokens whose log-probabilities are reported beside the N most likely, however unlikely
     """
 
     max_tokens: int | None = None
@@ -71,6 +72,7 @@ class Settings:
     prompt_logprobs: bool = False
     min_tokens: int = 0
     reuse_prefix: bool = True
+    judged: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_kinds()
