@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+
+import numpy as np
 
 from localspec.base.errors import PromptTooLong, UsageError
 from localspec.base.interruption import check_patience
@@ -32,6 +33,7 @@ from localspec.running.runtime.model_text import ModelText
 
 Submit = Callable[[Tokens, Settings, Listener], Job]
 MOST_ORDERS = 16  # in which the options of a question are shown
+MOST_TRIALS = 1_000  # of a state: each keeps its prompt until it is read
 DECIDES = Settings(max_tokens=1, logprobs=0, proposers=())
 
 
@@ -41,7 +43,7 @@ class Trial:
 
     number: int  # of the question
     question: Question
-    tokens: list[int]  # of its prompt behind the state
+    tokens: Tokens  # of its prompt behind the state
     spellings: list[list[Spelling]]  # of each option
     judged: dict[Spelling, dict[int, float]] = field(default_factory=dict)
 
@@ -71,6 +73,11 @@ class Decider:
             raise UsageError(f"permutations is {permutations}; it may be 1 to {MOST_ORDERS}")
         if not questions:
             raise UsageError("there is no question: give at least one")
+        if len(questions) * permutations > MOST_TRIALS:
+            raise UsageError(
+                f"{len(questions)} questions in {permutations} orders are more than "
+                f"{MOST_TRIALS:,} prompts: ask for fewer"
+            )
         prompt = frame(self._model, state)
         trials = [
             self._trial(prompt, number, question, order)
@@ -83,7 +90,7 @@ class Decider:
         check_patience()
         found = labels_for(question, order, self._labels)
         spellings = spellings_of(question, found, self._labels)
-        tokens = prompt.after(self._model, words_of(question, order, found))
+        tokens = tokens_of(prompt.after(self._model, words_of(question, order, found)))
         longest = max(len(way) for ways in spellings for way in ways)
         length = len(prompt.state) + len(tokens) + longest
         if length > self._model.context:
@@ -104,9 +111,10 @@ class Deciding:
         self, prompt: Frame, trials: Sequence[Trial], submit: Submit, at_once: int
     ) -> None:
         self._future: Future[Decision] = Future()
-        self._prompt, self._trials = prompt, trials
+        self._runs, self._trials = prompt.runs, trials
         self._submit, self._at_once = submit, at_once
-        self._pending = deque(
+        self._state = tokens_of(prompt.state)
+        self._pending: Iterator[Ask] = (
             Ask(trial, node, judged)
             for trial in trials
             for node, judged in nodes_of(trial.spellings).items()
@@ -124,15 +132,15 @@ class Deciding:
     def _stop(self) -> None:
         """Ask about nothing more, whichever thread has no use for it."""
         with self._lock:
-            self._pending.clear()
+            self._pending = iter(())
             for job in self._jobs.values():
                 if job:
                     job.cancelled = True
 
     def _next(self, at_once: int) -> None:
         while ask := self._take(at_once):
-            tokens = tokens_of([*self._prompt.state, *ask.trial.tokens, *ask.node])
-            settings = replace(DECIDES, judged=ask.judged, media=self._prompt.runs)
+            tokens = np.concatenate((self._state, ask.trial.tokens, tokens_of(ask.node)))
+            settings = replace(DECIDES, judged=ask.judged, media=self._runs)
             job = self._submit(tokens, settings, partial(self._hear, ask))
             with self._lock:
                 if ask in self._jobs:
@@ -140,10 +148,9 @@ class Deciding:
 
     def _take(self, at_once: int) -> Ask | None:
         with self._lock:
-            if not self._pending or len(self._jobs) >= at_once:
-                return None
-            ask = self._pending.popleft()
-            self._jobs[ask] = None
+            ask = next(self._pending, None) if len(self._jobs) < at_once else None
+            if ask:
+                self._jobs[ask] = None
             return ask
 
     def _hear(self, ask: Ask, event: Event) -> None:

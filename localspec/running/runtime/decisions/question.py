@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -40,7 +42,7 @@ class Question:
         if not 1 <= count <= most:
             raise UsageError(f"a {self.kind} has {count:,} options; it may have 1 to {most}")
         values = [option.value for option in self.options]
-        if twice := next((value for value in values if values.count(value) > 1), None):
+        if twice := next((value for value, count in Counter(values).items() if count > 1), None):
             raise UsageError(f"a {self.kind} has the option {twice[:60]!r} twice")
         if not all(value.strip() for value in values):
             raise UsageError(f"a {self.kind} has an option without a name")
@@ -78,3 +80,32 @@ def _options(options: Options) -> tuple[Option, ...]:
     if isinstance(options, Mapping):
         return tuple(Option(value, description) for value, description in options.items())
     return tuple(map(Option, options))
+
+
+def question_of(name: str, value: object) -> Question:
+    """Read a question as JSON has it: in the form of TypeSafe, by the kinds' own names as well."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"question {name!r} is no object; it must have a type and instructions")
+    kind, criteria = value.get("type"), value.get("criteria")
+    words = _words(value.get("instructions"))
+    try:
+        if kind in ("noul", "predicate") and (criteria is None or isinstance(criteria, Mapping)):
+            means = {str(key): _words(text) for key, text in (criteria or {}).items()}
+            return Question.predicate(words, means.get("true", ""), means.get("false", ""))
+        if kind == "choice" and isinstance(criteria, Mapping):
+            options = {str(key): _words(text) for key, text in criteria.items()}
+            return Question.choice(words, options)
+        if kind == "score" and isinstance(criteria, list):
+            return Question.score(words, list(map(_words, criteria)))
+    except UsageError as error:
+        raise UsageError(f"question {name!r}: {error}") from error
+    raise UsageError(
+        f"question {name!r} has the type {kind!r:.40}; it must be noul (criteria: an object or "
+        "none), choice (an object: options and what they mean) or score (a list of levels)"
+    )
+
+
+def _words(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

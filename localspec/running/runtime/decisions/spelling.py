@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain, islice, product
 from string import ascii_uppercase
 
+from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer, encode_within
 from localspec.running.runtime.decisions.answer import log_of_sum
 from localspec.running.runtime.decisions.question import Question
 from localspec.running.runtime.prompting import encode_in_reply
+
+MOST_TOKENS = 64  # of an option's text: each is a place to ask about
 
 Spelling = tuple[int, ...]  # the tokens of a label or text
 Nodes = dict[Spelling, tuple[int, ...]]  # what may follow each beginning of a spelling
@@ -27,7 +30,7 @@ class Labels:
         """Return labels for so many choices: letters, then pairs of them; fewer: there are none."""
         pairs = map("".join, product(ascii_uppercase, repeat=2))
         found = (label for label in chain(ascii_uppercase, pairs) if self.tokens(label))
-        return [label for label, _ in zip(found, range(count), strict=False)]
+        return list(islice(found, count))
 
     def tokens(self, label: str) -> tuple[int, ...]:
         """Return the tokens that are this label alone, with a space before it or without."""
@@ -69,8 +72,14 @@ def spellings_of(question: Question, found: Sequence[str], labels: Labels) -> li
 def with_ends(texts: Sequence[str], labels: Labels) -> list[list[Spelling]]:
     """Return the tokens of texts; one that begins another ends where the reply would end."""
     spelled = list(map(labels.text, texts))
+    if (longest := max(map(len, spelled))) > MOST_TOKENS:
+        raise UsageError(
+            f"there are no labels of one token for {len(texts)} options, and the text of one has "
+            f"{longest:,} tokens; it may have {MOST_TOKENS}: shorten it"
+        )
     begun = {text[:end] for text in spelled for end in range(len(text))}
-    return [[(*text, end) for end in labels.ends] if text in begun else [text] for text in spelled]
+    ended = [[(*text, end) for end in labels.ends if text in begun] for text in spelled]
+    return [ways or [text] for ways, text in zip(ended, spelled, strict=True)]
 
 
 def nodes_of(spellings: Iterable[Sequence[Spelling]]) -> Nodes:

@@ -197,6 +197,12 @@ def test_a_decision_without_sense_is_refused(model):
         model.decide("x", {})
     with pytest.raises(UsageError, match="permutations is 0; it may be 1 to 16"):
         model.decide("x", {"a": TEAM}, permutations=0)
+    many = dict.fromkeys(map(str, range(101)), TEAM)
+    with pytest.raises(UsageError, match="101 questions in 10 orders are more than 1,000 prompts"):
+        model.decide("x", many, permutations=10)
+    long = Question.choice("?", [f"{at}" * 40 for at in range(10, 40)])
+    with pytest.raises(UsageError, match=r"no labels of one token for 30 .* 80 tokens"):
+        model.decide("x", {"a": long})
     with pytest.raises(UsageError, match="the state is no text, and nothing that JSON holds"):
         model.decide({1, 2}, {"a": TEAM})
 
