@@ -68,10 +68,12 @@ class Decision:
 def weigh(question: Question, logprobs: Sequence[float]) -> Answer:
     """Turn the log-probabilities of all options into an answer."""
     total = log_of_sum(logprobs)
-    even = 1 / len(logprobs)
-    shares = (math.exp(logprob - total) if total > -math.inf else even for logprob in logprobs)
+    highest = max(logprobs)
+    weights = [math.exp(logprob - highest) if highest > -math.inf else 1.0 for logprob in logprobs]
+    whole = math.fsum(weights)
     values = tuple(option.value for option in question.options)
-    return Answer(values, tuple(shares), min(math.exp(total), 1.0))
+    shares = tuple(weight / whole for weight in weights)
+    return Answer(values, shares, min(math.exp(total), 1.0))
 
 
 def average(answers: Sequence[Answer]) -> Answer:
