@@ -65,7 +65,7 @@ def test_json_lines_get_answers(written, capsys):
 
 
 @pytest.mark.parametrize(
-    ("questions", "name", "states", "said"),
+    ("questions", "name", "states", "message"),
     [
         ("{", "s.csv", "a\n1\n", "questions.json is not JSON"),
         ({}, "s.csv", "a\n1\n", "has no questions"),
@@ -79,8 +79,8 @@ def test_json_lines_get_answers(written, capsys):
     ],
 )
 def test_files_without_sense_are_refused_before_a_model_is_loaded(
-    written, capsys, questions, name, states, said
+    written, capsys, questions, name, states, message
 ):
     paths = written("questions.json", questions), written(name, states)
     assert decide(*paths, "--column", "text") == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

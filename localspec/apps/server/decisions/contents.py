@@ -47,7 +47,7 @@ def state_of(entries: Sequence[Entry], media: Iterable[Medium]) -> State:
         case [Speech("user", content)]:
             parts = content
         case _:
-            parts = [part for entry in entries for part in described(entry)]
+            parts = [part for entry in entries for part in headed(entry)]
     state: list[str | Medium] = []
     for part in parts:
         if isinstance(part, MediaReference):
@@ -59,7 +59,7 @@ def state_of(entries: Sequence[Entry], media: Iterable[Medium]) -> State:
     return state
 
 
-def described(entry: Entry) -> Iterator[str | MediaReference]:
+def headed(entry: Entry) -> Iterator[str | MediaReference]:
     """Yield an entry of a conversation with a line that says what it is."""
     match entry:
         case Speech(role, content):

@@ -34,7 +34,7 @@ class PredicateQuestion(NamedQuestion):
     def options(self) -> list[Option]:
         return [Option("yes"), Option("no")]
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         return {"probability": answer.probability}
 
 
@@ -53,7 +53,7 @@ class ChoiceQuestion(NamedQuestion):
         texts = {choice.value for choice in self.choices if isinstance(choice.value, str)}
         return [Option(spelled(c.value, texts), c.description) for c in self.choices]
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         values = [choice.value for choice in self.choices]
         pairs = zip(values, answer.probabilities, strict=True)
         return {
@@ -76,7 +76,7 @@ class ScoreQuestion(NamedQuestion):
     def options(self) -> list[Option]:
         return [Option(level.label, level.description) for level in self.levels]
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         pairs = zip(answer.options, answer.probabilities, strict=True)
         return {
             "score": answer.score,
@@ -125,7 +125,12 @@ class OpenAiDecisions(DecisionRequest):
 
     def answer(self, model: str, decision: Decision) -> Object:
         answers = [
-            {"type": q.type, "name": q.name, **q.answered(answer), "label_mass": answer.label_mass}
+            {
+                "type": q.type,
+                "name": q.name,
+                **q.answer_fields(answer),
+                "label_mass": answer.label_mass,
+            }
             for q, answer in zip(self.questions, decision.answers, strict=True)
         ]
         tokens = decision.prompt_tokens

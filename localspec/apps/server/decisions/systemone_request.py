@@ -35,7 +35,7 @@ class NoulQuestion(RequestPart):
         options = [Option("yes", yes), Option("no", no)]
         return made(field, "predicate", as_text(self.instructions), options)
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         return {"noul": answer.probability}
 
 
@@ -48,7 +48,7 @@ class ChoiceQuestion(RequestPart):
         options = [Option(name, as_text(about or "")) for name, about in self.criteria.items()]
         return made(field, "choice", as_text(self.instructions), options)
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         shares = dict(zip(self.criteria, answer.probabilities, strict=True))
         confidence = answer.confidence
         return {"choice": answer.best, "confidence": confidence, "probabilities": shares}
@@ -63,7 +63,7 @@ class ScoreQuestion(RequestPart):
         levels = [Option(as_text(level)) for level in self.criteria]
         return made(field, "score", as_text(self.instructions), levels)
 
-    def answered(self, answer: Answer) -> Object:
+    def answer_fields(self, answer: Answer) -> Object:
         return {
             "score": answer.score,
             "confidence": answer.confidence,
@@ -91,7 +91,7 @@ class SystemOneRequest(DecisionRequest):
     def answer(self, model: str, decision: Decision) -> Object:
         pairs = zip(self.questions.items(), decision.answers, strict=True)
         answers = {
-            name: {"type": q.type, **q.answered(answer), "label_mass": answer.label_mass}
+            name: {"type": q.type, **q.answer_fields(answer), "label_mass": answer.label_mass}
             for (name, q), answer in pairs
         }
         usage = {"input_tokens": decision.prompt_tokens, "output_tokens": 0}

@@ -88,9 +88,9 @@ class Decider:
 
     def _trial(self, prompt: Frame, number: int, question: Question, order: Sequence[int]) -> Trial:
         check_patience()
-        found = labels_for(question, order, self._labels)
-        spellings = spellings_of(question, found, self._labels)
-        tokens = tokens_of(prompt.after(self._model, words_of(question, order, found)))
+        option_labels = labels_for(question, order, self._labels)
+        spellings = spellings_of(question, option_labels, self._labels)
+        tokens = tokens_of(prompt.after(self._model, words_of(question, order, option_labels)))
         longest = max(len(way) for ways in spellings for way in ways)
         length = len(prompt.state) + len(tokens) + longest
         if length > self._model.context:

@@ -31,7 +31,12 @@ Options = Sequence[str] | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a state; made by `predicate`, `choice` or `score`."""
+    """A question about a state; made by `predicate`, `choice` or `score`.
+
+    kind: which of these
+    instructions: the question or statement
+    options: the possible answers, of which the model weighs all
+    """
 
     kind: Kind
     instructions: str

@@ -29,8 +29,8 @@ class Labels:
     def letters(self, count: int) -> list[str]:
         """Return labels for so many choices: letters, then pairs of them; fewer: there are none."""
         pairs = map("".join, product(ascii_uppercase, repeat=2))
-        found = (label for label in chain(ascii_uppercase, pairs) if self.tokens(label))
-        return list(islice(found, count))
+        usable = (label for label in chain(ascii_uppercase, pairs) if self.tokens(label))
+        return list(islice(usable, count))
 
     def tokens(self, label: str) -> tuple[int, ...]:
         """Return the tokens that are this label alone, with a space before it or without."""
@@ -55,17 +55,19 @@ def labels_for(question: Question, order: Sequence[int], labels: Labels) -> list
         return [letters[at] for at in range(count)] if len(letters) == count else []
     numbers = [str(level) for level in range(count)]
     values = [option.value for option in question.options]
-    found = numbers if question.kind == "score" else values
-    return found if all(map(labels.tokens, found)) else []
+    words = numbers if question.kind == "score" else values
+    return words if all(map(labels.tokens, words)) else []
 
 
-def spellings_of(question: Question, found: Sequence[str], labels: Labels) -> list[list[Spelling]]:
+def spellings_of(
+    question: Question, option_labels: Sequence[str], labels: Labels
+) -> list[list[Spelling]]:
     """Return the tokens that stand for each option: any of its label's, or those of its text."""
-    if not found:
+    if not option_labels:
         return with_ends([option.value for option in question.options], labels)
-    words = [
-        {label, label.capitalize()} if question.kind == "predicate" else {label} for label in found
-    ]
+    words = [{label} for label in option_labels]
+    if question.kind == "predicate":
+        words = [{label, label.capitalize()} for label in option_labels]
     return [[(token,) for word in sorted(ways) for token in labels.tokens(word)] for ways in words]
 
 

@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_refused_with_its_number(model):
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (lambda: Question.choice("?", []), "a choice has 0 options; it may have 1 to 255"),
         (lambda: Question.score("?", map(str, range(11))), "a score has 11 options"),
@@ -187,8 +187,8 @@ def test_what_does_not_fit_is_refused_with_its_number(model):
         (lambda: Question.choice("?", [" "]), "an option without a name"),
     ],
 )
-def test_a_question_without_sense_is_refused(made, said):
-    with pytest.raises(UsageError, match=said):
+def test_a_question_without_sense_is_refused(made, message):
+    with pytest.raises(UsageError, match=message):
         made()
 
 
