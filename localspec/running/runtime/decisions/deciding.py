@@ -130,9 +130,8 @@ class Deciding:
         return self._future
 
     def _stop(self) -> None:
-        """Ask about nothing more, whichever thread has no use for it."""
+        """Cancel what is asked, from whichever thread has no use for it."""
         with self._lock:
-            self._pending = iter(())
             for job in self._jobs.values():
                 if job:
                     job.cancelled = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from localspec.base.errors import LocalSpecError, PromptTooLong, UsageError
 from localspec.core.engine.engine import Engine
 from localspec.core.proposers.silent import Silent
 from localspec.interfaces.testing import ScriptedModel
+from localspec.running.runtime.decisions.deciding import Decider
 from localspec.running.runtime.decisions.prompts import frame
 from localspec.running.runtime.runtime import Runtime
 from tests.apps.server.scripted import TEMPLATE, Bytes
@@ -226,3 +228,16 @@ def test_a_decision_that_nobody_waits_for_asks_no_more():
         future.cancel()
         assert model.decide("y", {"a": TEAM})
     assert len(read) < 20
+
+
+def test_the_first_place_is_asked_about_alone_and_cancelled_with_the_answer(model):
+    jobs = []
+
+    def submit(tokens, settings, listener):
+        jobs.append(SimpleNamespace(cancelled=False))
+        return jobs[-1]
+
+    future = Decider(model.text, submit, slots=8).prepare(["x"], [TEAM] * 9).begin()
+    assert [job.cancelled for job in jobs] == [False]
+    future.cancel()
+    assert [job.cancelled for job in jobs] == [True]
