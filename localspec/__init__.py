@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from localspec.running.memory.planner import Limits
     from localspec.running.models.trial import footprint as inspect
     from localspec.running.runtime.async_model import AsyncModel, AsyncStream, load_async
+    from localspec.running.runtime.decisions.answer import Answer
+    from localspec.running.runtime.decisions.question import Question
     from localspec.running.runtime.loading import Loading, load
     from localspec.running.runtime.phases import Phase
     from localspec.running.runtime.reply_options import ReplyOptions
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "Answer",
     "AsyncModel",
     "AsyncStream",
     "Chunk",
@@ -35,6 +38,7 @@ __all__ = [
     "LocalSpecError",
     "Options",
     "Phase",
+    "Question",
     "ReplyOptions",
     "Result",
     "Runtime",
@@ -53,6 +57,7 @@ __all__ = [
 # second, and `localspec --version` needs none.
 _MODULES = {
     "Adapter": "localspec.interfaces.adapter",
+    "Answer": "localspec.running.runtime.decisions.answer",
     "AsyncModel": "localspec.running.runtime.async_model",
     "AsyncStream": "localspec.running.runtime.async_model",
     "Chunk": "localspec.core.requests.job",
@@ -63,6 +68,7 @@ _MODULES = {
     "LocalSpecError": "localspec.base.errors",
     "Options": "localspec.interfaces.backend",
     "Phase": "localspec.running.runtime.phases",
+    "Question": "localspec.running.runtime.decisions.question",
     "ReplyOptions": "localspec.running.runtime.reply_options",
     "Result": "localspec.core.requests.job",
     "Runtime": "localspec.running.runtime.runtime",

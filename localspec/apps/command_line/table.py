@@ -36,6 +36,11 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand("batch", "apps.batch.command:batch", "Answer the requests in a file"),
         ListedCommand("embed", "apps.commands.embed:embed", "Turn the lines of files into vectors"),
         ListedCommand(
+            "decide",
+            "apps.commands.decide:decide",
+            "Answer questions about each line of a file by probabilities",
+        ),
+        ListedCommand(
             "list",
             "apps.commands.models:list_",
             "List the models that are here, and those to pull",

@@ -52,10 +52,12 @@ class Body(Protocol):
         """Yield the paths of fields that have no effect."""
 
 
-class PromptBody(Body, Protocol):
+class MediaBody(Body, Protocol):
     def references(self) -> Sequence[MediaReference]:
         """List its pictures and sounds in the order in which they stand in its prompts."""
 
+
+class PromptBody(MediaBody, Protocol):
     def prepare(self, served: Served, media: Sequence[Medium]) -> Sequence[Prepared]:
         """Render and tokenise its prompts; slow, so not on the event loop."""
 
@@ -178,7 +180,7 @@ class RequestHandler:
     async def count_tokens(self, request: Request, body: PromptBody) -> int:
         return len(await self.prompt_tokens(request, body))
 
-    async def take_media(self, request: Request, body: PromptBody) -> Sequence[Medium]:
+    async def take_media(self, request: Request, body: MediaBody) -> Sequence[Medium]:
         """Return the pictures and sounds of a request, if its model takes them in."""
         references = body.references()
         if not references:

@@ -202,7 +202,7 @@ class Job:
             return ()
         if self.settings.sampled_logprobs:
             return tuple(sampled_logprobs(outcome.distributions, tokens, top_count))
-        return tuple(logprobs(outcome.logits, tokens, top_count))
+        return tuple(logprobs(outcome.logits, tokens, top_count, self.settings.judged))
 
     def finish(self, reason: FinishReason, speculation: Speculation, now: float) -> None:
         """Report the result to the listener; text held back for a stop text is released first."""

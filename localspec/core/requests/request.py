@@ -27,8 +27,9 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
     last, media = model.vocabulary - 1, places(prompt, settings)
     if (prompt.min() < 0 and not media) or prompt.max() > last:
         raise UsageError(f"the prompt has tokens outside 0 to {last}")
-    if any(not 0 <= token <= last for token in settings.sampling.bias):
-        raise UsageError(f"bias names tokens outside 0 to {last}")
+    for name, tokens in ("bias", settings.sampling.bias), ("judged", settings.judged):
+        if any(not 0 <= token <= last for token in tokens):
+            raise UsageError(f"{name} names tokens outside 0 to {last}")
     if len(prompt) >= model.context:
         raise PromptTooLong(
             f"the prompt is {len(prompt):,} tokens; this model was loaded for "

@@ -48,6 +48,7 @@ class Settings:
     min_tokens: how many come before any token that ends the reply
     reuse_prefix: begin where the KV cache of an earlier text ends, if it is a prefix of the prompt
     ahead: only read the prompt, while nobody waits for a reply; what was read is kept
+    judged: tokens whose log-probabilities are reported beside the N most likely, however unlikely
     """
 
     max_tokens: int | None = None
@@ -73,6 +74,7 @@ class Settings:
     min_tokens: int = 0
     reuse_prefix: bool = True
     ahead: bool = False
+    judged: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_kinds()

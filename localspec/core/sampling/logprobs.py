@@ -26,12 +26,13 @@ class EmittedLogprob:
     token: int
     logprob: float
     top: tuple[TokenLogprob, ...]
+    judged: tuple[float, ...] = ()  # of the tokens that were asked about, in their order
 
 
 def logprobs(
-    logits: LogitRows, tokens: Sequence[int], alternatives: int
+    logits: LogitRows, tokens: Sequence[int], alternatives: int, judged: Sequence[int] = ()
 ) -> Iterator[EmittedLogprob]:
-    """Compute the log-probability of each token, and of the likeliest alternatives."""
+    """Compute the log-probability of each token, of the likeliest others, and of judged ones."""
     for row, token in zip(logits, tokens, strict=False):
         highest = float(row.max())
         total = highest + float(np.log(np.exp(row - highest).sum(dtype=np.float64)))
@@ -42,6 +43,7 @@ def logprobs(
             tuple(
                 TokenLogprob(alternative, float(row[alternative]) - total) for alternative in best
             ),
+            tuple(float(row[token]) - total for token in judged),
         )
 
 

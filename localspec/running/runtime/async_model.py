@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ from localspec.base.errors import UsageError
 from localspec.core.requests.job import Chunk, Result
 from localspec.core.requests.settings import Settings
 from localspec.core.requests.worker import Stream
+from localspec.running.runtime.decisions.answer import Answer
+from localspec.running.runtime.decisions.question import Question
 from localspec.running.runtime.loading import Loading, load
 from localspec.running.runtime.messages import GivenMessage
 from localspec.running.runtime.phases import TellPhase, unheard
@@ -96,6 +98,15 @@ class AsyncModel:
                 ending.callback(stream.cancel)  # where another one fails
                 streams.append(stream)
             return [await stream.result() for stream in streams]
+
+    async def decide(
+        self, state: object, questions: Mapping[str, Question], *, permutations: int = 1
+    ) -> dict[str, Answer]:
+        """Answer questions about a state by probabilities, as `Runtime.decide` does."""
+        begin = partial(self.runtime.begin_deciding, state, questions, permutations)
+        future = await in_thread(begin, lambda future: future.cancel())
+        decision = await asyncio.wrap_future(future)
+        return dict(zip(questions, decision.answers, strict=True))
 
     async def close(self) -> None:
         """End every request and free the models; safe to call twice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -28,13 +28,15 @@ class MediaText:
     texts: Sequence[str]  # one more than media
     media: Sequence[Medium]
 
-    def read(self, model: ModelText) -> tuple[list[int], tuple[Run, ...]]:
+    def read(
+        self, model: ModelText, encode: Callable[[str], list[int]] | None = None
+    ) -> tuple[list[int], tuple[Run, ...]]:
         """Tokenise the texts, and put between them what stands for the media; return the runs, too.
 
-        As with llama.cpp, each text is tokenised by itself.
+        As with llama.cpp, each text is tokenised by itself; by `encode`, if it is given.
         """
         first, *others = self.texts
-        tokens, runs = model.read(first), list[Run]()
+        tokens, runs = model.started(encode(first)) if encode else model.read(first), list[Run]()
         for medium, text in zip(self.media, others, strict=True):
             for piece in medium.pieces or require_sight(model, medium).pieces(medium):
                 match piece:
@@ -43,7 +45,9 @@ class MediaText:
                     case run:
                         tokens += positions(run)
                         runs.append(run)
-            tokens += model.tokenizer.encode(text, special=True).tolist()
+            tokens += (
+                encode(text) if encode else model.tokenizer.encode(text, special=True).tolist()
+            )
         return tokens, tuple(runs)
 
 

@@ -53,7 +53,7 @@ class ModelText:
         """
         if self._template is None:
             self._template = ChatTemplate(self.tokenizer)
-        self._check_length("".join(map(text_of, messages)))
+        self.check_length("".join(map(text_of, messages)))
         messages, tools = add_instructions(messages, tools, self._template.takes)
         return self._template.render(messages, tools, extra or {}, continued=continued)
 
@@ -87,10 +87,10 @@ class ModelText:
         return max(map(len, texts))
 
     def _tokenise(self, text: str, *, special: bool) -> list[int]:
-        self._check_length(text)
+        self.check_length(text)
         return self.started(self.tokenizer.encode(text, special=special).tolist())
 
-    def _check_length(self, text: str) -> None:
+    def check_length(self, text: str) -> None:
         """Refuse a text that cannot fit, before rendering and tokenising it takes long."""
         if len(text) <= self.context * ORDINARY_TOKEN_BYTES:
             return

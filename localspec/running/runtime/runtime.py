@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,10 @@ from localspec.core.requests.settings import Settings
 from localspec.core.requests.worker import Events, Reads, Stream, Worker, as_it_is
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime import prompting
+from localspec.running.runtime.decisions.answer import Answer, Decision
+from localspec.running.runtime.decisions.deciding import Decider
+from localspec.running.runtime.decisions.prompts import as_state
+from localspec.running.runtime.decisions.question import Question
 from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
 from localspec.running.runtime.media_text import mark_media, split_at_marks
 from localspec.running.runtime.message_media import with_media
@@ -71,6 +76,7 @@ class Runtime:
         self.vectors = vectors
         self._tiers = engine.tiers
         self._worker = Worker(engine)
+        self.decider = Decider(self.text, self._worker.submit, self.slots)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
 
@@ -168,6 +174,26 @@ class Runtime:
                 ending.callback(stream.cancel)  # where another one fails
                 streams.append(stream)
             return [stream.result for stream in streams]
+
+    def decide(
+        self, state: object, questions: Mapping[str, Question], *, permutations: int = 1
+    ) -> dict[str, Answer]:
+        """Answer questions about a state, a text or what JSON can hold, by probabilities.
+
+        Options are shown in as many orders as `permutations` says, and the answers averaged.
+        """
+        future = self.begin_deciding(state, questions, permutations)
+        try:
+            return dict(zip(questions, future.result().answers, strict=True))
+        finally:
+            future.cancel()  # where the wait for it was ended
+
+    def begin_deciding(
+        self, state: object, questions: Mapping[str, Question], permutations: int = 1
+    ) -> Future[Decision]:
+        """Begin to decide; the answers come in the order of the questions."""
+        listed = list(questions.values())
+        return self.decider.prepare(as_state(state), listed, permutations).begin()
 
     def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
         events = Events()

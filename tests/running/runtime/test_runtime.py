@@ -190,6 +190,7 @@ def test_a_depth_beyond_what_was_loaded_is_refused(runtime):
 def test_the_public_names_are_these():
     assert sorted(localspec.__all__) == [
         "Adapter",
+        "Answer",
         "AsyncModel",
         "AsyncStream",
         "Chunk",
@@ -200,6 +201,7 @@ def test_the_public_names_are_these():
         "LocalSpecError",
         "Options",
         "Phase",
+        "Question",
         "ReplyOptions",
         "Result",
         "Runtime",

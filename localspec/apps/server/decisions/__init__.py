@@ -1,0 +1,1 @@
+"""Decisions, by the paths of OpenAI (/v1/decisions) and TypeSafe (/v1/systemone)."""

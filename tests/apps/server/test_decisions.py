@@ -1,0 +1,226 @@
+"""Decisions by OpenAI's and TypeSafe's forms, as their clients read them."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+import openai
+import pytest
+
+from tests.apps.server.scripted import Server
+from tests.apps.server.seeing import LENGTHS, seeing, texts_and_pictures
+
+PREDICATE = {"type": "predicate", "name": "urgent", "instructions": "Is it urgent?"}
+CHOICE = {
+    "type": "choice",
+    "name": "team",
+    "instructions": [{"type": "input_text", "text": "Which team?"}],
+    "choices": [
+        {"value": "billing", "description": "charges"},
+        {"value": True},
+        {"value": "true", "description": "a text"},
+    ],
+}
+SCORE = {
+    "type": "score",
+    "instructions": "How bad?",
+    "levels": [{"label": "calm"}, {"label": "upset", "description": "loud"}],
+}
+QUESTIONS = [PREDICATE, CHOICE, SCORE]
+SYSTEM_ONE = {
+    "urgent": {"type": "noul", "instructions": "Is it urgent?", "criteria": {"true": "today"}},
+    "team": {
+        "type": "choice",
+        "instructions": {"question": "Which team?"},
+        "criteria": {"billing": "charges", "other": None},
+    },
+    "tone": {"type": "score", "instructions": "How bad?", "criteria": ["calm", {"is": "upset"}]},
+}
+
+
+def asked(server, **body):
+    return server.client.post(
+        "/v1/decisions", json={"input": "pay me", "questions": QUESTIONS} | body
+    )
+
+
+def asked_one(server, **body):
+    return server.client.post(
+        "/v1/systemone", json={"state": "pay me", "questions": SYSTEM_ONE} | body
+    )
+
+
+def test_openais_client_reads_the_answers_in_order(server):
+    client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none")
+    decision = client.decisions.create(model="scripted", input="pay me", questions=QUESTIONS)
+    predicate, choice, score = decision.answers
+    assert (predicate.type, predicate.name) == ("predicate", "urgent")
+    assert 0 <= predicate.probability <= 1
+    assert [pair.value for pair in choice.probabilities] == ["billing", True, "true"]
+    assert sum(pair.probability for pair in choice.probabilities) == pytest.approx(1)
+    assert choice.choice in ("billing", True, "true")
+    assert score.name is None
+    assert [(p.label, p.value) for p in score.probabilities] == [("calm", 0), ("upset", 1)]
+    assert score.score == pytest.approx(score.probabilities[1].probability)
+    assert decision.usage.input_tokens > decision.usage.input_tokens_details.cached_tokens > 0
+    assert decision.model == "scripted"
+
+
+def test_an_answer_says_how_much_of_the_probability_its_labels_had(server):
+    [answer] = asked(server, questions=[PREDICATE]).json()["answers"]
+    assert answer.keys() == {"type", "name", "probability", "label_mass"}
+    assert 0 < answer["label_mass"] < 1e-6  # the scripted model says something else
+
+
+def test_typesafes_form_answers_under_the_same_names(server):
+    answer = asked_one(server).json()
+    assert answer["model"] == "scripted"
+    urgent, team, tone = (answer["answers"][name] for name in ("urgent", "team", "tone"))
+    assert urgent.keys() == {"type", "noul", "label_mass"}
+    assert team["probabilities"].keys() == {"billing", "other"}
+    assert team["choice"] == max(team["probabilities"], key=team["probabilities"].get)
+    assert tone["legend"] == {"0": "calm", "1": {"is": "upset"}}
+    assert tone["score"] == pytest.approx(tone["probabilities"]["1"])
+    assert 0 <= tone["confidence"] <= 1
+    assert answer["usage"]["input_tokens"] > 0
+
+
+def test_both_forms_ask_the_same(server):
+    levels = [{"label": "calm"}, {"label": "upset"}]
+    body = {"type": "score", "instructions": "How?", "levels": levels}
+    question = {"type": "score", "instructions": "How?", "criteria": ["calm", "upset"]}
+    [one] = asked(server, questions=[body]).json()["answers"]
+    other = asked_one(server, questions={"it": question}).json()["answers"]["it"]
+    assert one["score"] == other["score"]
+
+
+def test_a_conversation_is_a_state_with_its_roles_calls_and_json(server):
+    items = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "input_json", "data": {"order": 17}}]},
+        {"type": "function_call", "call_id": "a", "name": "look", "arguments": '{"at": 1}'},
+        {"type": "function_call_output", "call_id": "a", "output": "nothing there"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "Gone."}]},
+    ]
+    texts = '[system]\nBe kind.\n\n[user]\n{"order": 17}\n\n[call of look]\n{"at": 1}\n\n'
+    texts += "[result]\nnothing there\n\n[assistant]\nGone.\n\n"
+    one, other = (asked(server, input=sent).json() for sent in (items, texts))
+    assert one["answers"] == other["answers"]
+
+
+def test_pictures_are_part_of_a_state_where_the_model_sees(server):
+    seen = seeing()
+    try:
+        content = texts_and_pictures("See ", "[red]", "!")
+        [message] = [{"role": "user", "content": content}]
+        with_picture = asked(seen, input=[message], questions=[SCORE]).json()["usage"]
+        without = asked(seen, input="See !", questions=[SCORE]).json()["usage"]
+        more = with_picture["input_tokens"] - without["input_tokens"]
+        assert more == sum(LENGTHS) + len(LENGTHS) + 1  # with the tokens around its pieces
+        question = PREDICATE | {"instructions": content}
+        refusal = asked(seen, questions=[question]).json()["error"]
+        assert refusal["param"] == "questions.0.instructions"
+    finally:
+        seen.close()
+    assert asked(server, input=[message]).status_code == 400
+
+
+def test_options_are_shown_in_several_orders(server):
+    once, twice = (asked(server, permutations=count).json()["usage"] for count in (1, 2))
+    assert twice["input_tokens"] > 1.9 * once["input_tokens"]
+
+
+MANY = [{"value": f"{at}"} for at in range(256)]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"questions": []}, "questions"),
+        ({"questions": None}, "questions"),
+        ({"questions": "all"}, "questions"),
+        ({"questions": [PREDICATE] * 401}, "questions"),
+        ({"questions": [PREDICATE, CHOICE, PREDICATE]}, "questions.2.name"),
+        ({"questions": [{"type": "guess", "instructions": "?"}]}, "questions.0"),
+        ({"questions": [{"instructions": "?"}]}, "questions.0"),
+        ({"questions": [{"type": "predicate"}]}, "questions.0.predicate.instructions"),
+        ({"questions": [CHOICE | {"choices": MANY}]}, "questions.0.choice.choices"),
+        ({"questions": [CHOICE | {"choices": MANY[:1]}]}, "questions.0.choice.choices"),
+        ({"questions": [CHOICE | {"choices": [MANY[0]] * 2}]}, "questions.0"),
+        ({"questions": [CHOICE | {"choices": [{"value": 1}, {}]}]}, "questions.0.choice.choices.0"),
+        ({"questions": [SCORE | {"levels": [{"label": " "}] * 2}]}, "questions.0"),
+        (
+            {"questions": [SCORE | {"levels": [{"label": 3}] * 2}]},
+            "questions.0.score.levels.0.label",
+        ),
+        ({"permutations": 17}, "permutations"),
+        ({"input": None}, "input"),
+        ({"input": 3}, "input"),
+    ],
+)
+def test_a_body_without_sense_is_refused_by_its_field(server, body, field):
+    answer = asked(server, **body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"].startswith(field)
+    assert field in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"questions": {}}, "questions"),
+        ({"questions": {"a": {"type": "box"}}}, "questions.a"),
+        ({"questions": {"a": {"type": "choice", "criteria": {}}}}, "questions.a.choice.criteria"),
+        ({"questions": {"a": {"type": "score", "criteria": "x"}}}, "questions.a.score.criteria"),
+        ({"questions": {"a": {"type": "score", "criteria": ["x"] * 11}}}, "questions.a.score"),
+        ({"questions": {"a": {"type": "choice", "criteria": {"": None}}}}, "questions.a"),
+        ({"state": None}, "state"),
+        ({"state": 7}, "state"),
+    ],
+)
+def test_such_a_body_of_typesafes_form_is_refused_likewise(server, body, field):
+    answer = asked_one(server, **body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"].startswith(field)
+
+
+def test_a_question_that_does_not_fit_is_refused_with_the_numbers(server):
+    long = PREDICATE | {"instructions": "x" * 9_000}
+    answer = asked(server, questions=[PREDICATE | {"name": "a"}, long])
+    assert answer.status_code == 400
+    assert "question 2 and its state are 9," in answer.json()["error"]["message"]
+    assert "loaded for 8,192" in answer.json()["error"]["message"]
+
+
+def test_a_strict_server_takes_no_unknown_fields(strict):
+    assert asked(strict, prompt_cache_key="a", safety_identifier="b").is_success
+    assert asked(strict, colour="red").json()["error"]["param"] == "colour"
+
+
+def test_questions_beside_replies_leave_slots_to_them():
+    server = Server(slots=2, pause=0.002)
+    try:
+        some = [PREDICATE | {"name": str(at)} for at in range(60)]
+        asking = threading.Thread(target=lambda: asked(server, questions=some))
+        asking.start()
+        assert server.ask("hello") == "You said: hello"
+        assert asking.is_alive()
+        asking.join()
+    finally:
+        server.close()
+
+
+def test_a_client_that_leaves_is_asked_no_more_for():
+    server = Server(pause=0.05)
+    try:
+        some = [PREDICATE | {"name": str(at)} for at in range(300)]
+        body = {"input": "pay me", "questions": some}
+        with pytest.raises(httpx.ReadTimeout):
+            server.client.post("/v1/decisions", json=body, timeout=0.5)
+        for _ in range(50):
+            if server.idle:
+                break
+        assert server.idle
+    finally:
+        server.close()
