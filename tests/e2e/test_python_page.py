@@ -52,4 +52,4 @@ def test_the_readme_answers_from_python(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
     exec(compile(code, "README.md", "exec"), {})
-    assert "drafted=" in capsys.readouterr().out
+    assert "{'target': " in capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from localspec.apps.chat import talk
 from localspec.apps.chat.command import Beginning, run_at_terminal
 from localspec.apps.chat.session import Session, last
 from localspec.base.errors import BackendError, UnknownModel
@@ -117,6 +118,7 @@ class Scripted:
 
 
 def main(model: str = "scripted", context: int = 8192, *, resume: bool = False) -> None:
+    talk.is_on_battery = lambda: True  # what is read ahead would depend on how fast one types
     kept, notices = last() if resume else (None, ())
     run_at_terminal(Scripted(context), Beginning(model, kept or Session(), notices, resumes=resume))
 

@@ -137,7 +137,7 @@ def test_an_answer_is_the_same_piece_by_piece_from_here_and_from_a_server(
     assert there == here
     assert timeless(ended_there) == timeless(ended_here)
     assert ended_here.figures.rounds == sum(piece.round is not None for piece in here) > 0
-    assert any(piece.said for piece in here)
+    assert any(piece.spans for piece in here)
     assert attached.count(messages) == local.count(messages) == ended_here.figures.prompt
 
 
@@ -309,6 +309,8 @@ class Unseen:
         self.pieces += 1
         if self.pieces == 1:
             signal.raise_signal(signal.SIGINT)
+
+    def stop(self) -> None: ...
 
     def close(self) -> None: ...
 

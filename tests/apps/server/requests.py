@@ -74,6 +74,14 @@ PATCH = {"type": "custom", "name": "patch"} | {
     "format": {"type": "grammar", "syntax": "lark", "definition": LINES}
 }
 
+ASKED_YES = {"type": "predicate", "name": "urgent", "instructions": "Is it urgent?"}
+ASKED_WHICH = {"type": "choice", "name": "team", "instructions": "Which team?"} | {
+    "choices": [{"value": "billing", "description": "charges"}, {"value": "other"}]
+}
+ASKED_LEVEL = {"type": "score", "name": "tone", "instructions": "How bad?"} | {
+    "levels": [{"label": "calm"}, {"label": "upset"}]
+}
+
 REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     "/v1/chat/completions": CHATS,
     "/v1/cache/warm": CHATS,
@@ -138,6 +146,18 @@ REQUESTS: Mapping[str, Sequence[Mapping[str, object] | Sequence[object]]] = {
     ],
     "/detokenize": [{"tokens": [65, 66, 257]}],
     "/apply-template": CHATS,
+    "/v1/decisions": [
+        {"model": "scripted", "input": TALK[:1], "questions": [ASKED_YES, ASKED_WHICH, ASKED_LEVEL]}
+        | {"permutations": 2},
+        {"input": "pay me", "questions": [ASKED_YES]},
+    ],
+    "/v1/systemone": [
+        {"model": "scripted", "state": {"mail": "pay me"}}
+        | {
+            "questions": {"team": {"type": "choice", "criteria": {"billing": "charges", "b": None}}}
+        },
+        {"state": "pay me", "questions": {"urgent": {"type": "noul", "instructions": "Urgent?"}}},
+    ],
     "/v1/embeddings": [
         {"model": "embedder", "input": ["here", [65, 66]], "encoding_format": "base64"}
         | {"dimensions": 2, "input_type": "query", "user": "u"},

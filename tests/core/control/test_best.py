@@ -300,7 +300,7 @@ def test_a_grammar_is_asked_in_every_round():
         hints = Hints(forced=lambda reply: tokens_of([len(reply) + 1, len(reply) + 2]))
         assert len(best.propose([ask(length)._replace(hints=hints)])[0])
         best.note(RoundCost(1, 3, 3, 0.015, reads=False))
-        best._looks._busy[0] = -100  # rounds in which nothing was checked
+        best._ask_timing._busy[0] = -100  # rounds in which nothing was checked
 
 
 def test_a_prompt_is_shown_while_it_is_read_but_not_to_the_hopeless():
@@ -466,8 +466,8 @@ def test_a_text_that_is_read_for_its_first_draft_is_looked_at_in_each_round():
     reader = Reader(clock)
     best = beside_reader(reader)
     count(best, clock, length=100, rounds=1)
-    best._looks._busy[0] = best._looks._looked[0] = -3  # no draft was good for long
-    best._looks.rounds = 30
+    best._ask_timing._busy[0] = best._ask_timing._looked[0] = -3  # no draft was good for long
+    best._ask_timing.rounds = 30
     count(best, clock, length=101, rounds=2)
     assert len(reader.pieces) == 3
 
@@ -648,7 +648,8 @@ def test_who_was_followed_again_is_not_expected_to_pause():
     clock = Clock()
     free, seconds = counter(clock)
     best = made(clock, counter=(free, seconds))
-    best._looks._busy[0] = best._looks._looked[0] = -99  # rounds in which nothing was checked
+    timing = best._ask_timing
+    timing._busy[0] = timing._looked[0] = -99  # rounds in which nothing was checked
     assert len(best.propose([ask(10)])[0])
     free._most = 0
     assert quiet_after(best, 11) is NOT_QUIET
@@ -793,8 +794,8 @@ def test_it_says_from_when_on_a_text_is_watched():
     quiet = quiet_after(best, 10)
     assert quiet.rounds == 0
     assert [quiet.until(ask(length).history) for length in (11, 1000)] == [False, True]
-    best._looks._busy[0] = -100
-    best._looks._looked[0] = 0
+    best._ask_timing._busy[0] = -100
+    best._ask_timing._looked[0] = 0
     assert quiet_after(best, 11).rounds == 4
     best.propose([ask(12)._replace(limit=0)])
     assert best.quiet(ask(12)) is NOT_QUIET

@@ -167,15 +167,15 @@ def test_a_model_is_asked_once_for_its_adapters():
 
         @property
         def adapters(self):
-            self.looks += 1
+            self.look_count += 1
             return Adapted.adapters
 
     model = Counted()
     engine = Engine(model, Silent())
-    look_count = model.looks
+    look_count = model.look_count
     for _ in range(3):
         engine.prepare(tokens_of([1]), settings({0: 0.5}), lambda _: None)
-    assert model.looks == look_count
+    assert model.look_count == look_count
 
 
 def test_a_model_without_adapters_refuses_scales_but_those_of_zero():
