@@ -36,7 +36,7 @@ class ContextForm(ctypes.Structure):
 
 @cache
 def tensor_type(kind: int) -> TensorType:
-    """Ask ggml for a type by its number, which it would abort on if it does not know it."""
+    """Ask ggml for a type by its number; it would abort on one that it does not know."""
     if not 0 <= kind < llama_cpp.GGML_TYPE_COUNT:
         return TensorType(f"type {kind}", 1, 0)
     number = ctypes.c_int(kind)

@@ -64,7 +64,7 @@ class Header:
         return value.text if value else None
 
     def number(self, key: str, default: int = 0) -> int:
-        """Read a whole number, the largest of an array of them."""
+        """Read a whole number, or the largest of an array of such."""
         value = self.values.get(key)
         if value is None:
             return default

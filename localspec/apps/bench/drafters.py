@@ -121,7 +121,7 @@ def _judge(
                 (one.tokens, one.modes[AUTO] / one.plain, two.modes[AUTO] / two.plain)
                 for one, two in pairs
             ],
-            3,
+            once=3,  # 1.5 of each of two: a run beside the mean of two plain ones
         )
 
     without = next((standing for standing in others if standing.name == NO_DRAFT), None)

@@ -194,7 +194,7 @@ class PricedProposer:
         self._depth.costs.note_drafting(self.by, 1, 0, seconds, piece)
 
     def _note(self, drafts: Sequence[Draft], start: float, missed: int = 0) -> float:
-        """Learn how many seconds drafts took since `begun`, their planning included."""
+        """Learn how many seconds drafts took since `start`, their planning included."""
         depth = max(max(len(draft), draft.steps) for draft in drafts)
         seconds = self._clock() - start
         self._depth.costs.note_drafting(self.by, len(drafts), depth, seconds, missed)

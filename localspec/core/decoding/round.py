@@ -21,12 +21,12 @@ Distributions = Callable[[int], Distribution]  # after so many tokens of a draft
 
 
 def propose(proposer: Proposer, turns: Sequence[Turn]) -> list[Draft]:
-    """Ask for a draft for each turn; none is asked for where nothing may be drafted."""
+    """Ask for a draft for each turn that wants one, which may be empty; cut them to their texts."""
     asking = [turn for turn in turns if turn.asks]
     if not asking:
         return [EMPTY] * len(turns)
-    read = sum(turn.feed for turn in turns if turn.generation.reads)
-    proposed = proposer.propose([turn.ask(read) for turn in asking])
+    beside = sum(turn.feed for turn in turns if turn.generation.reads)  # tokens of prompts
+    proposed = proposer.propose([turn.ask(beside) for turn in asking])
     drafts = {turn.slot: draft for turn, draft in zip(asking, proposed, strict=True)}
     return [within_text(turn.generation, drafts.get(turn.slot, EMPTY)) for turn in turns]
 

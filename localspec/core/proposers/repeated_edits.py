@@ -42,8 +42,8 @@ class RepeatedEdits:
             self._edits[old[0]] = Edit(old, new)
 
     def step(self, place: int, token: int) -> int:
-        """Return the place after one more token of the reply; NOWHERE if it goes another way."""
-        if self._ahead:
+        """Return the place in the text after one more token of the reply; NOWHERE if they part."""
+        if self._ahead:  # the place is behind the edit already
             expected, *self._ahead = self._ahead
             if expected != token:
                 self._ahead = []

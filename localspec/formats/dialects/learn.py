@@ -71,6 +71,7 @@ NO_CALLS = Calls(None, "", None)
 
 
 def learned(probe: Probe) -> Learned:
+    """Learn how a template writes calls, thoughts and content, and how its replies end."""
     # A template that shows messages as JSON has no way of its own to write calls.
     if re.search(r"""['"]role['"]:""", probe.content_reply):
         return NOTHING

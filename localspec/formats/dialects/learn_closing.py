@@ -53,13 +53,12 @@ def _ended(after_call: str, after_content: str) -> tuple[str, str]:
     return close, ending
 
 
-def _second(call: OneCall, head: str, two: str) -> tuple[str, str, str] | None:
-    """Return what stands between two calls, what follows them, and what follows their names."""
-    two = named_once(spelled(two))
-    start = two.find(head + NAMES[0])
-    after_first_name = two[start + len(head) + len(NAMES[0]) :]
+def _second(call: OneCall, head: str, reply: str) -> tuple[str, str, str] | None:
+    """Read a reply with two calls: what stands between them, after them, and after their names."""
+    reply = named_once(spelled(reply))
+    _, first_name, after_first_name = reply.partition(head + NAMES[0])
     at = after_first_name.find(NAMES[1])
-    if start < 0 or at < 0:
+    if not first_name or at < 0:
         return None
     first = _around_arguments(after_first_name[:at], call)
     second = _around_arguments(after_first_name[at + len(NAMES[1]) :], call)

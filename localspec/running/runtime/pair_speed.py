@@ -126,7 +126,10 @@ def _likeliest(model: Model, row: Row) -> list[int]:
 
 
 def _guesses_of_head(target: Model, head: Head, text: Tokens) -> Iterator[str]:
-    """Have the head guess each token but the first: it needs a state to begin with."""
+    """Have the head guess the target's likeliest tokens; yield "1" for each right one, else "0".
+
+    The first token is not guessed: the head needs a state to begin with.
+    """
     sampler, guess = Sampler(GREEDY, 0, text[:1]), -1
     for start in range(0, POSITIONS, PIECE):
         piece = ""

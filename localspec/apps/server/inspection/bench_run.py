@@ -82,8 +82,7 @@ class BenchRun:
             async with self._host.set_aside(name):
                 code, report, errors = await self._run(["bench", *arguments])
         except Exception as error:
-            self.state = BenchState("failed", name, begun, time.time(), error=str(error))
-            return
+            code, report, errors = 1, "", str(error)
         if loaded:
             self._host.begin_loading(name)
         if code:

@@ -67,7 +67,7 @@ def as_flat_function(tool: object) -> object:
 
 
 def as_function_tool(tool: object) -> object:
-    """Wrap a function that stands beside its type, or has none."""
+    """Wrap a function that stands beside its type, or without a type; leave other tools."""
     if not isinstance(tool, dict) or tool.get("type") not in (None, "function"):
         return tool
     if "function" in tool:

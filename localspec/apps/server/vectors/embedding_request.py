@@ -53,6 +53,7 @@ class TextsRequest(CutFields):
         yield from (name for name, value in self._kinds.items() if value not in KINDS)
 
     def tokens(self, runtime: VectorRuntime) -> list[Tokens]:
+        """Tokenise each text, with the model's prefix for its kind."""
         listed = self.listed
         require_few(len(listed), "input")
         kinds = [KINDS[value] for value in self._kinds.values() if value in KINDS]
