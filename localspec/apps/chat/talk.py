@@ -17,6 +17,7 @@ from localspec.apps.chat.terminal.coloured import legend
 from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import LocalSpecError, PromptTooLong, UsageError
 from localspec.base.system.power import is_on_battery
+from localspec.base.system.signals import ENDINGS, held_back
 from localspec.console.speakers.speaker import Speaker
 from localspec.core.requests.settings import Settings
 from localspec.formats.grammar.grammar import Grammar
@@ -162,13 +163,18 @@ class Talk:
                 self._hear(session, question, heard)
         finally:
             if heard.anything:
-                cut = heard.ended is None or heard.stopped
-                session.said += [question, ChatMessage("assistant", heard.text, heard.thought, cut)]
-                self.session = session
-                self.heard.append(heard)
-                self.keep()
+                with held_back(*ENDINGS):  # a terminal that closes sends one after an error
+                    self._add(session, question, heard)
         self._close(heard)
         return heard
+
+    def _add(self, session: Session, question: ChatMessage, heard: HeardAnswer) -> None:
+        """Go on with a conversation and its new answer, and keep it."""
+        cut = heard.ended is None or heard.stopped
+        session.said += [question, ChatMessage("assistant", heard.text, heard.thought, cut)]
+        self.session = session
+        self.heard.append(heard)
+        self.keep()
 
     def _hear(self, session: Session, question: ChatMessage, heard: HeardAnswer) -> None:
         messages, notice = fitting(session, self.speaker, question)

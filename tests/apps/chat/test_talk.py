@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from localspec.apps.chat.session import ChatMessage, Session
 from localspec.apps.chat.talk import Talk
 from localspec.apps.chat.terminal.screen import Screen
 from localspec.base.errors import BackendError, PromptTooLong, UsageError
+from localspec.base.system.signals import leaving
 from localspec.console.options.reply import MEMBERS, ReplyOptions
 from localspec.console.speakers.speaker import AnswerFigures, Ended, Piece
 from localspec.core.requests.settings import DEFAULT, Settings
@@ -183,6 +185,20 @@ def test_a_defect_and_a_signal_leave_what_was_said_behind():
         with pytest.raises(type(end)):
             heed(talk, "hi")
         assert told(talk) == ["hi", "ho"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no terminal hangs up")
+def test_a_terminal_that_closes_while_an_answer_is_kept_loses_nothing(monkeypatch):
+    talk, keep = talk_with([Piece("ho"), OSError("the terminal is gone")]), session.Session.keep
+
+    def keep_while_it_hangs_up(conversation):
+        signal.raise_signal(signal.SIGHUP)
+        keep(conversation)
+
+    monkeypatch.setattr(session.Session, "keep", keep_while_it_hangs_up)
+    with leaving(), pytest.raises(SystemExit):
+        heed(talk, "hi")
+    assert told(talk) == ["hi", "ho"]
 
 
 @pytest.mark.parametrize("end", [CANCELLED, BackendError("it broke"), KeyboardInterrupt()])

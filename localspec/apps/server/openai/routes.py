@@ -72,6 +72,18 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
         name = name if name in offer.names else offer.name
         return JSONResponse(describe_model(handler, offer, name))
 
+    return [
+        body_route("/v1/chat/completions", ChatRequest, chat),
+        announcing(handler),
+        body_route("/v1/completions", CompletionRequest, completions),
+        body_route("/v1/fim/completions", MiddleRequest, middles),
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", model),
+        *responses(handler),
+    ]
+
+
+def announcing(handler: RequestHandler) -> BaseRoute:
     async def warm(request: Request, body: ChatRequest) -> Response:
         """Read the prompt of a conversation while nobody waits, for a request that may come."""
         if not may_read_ahead(handler.policy.read_ahead):
@@ -84,15 +96,7 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
             await while_listening(request.receive, choices.wait())
         return JSONResponse(describe_reading(choices.replies[0]))
 
-    return [
-        body_route("/v1/chat/completions", ChatRequest, chat),
-        body_route("/v1/cache/warm", ChatRequest, warm),
-        body_route("/v1/completions", CompletionRequest, completions),
-        body_route("/v1/fim/completions", MiddleRequest, middles),
-        Route("/v1/models", models),
-        Route("/v1/models/{name:path}", model),
-        *responses(handler),
-    ]
+    return body_route("/v1/cache/warm", ChatRequest, warm)
 
 
 def continuing(body: CompletionRequest, answer: Callable[[Choices], Answer]) -> ApiRequest:
