@@ -352,6 +352,7 @@ def test_an_idle_text_is_written_before_anybody_ends_the_process(tmp_path):
     converse(desk, [Want(text(1, 800), SHORT)])
     assert desk.waits
     idle(desk, 3)
+    store.wait()
     assert files(tmp_path) == []
     idle(desk)
     store.wait()
