@@ -110,9 +110,9 @@ class Talk:
         """Have the model read the conversation while the next question is typed."""
         if not self.session.said or is_on_battery():
             return
-        *said, _ = self.session.messages(ChatMessage.empty())
+        *messages, _ = self.session.messages(ChatMessage.empty())
         with suppress(LocalSpecError):  # the question hears of it
-            self.speaker.read_ahead(said, self.settings, think=self.think)
+            self.speaker.read_ahead(messages, self.settings, think=self.think)
 
     def _named(self, question: str) -> Sequence[str]:
         """List the files that a question names; paths of pictures count where a model sees."""

@@ -106,10 +106,10 @@ def plan_start(request: ServerRequest) -> Start:
     requested = request.loading.options.context
     context = requested or choose_context(name, request)
     larger = ("--context", str(context)) if not requested and context == LARGE_CONTEXT else ()
-    return Start(name, (*request.arguments, *larger, *keeping(request)), context, free_port())
+    return Start(name, (*request.arguments, *larger, *prompt_cache(request)), context, free_port())
 
 
-def keeping(request: ServerRequest) -> tuple[str, ...]:
+def prompt_cache(request: ServerRequest) -> tuple[str, ...]:
     """Keep what is read for the next time: an agent begins with the same 10,000 tokens."""
     if not request.keeps or request.serving.cache_dir is not None:
         return ()

@@ -23,8 +23,8 @@ def may_read_ahead(choice: bool | None) -> bool:
 
 def only_read(prepared: Prepared) -> Prepared:
     """Have a prompt read, and no reply written."""
-    given = prepared.settings
-    settings = replace(READ_ONLY, adapters=given.adapters, media=given.media)
+    asked = prepared.settings
+    settings = replace(READ_ONLY, adapters=asked.adapters, media=asked.media)
     return replace(prepared, settings=settings, reader=Verbatim)
 
 

@@ -87,7 +87,7 @@ class Disk:
         self._look()
         return best(self._texts.values(), tokens, adapters)
 
-    def known(self, tokens: Tokens, adapters: Scales = ()) -> int:
+    def stored_prefix(self, tokens: Tokens, adapters: Scales = ()) -> int:
         """Count the tokens of a text with which some stored one begins."""
         self._look()
         texts = (text.tokens for text in self._texts.values() if text.adapters == adapters)

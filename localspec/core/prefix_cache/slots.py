@@ -18,7 +18,7 @@ from localspec.interfaces.backend import Model
 MAX_IDLE_TOKENS = 64
 # One in so many tokens of a text may be lost to another, as when a reply is regenerated.
 MAX_LOSS = 4
-IDLE_LOOKS = 3  # in a row, about a second apart, after which texts are written to disk
+IDLE_CHECKS = 3  # in a row, about a second apart, after which texts are written to disk
 
 
 class Slots:
@@ -34,7 +34,7 @@ class Slots:
         self._free = list(range(model.slots))  # the longest unused first
         self._tokens_since_use = [0] * model.slots  # that others ran
         self._unwritten: set[int] = set()  # slots left since they were last looked at
-        self._looks = 0  # since anything ran
+        self._idle_checks = 0  # since anything ran
 
     @property
     def free(self) -> bool:
@@ -72,7 +72,7 @@ class Slots:
         self._free.append(slot)
         self._tokens_since_use[slot] = 0
         self._unwritten.add(slot)
-        self._looks = 0
+        self._idle_checks = 0
 
     @property
     def has_unwritten(self) -> bool:
@@ -81,8 +81,8 @@ class Slots:
 
     def idle(self) -> None:
         """Write a text to disk: who ends the process may not wait until all of them are."""
-        self._looks += 1
-        while self._looks > IDLE_LOOKS and self._unwritten and not self._tiers.is_writing:
+        self._idle_checks += 1
+        while self._idle_checks > IDLE_CHECKS and self._unwritten and not self._tiers.is_writing:
             slot = self._unwritten.pop()
             if slot in self._free and self._tiers.write_early(
                 self._model, slot, self._held[slot], self._adapters[slot]

@@ -107,7 +107,7 @@ class CacheTiers:
 
         A conversation grows with each turn, and is not written anew for each.
         """
-        if self._disk is None or self._disk.known(held, adapters) > len(held) * EARLY_SHARE:
+        if self._disk is None or self._disk.stored_prefix(held, adapters) > len(held) * EARLY_SHARE:
             return False
         self._write(self._disk, model, slot, held, adapters)
         return True

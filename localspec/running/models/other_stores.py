@@ -74,9 +74,9 @@ def _of_lm_studio() -> Iterator[PulledPair]:
 
 def _in_folder(folder: Path, sizes: Mapping[str, int], engine: Engine) -> Iterator[PulledPair]:
     """List the models of a repository's folder."""
-    found = engine.spec.models(list(sizes)) if engine.spec.models else ()
+    models = engine.spec.models(list(sizes)) if engine.spec.models else ()
     name = FORMAT.sub("", folder.name).lower()
-    for model in found:
+    for model in models:
         if model.role != "model" or model.lacks:
             continue
         files = tuple(File(folder / part, sizes[part], "", large=True) for part in model.files)

@@ -44,8 +44,8 @@ class ListedModel:
 def pulled_row(pulled: PulledPair) -> ListedModel:
     whole = all(model.whole for model in pulled.models)
     usable = pulled.engine in map(str, all_engines())
-    here = f"in {pulled.owner}'s store" if pulled.owner else "here"
-    state = "files are missing" if not whole else here if usable else MISSING
+    place = f"in {pulled.owner}'s store" if pulled.owner else "here"
+    state = "files are missing" if not whole else place if usable else MISSING
     return ListedModel(
         pulled.name,
         pulled.weights,

@@ -98,8 +98,10 @@ class PreparedPrompt:
 
     def before_next(self, reply: Message) -> Tokens:
         """Return the beginning of the next prompt: up to what the user or a tool will say."""
-        earlier = [said for said in self.conversation.messages if said["role"] == "assistant"]
-        sends_thoughts = any("reasoning_content" in said for said in earlier)
+        earlier = [
+            message for message in self.conversation.messages if message["role"] == "assistant"
+        ]
+        sends_thoughts = any("reasoning_content" in message for message in earlier)
         is_unknown = "tool_calls" in reply and "reasoning_content" in reply and not earlier
         if self.conversation.media or self.conversation.begun or is_unknown:
             return NONE
