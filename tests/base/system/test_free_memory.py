@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,22 @@ def test_waiting_for_memory_is_told_by_the_group_or_the_system(tmp_path):
     assert free_memory.stalls(root) == 0.125
     own = {"sys/fs/cgroup/user.slice/app/memory.pressure": "full avg10=0.00 avg60=0 total=1\n"}
     assert free_memory.stalls(write(tmp_path, own)) == 0
+
+
+HOARD = """
+import psutil
+from localspec.base.system.free_memory import return_freed_memory
+held = psutil.Process().memory_info
+blocks = [bytearray(100_000) for _ in range(1000)]
+last = [bytearray(size) for size in range(600, 5000)]  # behind them: the heap cannot shrink
+blocks.clear()
+before = held().rss
+return_freed_memory()
+print(before - held().rss)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone keeps what is freed")
+def test_freed_memory_is_returned_to_the_system():
+    result = subprocess.run([sys.executable, "-c", HOARD], capture_output=True, check=True)
+    assert int(result.stdout) > 50 * MB
