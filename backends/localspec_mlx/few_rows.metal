@@ -59,7 +59,7 @@ inline void unpack(Words words, Scales scales, Biases biases, uint first, thread
         if (FORM == AFFINE)
             weights[i] = fma(float(scales[group]), float(code), float(biases[group]));
         else
-            weights[i] = twice(code) * (0.5f * scale_of<FORM>(uint(scales[group])));
+            weights[i] = twice(code) * (0.5f * scale_of<FORM>(uint(float(scales[group]))));
     }
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 
@@ -35,8 +35,8 @@ Kernel = Callable[..., Sequence[mx.array]]  # as mx.fast.metal_kernel makes them
 def compiled() -> Kernel:
     """Make the kernel; it is compiled when it first runs."""
     inputs, header = ["x", "words", "scales", "biases"], TEXT.read_text(encoding="utf-8")
-    kernel: Kernel = mx.fast.metal_kernel("localspec_few_rows", inputs, ["products"], CALL, header)
-    return kernel
+    kernel = mx.fast.metal_kernel("localspec_few_rows", inputs, ["products"], CALL, header)
+    return cast(Kernel, kernel)
 
 
 def serves(x: mx.array, words: mx.array, scales: mx.array, how: Mapping[str, Any]) -> bool:

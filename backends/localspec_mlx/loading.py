@@ -48,7 +48,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _read_weights(model, path)
-    tuning.tune(model, ways(options))
+    tuning.tune(model, ways_for(options))
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)
     else:
@@ -114,7 +114,7 @@ def _read_weights(model: Module, path: Path) -> None:
         raise failure(f"MLX could not read {path.name}", error) from error
 
 
-def ways(options: Options) -> Mapping[str, products.Way]:
+def ways_for(options: Options) -> Mapping[str, products.Way]:
     """List the ways to multiply that these options allow."""
     if options.metal_products and not mx.metal.is_available():
         LOG.warning("--products own has no effect here: MLX has no Metal")
@@ -127,6 +127,8 @@ def _report(blueprint: Blueprint) -> None:
     [device] = probe()
     where = f"{device.name} ({device.kind})"
     print(f"mlx: on {where}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
+    for kind, ways in tuning.MEASURED.items():
+        print(f"mlx: products {kind[1:]} by rows: {ways.chosen}", file=sys.stderr)
 
 
 def check(options: Options) -> None:

@@ -44,6 +44,8 @@ BETTER = 0.8  # of the time of MLX's own way, at most: near ties must not change
 HOPELESS = 10.0  # times the best at fewer rows: not tried at more
 ALIKE = 0.01  # of the products' size: 16 bits differ by 0.002
 SOME = ((0, 1), (3, 5), (0, 8), (7, 16), (15, 16))  # of the rows that a way is tried with
+OTHER_PRODUCTS = "it gives other products than MLX"
+OTHER_BITS = "a row's product depends on the rows beside it"
 
 Clock = Callable[[], float]
 
@@ -96,10 +98,10 @@ def fault(way: Way, weights: Weights) -> str:
         expected, whole = exact(x.astype(mx.float32), weights), way(x, weights)
         errors = mx.square(whole.astype(mx.float32) - expected).mean(axis=1).sqrt()
         if not (errors <= ALIKE * mx.square(expected).mean(axis=1).sqrt()).all().item():
-            return "it gives other products than MLX"
+            return OTHER_PRODUCTS
         for begin, end in SOME:
             if not mx.array_equal(way(x[begin:end], weights), whole[begin:end]).item():
-                return "a row's product depends on the rows beside it"
+                return OTHER_BITS
     except (RuntimeError, ValueError) as error:
         return str(error)
     return ""

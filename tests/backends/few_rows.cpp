@@ -50,7 +50,6 @@ struct Brain {  // a number of 16 bits, half of a float
         bits = (whole + 0x7FFF + (whole >> 16 & 1)) >> 16;
     }
     explicit operator float() const { return as_type<float>(uint(bits) << 16); }
-    explicit operator uint() const { return uint(float(*this)); }
 };
 
 template <typename T>

@@ -229,6 +229,6 @@ def test_a_kernel_is_used_only_where_it_gives_what_mlx_does_for_each_row(
 def test_the_option_says_in_one_line_that_it_has_no_effect_without_metal(caplog):
     options = Options(products=METAL_PRODUCTS)
     if not mx.metal.is_available():
-        assert loading.ways(options) is WAYS
+        assert loading.ways_for(options) is WAYS
         assert caplog.messages == ["--products own has no effect here: MLX has no Metal"]
-    assert loading.ways(replace(options, products="localspec")) is WAYS
+    assert loading.ways_for(replace(options, products="localspec")) is WAYS
