@@ -123,7 +123,7 @@ def tune(
     for kind, modules in kinds.items():
         if kind not in ways_of:
             matrices = typical([Weights.of(module) for module in modules])
-            ways_of[kind] = found(kind, matrices, ways, clock)
+            ways_of[kind] = chosen_ways(kind, matrices, ways, clock)
         if set(ways_of[kind].chosen.values()) != {OWN}:
             for module in modules:
                 apply(module, ways_of[kind])
@@ -143,13 +143,13 @@ def typical(matrices: Sequence[Weights]) -> list[Weights]:
     return max(of_shape.values(), key=lambda alike: len(alike) * alike[0].size)
 
 
-def found(kind: Kind, matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock) -> Ways:
+def chosen_ways(kind: Kind, matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock) -> Ways:
     """Return the ways that were chosen before on this device, or measure and keep them."""
     if KERNEL in ways and (wrong := fault(ways[KERNEL], matrices[0])):
         LOG.warning("LocalSpec's kernel is not used for %s: %s", matrices[0].how, wrong)
         ways = {name: way for name, way in ways.items() if name != KERNEL}
     path = kept_at(kind, ways)
-    chosen = kept_json.load(path, partial(parse, names=ways))
+    chosen = kept_json.load(path, partial(read_choice, names=ways))
     if chosen is None:
         rivals = processors.RivalWatch().share
         chosen = measured(matrices, ways, clock)
@@ -166,7 +166,7 @@ def kept_at(kind: Kind, ways: Mapping[str, Way]) -> Path:
     return folders.cache() / "products" / f"{fingerprint([], facts)}.json"
 
 
-def parse(record: Mapping[str, Any], names: Collection[str]) -> dict[int, str]:
+def read_choice(record: Mapping[str, Any], names: Collection[str]) -> dict[int, str]:
     chosen = {int(rows): str(name) for rows, name in record["chosen"].items()}
     if set(chosen) != set(ROWS) or not set(names).issuperset(chosen.values()):
         raise ValueError("other ways, or other numbers of rows")

@@ -112,10 +112,10 @@ def table(kind: Kind, seconds: Seconds) -> Iterator[str]:
 
 def cells(matrices: Sequence[Weights], seconds: Seconds) -> Iterator[str]:
     """Time products of each number of rows."""
-    known = ways(True)
+    by_name = ways(True)
     for rows in ROWS:
         theirs, ours = (
-            min(seconds(known[name], rows, matrices) for name in names)
+            min(seconds(by_name[name], rows, matrices) for name in names)
             for names in ((OWN, "padded"), (KERNEL,))
         )
         yield f"{theirs * 1e3:.3f} / {ours * 1e3:.3f} / {ours / theirs:.2f}"

@@ -37,11 +37,11 @@ class Product(ctypes.Structure):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """Compile the kernel for lanes that are emulated."""
-    made = tmp_path_factory.mktemp("emulated") / "few_rows.so"
+    place = tmp_path_factory.mktemp("emulated") / "few_rows.so"
     include = f"-I{few_rows.TEXT.parent}"
-    command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", include, SOURCE, "-o", made]
+    command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", include, SOURCE, "-o", place]
     subprocess.run(command, check=True)
-    return ctypes.CDLL(str(made))
+    return ctypes.CDLL(str(place))
 
 
 @pytest.fixture
@@ -81,17 +81,17 @@ class Emulated:
         self._run, self.calls = library.few_rows_product, 0
 
     def __call__(self, inputs, template, grid, threadgroup, output_shapes, output_dtypes):
-        given = dict(template)
+        constants = dict(template)
         [shape], [number] = output_shapes, output_dtypes
-        assert given["Number"] == number == inputs[0].dtype
-        assert given["TILES"] == (1 if shape[0] <= 8 else 2)
+        assert constants["Number"] == number == inputs[0].dtype
+        assert constants["TILES"] == (1 if shape[0] <= 8 else 2)
         assert threadgroup == (few_rows.THREADS, 1, 1)
         assert grid == (-(-shape[1] // few_rows.OUTPUTS) * few_rows.THREADS, 1, 1)
         arrays = [bits_of(each) for each in inputs]
         arrays.append(np.full(shape, 77, arrays[0].dtype))
         sizes = (*shape[:1], inputs[0].shape[-1], *shape[1:])
         call = Product(*(each.ctypes.data for each in arrays), *sizes)
-        kind = given["FORM"], given["BITS"], given["GROUP"], int(number == mx.bfloat16)
+        kind = constants["FORM"], constants["BITS"], constants["GROUP"], int(number == mx.bfloat16)
         assert self._run(ctypes.byref(call), *kind) == 0  # reads and writes that must not be
         self.calls += 1
         product = mx.array(arrays[-1])

@@ -219,11 +219,11 @@ def test_a_kernel_is_used_only_where_it_gives_what_mlx_does_for_each_row(
     kernel, wrong, home, caplog
 ):
     small = Small(4, mx.float32)
-    said = fault(kernel, Weights.of(small.first))
-    assert wrong in said
-    assert bool(said) == bool(wrong)
+    message = fault(kernel, Weights.of(small.first))
+    assert wrong in message
+    assert bool(message) == bool(wrong)
     tune(small, {**WAYS, KERNEL: kernel}, {})
-    assert [said in line for line in caplog.messages if "kernel" in line] == [True] * bool(wrong)
+    assert [message in line for line in caplog.messages if "kernel" in line] == [True] * bool(wrong)
 
 
 def test_the_option_says_in_one_line_that_it_has_no_effect_without_metal(caplog):
