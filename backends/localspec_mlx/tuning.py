@@ -43,7 +43,7 @@ TIMES = 3
 BETTER = 0.8  # of the time of MLX's own way, at most: near ties must not change what is said
 HOPELESS = 10.0  # times the best at fewer rows: not tried at more
 ALIKE = 0.01  # of the products' size: 16 bits differ by 0.002
-SOME = ((0, 1), (3, 5), (0, 8), (7, 16), (15, 16))  # of the rows that a way is tried with
+TRIED = ((0, 1), (3, 5), (0, 8), (7, 16), (15, 16))  # of the rows that a way is tried with
 OTHER_PRODUCTS = "it gives other products than MLX"
 OTHER_BITS = "a row's product depends on the rows beside it"
 
@@ -99,7 +99,7 @@ def fault(way: Way, weights: Weights) -> str:
         errors = mx.square(whole.astype(mx.float32) - expected).mean(axis=1).sqrt()
         if not (errors <= ALIKE * mx.square(expected).mean(axis=1).sqrt()).all().item():
             return OTHER_PRODUCTS
-        for begin, end in SOME:
+        for begin, end in TRIED:
             if not mx.array_equal(way(x[begin:end], weights), whole[begin:end]).item():
                 return OTHER_BITS
     except (RuntimeError, ValueError) as error:
@@ -143,10 +143,12 @@ def typical(matrices: Sequence[Weights]) -> list[Weights]:
     return max(of_shape.values(), key=lambda alike: len(alike) * alike[0].size)
 
 
-def chosen_ways(kind: Kind, matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock) -> Ways:
+def chosen_ways(
+    kind: Kind, matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock
+) -> Ways:
     """Return the ways that were chosen before on this device, or measure and keep them."""
     if KERNEL in ways and (wrong := fault(ways[KERNEL], matrices[0])):
-        LOG.warning("LocalSpec's kernel is not used for %s: %s", matrices[0].how, wrong)
+        LOG.warning("LocalSpec's kernel is left out for weights like %s: %s", kind[1:-1], wrong)
         ways = {name: way for name, way in ways.items() if name != KERNEL}
     path = kept_at(kind, ways)
     chosen = kept_json.load(path, partial(read_choice, names=ways))
