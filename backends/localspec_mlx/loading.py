@@ -13,7 +13,15 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
+from localspec.interfaces.backend import (
+    CONTEXT,
+    METAL_PRODUCTS,
+    Adapter,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+)
 from localspec_mlx import products, tuning
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
@@ -116,10 +124,11 @@ def _read_weights(model: Module, path: Path) -> None:
 
 def ways_for(options: Options) -> Mapping[str, products.Way]:
     """List the ways to multiply that these options allow."""
-    if options.metal_products and not mx.metal.is_available():
+    asked = options.products == METAL_PRODUCTS
+    if asked and not mx.metal.is_available():
         LOG.warning("--products own has no effect here: MLX has no Metal")
         return products.WAYS
-    return products.ways(options.metal_products)
+    return products.ways(asked)
 
 
 def _report(blueprint: Blueprint) -> None:

@@ -197,17 +197,11 @@ class Options:
     @property
     def own_products(self) -> bool:
         """Whether LocalSpec's products may be used; weights are packed for them, so not mapped."""
-        return self.products != PRODUCTS[1] and not self.mmap
-
-    @property
-    def metal_products(self) -> bool:
-        """Whether LocalSpec's products may be used on Metal as well."""
-        return self.products == METAL_PRODUCTS
+        return self.products in (OWN_PRODUCTS, METAL_PRODUCTS) and not self.mmap
 
     def __post_init__(self) -> None:
-        products = (*PRODUCTS, METAL_PRODUCTS)
-        if self.products not in products:
-            raise UsageError(f"products is {self.products!r}, known: {', '.join(products)}")
+        if self.products not in (choices := (*PRODUCTS, METAL_PRODUCTS)):
+            raise UsageError(f"products is {self.products!r}, known: {', '.join(choices)}")
         if self.pooling not in ("", *VECTOR_POOLINGS):
             listed = ", ".join(VECTOR_POOLINGS)
             raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")
