@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,16 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
-from localspec_mlx import products
+from localspec.interfaces.backend import (
+    CONTEXT,
+    METAL_PRODUCTS,
+    Adapter,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+)
+from localspec_mlx import products, tuning
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
 from localspec_mlx.devices import failure, prepare, probe, short_of_memory
@@ -26,6 +35,7 @@ from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
 
+LOG = logging.getLogger(__name__)
 BITS = {"q8_0": 8, "q4_0": 4}
 GROUP: list[Group] = []  # that this process is a member of, if it is of one
 
@@ -46,7 +56,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     _read_weights(model, path)
-    products.tune(model)
+    tuning.tune(model, ways_for(options))
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)
     else:
@@ -112,11 +122,22 @@ def _read_weights(model: Module, path: Path) -> None:
         raise failure(f"MLX could not read {path.name}", error) from error
 
 
+def ways_for(options: Options) -> Mapping[str, products.Way]:
+    """List the ways to multiply that these options allow."""
+    asked = options.products == METAL_PRODUCTS
+    if asked and not mx.metal.is_available():
+        LOG.warning("--products own has no effect here: MLX has no Metal")
+        return products.WAYS
+    return products.ways(asked)
+
+
 def _report(blueprint: Blueprint) -> None:
     whose = "ours" if blueprint.own else "mlx-lm's"
     [device] = probe()
     where = f"{device.name} ({device.kind})"
     print(f"mlx: on {where}, caches are {whose}, rows run {blueprint.sharing}", file=sys.stderr)
+    for kind, ways in tuning.MEASURED.items():
+        print(f"mlx: products {kind[1:]} by rows: {ways.chosen}", file=sys.stderr)
 
 
 def check(options: Options) -> None:

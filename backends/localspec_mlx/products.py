@@ -2,33 +2,28 @@
 
 MLX has kernels for one row of numbers and for many. To verify a draft takes some rows, for which
 either may be slow, and on a processor all of them are where the numbers have 16 bits. So each way
-is timed once, by kind of weights and number of rows, when a model is loaded.
+is timed, by kind and size of weights and by number of rows, and the choice is kept.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-from mlx.nn.layers.base import Module
-from mlx.nn.layers.quantized import QuantizedEmbedding, QuantizedLinear
+from mlx.nn.layers.quantized import QuantizedEmbedding
 
-ROWS = (1, 2, 4, 8, 16, 32)  # at which ways are timed; more rows are computed as the most are
+from localspec_mlx import few_rows
+
 PADDED = 32  # rows, from which on MLX uses the kernels for many
+SIDES = (2048, 4096)  # MLX's kernel for a number of rows depends on the longer side: up to these
 MAX_UNPACKED = 1 << 24  # numbers of a matrix that may be unpacked: 32 MiB, within what plans leave
-TIMED = 1 << 20  # numbers of the matrix that is timed, on a processor
-TIMES = 3
-BETTER = 0.8  # of the time of MLX's own way, at most: near ties must not change what is said
-HOPELESS = 10.0  # times the best at fewer rows: not tried at more
 
-OWN = "own"
-Clock = Callable[[], float]
-Kind = tuple[object, ...]  # of weights: all that the speed of a way depends on, but sizes
+OWN = "own"  # MLX's own
+KERNEL = "kernel"  # LocalSpec's, on Metal
+Kind = tuple[object, ...]  # of weights: all that the speed of a way depends on
 
 
 class Weights(NamedTuple):
@@ -41,7 +36,8 @@ class Weights(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        return (self.scales.dtype, *self.how.values())
+        side = bisect_left(SIDES, max(len(self.numbers), self.inputs))
+        return (self.scales.dtype, *self.how.values(), side)
 
     @property
     def numbers_type(self) -> mx.Dtype:
@@ -51,6 +47,10 @@ class Weights(NamedTuple):
     @property
     def size(self) -> int:
         return self.numbers.size * 32 // int(self.how["bits"])
+
+    @property
+    def inputs(self) -> int:
+        return self.scales.shape[-1] * int(self.how["group_size"])
 
     @classmethod
     def of(cls, module: Any) -> Weights:
@@ -87,14 +87,32 @@ def unpacked(x: mx.array, weights: Weights) -> mx.array:
     return x @ mx.dequantize(numbers, scales, biases, **how).T
 
 
+def kernel_way(kernel: few_rows.Kernel) -> Way:
+    """Multiply few rows by a kernel, and as MLX does what it does not serve."""
+
+    def multiply(x: mx.array, weights: Weights) -> mx.array:
+        numbers, scales, biases, how = weights
+        if not few_rows.serves(x, numbers, scales, how):
+            return own(x, weights)
+        return few_rows.multiply(x, (numbers, scales, biases), how, kernel)
+
+    return multiply
+
+
 WAYS: Mapping[str, Way] = {OWN: own, "padded": padded, "wide": wide, "unpacked": unpacked}
+
+
+def ways(metal_products: bool) -> Mapping[str, Way]:
+    """List the ways to choose from; LocalSpec's kernel is one of them where it is asked for."""
+    return {**WAYS, KERNEL: kernel_way(few_rows.compiled())} if metal_products else WAYS
 
 
 class Ways:
     """The way for each number of rows."""
 
-    def __init__(self, chosen: Mapping[int, str]) -> None:
+    def __init__(self, chosen: Mapping[int, str], ways: Mapping[str, Way] = WAYS) -> None:
         self.chosen = chosen
+        self._ways = ways
         self._rows = sorted(chosen)
 
     def multiply(self, x: mx.array, weights: Weights) -> mx.array:
@@ -103,74 +121,7 @@ class Ways:
         name = self.chosen[self._rows[at]]
         if name == "unpacked" and weights.size > MAX_UNPACKED:
             name = "wide" if "wide" in self.chosen.values() else OWN
-        return WAYS[name](x, weights)
-
-
-def choose(
-    seconds: Callable[[str, int], float], rows: Sequence[int], names: Sequence[str]
-) -> dict[int, str]:
-    """Choose a way for each number of rows by the seconds that each takes."""
-    chosen, left = {}, list(names)
-    for count in rows:
-        seconds_of = {name: seconds(name, count) for name in left}
-        best = min(seconds_of, key=seconds_of.__getitem__)
-        if seconds_of[best] > BETTER * seconds_of.get(OWN, math.inf):
-            best = OWN
-        chosen[count] = best
-        left = [name for name in left if seconds_of[name] < HOPELESS * seconds_of[best]]
-    return chosen
-
-
-def timed(name: str, rows: int, weights: Weights, clock: Clock) -> float:
-    """Time a way, at least of some tries; it never ends where this device has no kernel for it."""
-    inputs = weights.scales.shape[-1] * int(weights.how["group_size"])
-    x = mx.ones((1, rows, inputs), weights.numbers_type)
-    durations = []
-    for _ in range(TIMES):
-        begun = clock()
-        try:
-            mx.eval(WAYS[name](x, weights))
-        except (RuntimeError, ValueError):
-            if name == OWN:
-                raise
-            return math.inf
-        durations.append(clock() - begun)
-    return min(durations)
-
-
-MEASURED: dict[Kind, Ways] = {}  # in this process
-
-
-def tune(
-    model: Module, ways_of: dict[Kind, Ways] = MEASURED, clock: Clock = time.perf_counter
-) -> None:
-    """Let a model multiply in the fastest ways, which are measured unless they were found."""
-    for module in sorted(products(model), key=lambda product: -Weights.of(product).size):
-        weights = Weights.of(module)
-        if weights.kind not in ways_of:
-            ways_of[weights.kind] = measured(weights, clock)
-        ways = ways_of[weights.kind]
-        if set(ways.chosen.values()) != {OWN}:
-            apply(module, ways)
-
-
-def products(model: Module) -> Iterator[Any]:
-    for module in model.modules():  # type: ignore[no-untyped-call]
-        if type(module) in (QuantizedLinear, QuantizedEmbedding) and module["weight"].ndim == 2:
-            yield module
-
-
-def measured(weights: Weights, clock: Clock) -> Ways:
-    """Time all ways that these weights allow, on a part of them where that takes long."""
-    names = list(WAYS)
-    if weights.scales.dtype not in (mx.float16, mx.bfloat16):  # or scales that are no numbers
-        names.remove("wide")
-    if mx.default_device() == mx.cpu:
-        part = slice(max(TIMED * len(weights.numbers) // weights.size, 1))
-        biases = None if weights.biases is None else weights.biases[part]
-        weights = Weights(weights.numbers[part], weights.scales[part], biases, weights.how)
-        mx.eval(weights[:2])
-    return Ways(choose(partial(timed, weights=weights, clock=clock), ROWS, names))
+        return self._ways[name](x, weights)
 
 
 def apply(module: Any, ways: Ways) -> None:

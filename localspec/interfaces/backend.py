@@ -37,6 +37,7 @@ SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
+METAL_PRODUCTS = "own"  # LocalSpec's with MLX on Metal, too, where nobody has seen them run
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -156,7 +157,7 @@ class Options:
     cpu_moe: layers, the first ones, whose experts stay on the host
     threads: of the processor; None: one for each fast core
     mmap: map weights from their file also where reading them makes tokens faster
-    products: whose products of matrices a processor computes, where the engine has a choice
+    products: whose products of matrices are computed, where the engine has a choice
     members: processes that run the model together, where the engine can
     adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
@@ -196,11 +197,11 @@ class Options:
     @property
     def own_products(self) -> bool:
         """Whether LocalSpec's products may be used; weights are packed for them, so not mapped."""
-        return self.products == OWN_PRODUCTS and not self.mmap
+        return self.products in (OWN_PRODUCTS, METAL_PRODUCTS) and not self.mmap
 
     def __post_init__(self) -> None:
-        if self.products not in PRODUCTS:
-            raise UsageError(f"products is {self.products!r}, known: {', '.join(PRODUCTS)}")
+        if self.products not in (choices := (*PRODUCTS, METAL_PRODUCTS)):
+            raise UsageError(f"products is {self.products!r}, known: {', '.join(choices)}")
         if self.pooling not in ("", *VECTOR_POOLINGS):
             listed = ", ".join(VECTOR_POOLINGS)
             raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from localspec.base.errors import UsageError
-from localspec.interfaces.backend import OWN_PRODUCTS, Options
+from localspec.interfaces.backend import METAL_PRODUCTS, OWN_PRODUCTS, Options
 from localspec_build.kernels import FEATURE
 from localspec_llamacpp import loading
 from localspec_llamacpp.bindings import library, products
@@ -74,7 +74,9 @@ def test_a_processor_that_is_not_served_is_told_from_a_library_without_products(
     assert not any(feature.startswith(FEATURE) for feature in library.features())
 
 
-@pytest.mark.parametrize(("choice", "on"), [(OWN_PRODUCTS, 1), ("llama.cpp", 0)])
+@pytest.mark.parametrize(
+    ("choice", "on"), [(OWN_PRODUCTS, 1), (METAL_PRODUCTS, 1), ("llama.cpp", 0)]
+)
 def test_the_option_reaches_the_library_before_a_model_is_loaded(library_of, choice, on):
     fake = library_of(b"AVX2")
     loading.load(engines.tiny("llama"), replace(ON_CPU, products=choice)).close()

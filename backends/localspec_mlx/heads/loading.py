@@ -13,7 +13,7 @@ from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
 from localspec.interfaces.backend import Footprint
-from localspec_mlx import products
+from localspec_mlx import tuning
 from localspec_mlx.blueprint import Blueprint, own
 from localspec_mlx.devices import short_of_memory
 from localspec_mlx.folder import config as configuration
@@ -129,7 +129,7 @@ def layerskip(folder: HeadFolder) -> LoadedHead:
     model: Module = load_model(folder.path, lazy=True)[0]
     lend(target.model, model)
     mx.eval(list(arrays_in(dict(model))))
-    products.tune(model)
+    tuning.tune(model)
     layers = own(model, slack=0)
     if layers is None or target.recurrent:
         raise ValueError("its target keeps more than keys and values")
@@ -166,7 +166,7 @@ def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:
     """Load the weights of a head, as mlx-lm loads those of a model."""
     head = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
     mx.eval(list(arrays_in(dict(head))))  # which another thread could not work out
-    products.tune(head)
+    tuning.tune(head)
     return head
 
 

@@ -29,6 +29,7 @@ from localspec.interfaces.backend import (
     CONTEXT,
     DRAFT_CONTEXT,
     MAX_TENTATIVE,
+    METAL_PRODUCTS,
     OWN_PRODUCTS,
     PRODUCTS,
     DraftOptions,
@@ -170,9 +171,10 @@ class LoadingOptions:
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
     products: str = option(
-        click.Choice(PRODUCTS),
+        click.Choice((*PRODUCTS, METAL_PRODUCTS)),
         "Whose matrix products a processor computes: LocalSpec's own, where llama.cpp was built "
-        "with them, or llama.cpp's, to compare.",
+        "with them, or llama.cpp's, to compare. own: LocalSpec's also with MLX on Metal, where "
+        "they were never seen to run.",
         default=OWN_PRODUCTS,
     )
     adapter: tuple[Adapter, ...] = repeated(

@@ -18,6 +18,7 @@ from typing import Any
 from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import changed_versions, fingerprint
 from localspec.base.system.machine_load import MachineChange
+from localspec.interfaces.backend import METAL_PRODUCTS
 from localspec.running.runtime.kept_calibrations import measure_apart, pair_title
 from localspec.running.runtime.loaded_pair import LoadedPair
 from localspec.running.runtime.pair_speed import FORM, MIN_CONTEXT, PairSpeed, measure
@@ -179,7 +180,7 @@ def key_of(loaded_pair: LoadedPair) -> str:
     options = [
         f"{way.kv_type} {way.flash_attention} {way.gpu_layers} {way.split} {way.cpu_moe} "
         f"{way.threads} {way.members} {way.adapters or None} {way.bit_exact} {bool(way.head)} "
-        f"{way.own_products}"
+        f"{way.own_products}{' metal' * (way.products == METAL_PRODUCTS)}"
         for way in ways
         if way
     ]
