@@ -33,6 +33,7 @@ from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_ori
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.model_files import bare_name
+from localspec.base.system import folders
 from localspec.base.system.addresses import is_loopback
 from localspec.base.system.signals import handled
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
@@ -251,6 +252,8 @@ def policy_of(options: ServingOptions) -> ServerPolicy:
         page=not options.no_page,
         responses=options.response_store,
         cache_dir=options.cache_dir,
+        batch_dir=(options.cache_dir or folders.data()) / "batches" if options.batch_size else None,
+        batch_bytes=options.batch_size,
         read_ahead=options.read_ahead,
         media=MediaLimits(options.max_images, options.max_image_size, options.max_image_pixels),
         fetch=fetcher() if options.fetch_images else None,

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Set
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Literal
 
@@ -24,6 +25,8 @@ from localspec.running.runtime.phases import Phase, TellPhase
 
 State = Literal["unloaded", "loading", "loaded"]
 STATUS = "model_status"
+LOOK_SECONDS = 0.05  # between two looks for a model that batches have left
+OF_BATCH = ContextVar("of_batch", default=False)  # whether a lease is for a request of a batch
 
 
 class ModelHost:
@@ -44,6 +47,7 @@ class ModelHost:
         self._note = note
         self._most_waiting = waiting  # requests of each model, beside those in its slots
         self.idle_seconds = idle_seconds
+        self.lacks_memory = False  # for a model that others ask for than batches
         self._lock = asyncio.Lock()  # one loads or leaves at a time
         self._made_bell: Bell | None = None  # made when the first thread of a model is to ring it
         self._loading: set[str] = set()  # models that are being loaded, or wait for it
@@ -91,11 +95,14 @@ class ModelHost:
         most = served.resident.slots + self._most_waiting
         if served.users + places > most:
             raise overloaded(f"{served.users} requests are under way or wait; {most} may")
+        batched = places if OF_BATCH.get() else 0
         served.users += places
+        served.batched += batched
         try:
             yield served
         finally:
             served.users -= places
+            served.batched -= batched
             served.used = time.monotonic()
             if served.leaving and not served.users:
                 self.work(self._unload(served))
@@ -123,6 +130,9 @@ class ModelHost:
         if name in self.loaded:
             return "loaded"
         return "loading" if name in self._loading else "unloaded"
+
+    def is_loading_other(self, name: str) -> bool:
+        return bool(self._loading - {name})
 
     def begin_loading(self, name: str) -> None:
         """Begin to load a model; events report how it goes."""
@@ -224,10 +234,15 @@ class ModelHost:
             yield
 
     async def _make_room(self) -> bool:
-        """Unload the idle model that was unused for longest."""
-        idle = [served for served in self.loaded.values() if not served.users]
-        if not idle:
-            return False
+        """Unload the idle model that was unused for longest, or one that only batches use."""
+        try:
+            while not (idle := [served for served in self.loaded.values() if not served.users]):
+                if not any(served.users == served.batched for served in self.loaded.values()):
+                    return False
+                self.lacks_memory = True
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self.lacks_memory = False
         await self._leave(min(idle, key=lambda served: served.used))
         return True
 

@@ -119,6 +119,11 @@ class ServingOptions:
         "N",
         default=STORED,
     )
+    batch_size: int = option(
+        SIZE,
+        "Maximum size of a client's files for batches, kept on disk; 0: no batches.",
+        default=1 << 30,
+    )
     pooling: str | None = option(
         click.Choice(VECTOR_POOLINGS),
         "Have the first model, which continues text, turn texts into vectors, too.",

@@ -10,7 +10,7 @@ import pytest
 
 from localspec.apps.server.command import named_models, with_aliases
 from localspec.apps.server.faults import Refused
-from localspec.apps.server.model_host import ModelHost
+from localspec.apps.server.model_host import OF_BATCH, ModelHost
 from localspec.apps.server.offers import Offers, ServedOffer, broken_offer
 from localspec.base.errors import DoesNotFit, ModelFileError, UnknownModel, UsageError
 from localspec.core.proposers.silent import Silent
@@ -73,6 +73,32 @@ def test_a_model_is_loaded_once_when_somebody_asks():
         assert not host.loaded
         with pytest.raises(UnknownModel, match="there is no model 'c' here; served: a, b"):
             memory.opened("a", "b", strict=True).offers.answering("c")
+
+    asyncio.run(story())
+
+
+def test_batches_give_their_memory_to_others():
+    memory = Memory(1)
+
+    async def story():
+        host = memory.opened("a", "b")
+
+        async def work():
+            OF_BATCH.set(True)
+            async with host.lease("a"):
+                while not host.lacks_memory:
+                    await asyncio.sleep(0.001)
+
+        working = asyncio.create_task(work())
+        while not host.loaded:
+            await asyncio.sleep(0.001)
+        async with host.lease("b"):
+            assert memory.there == ["b"]
+            with pytest.raises(DoesNotFit):
+                await host.preload("a")
+        assert working.done()
+        assert not host.lacks_memory
+        await host.close()
 
     asyncio.run(story())
 
