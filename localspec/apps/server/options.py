@@ -80,8 +80,15 @@ class ServingOptions:
         click.IntRange(1, MAX_PIXELS), "Maximum number of pixels of a picture.", default=MAX_PIXELS
     )
     fetch_images: bool = flag("Pictures fetched from web addresses that clients send.")
-    idle: float | None = option(
-        SECONDS, "Seconds without use after which a model is unloaded.", "SECONDS"
+    idle: tuple[str, ...] = repeated(
+        TEXT,
+        "Seconds without use after which a model is unloaded; NAME=SECONDS: this one. May repeat.",
+        "SECONDS",
+    )
+    pin: tuple[str, ...] = repeated(
+        TEXT,
+        "Model that stays loaded, whatever others need and however long it is unused. May repeat.",
+        "NAME",
     )
     api_key: tuple[str, ...] = repeated(
         TEXT,

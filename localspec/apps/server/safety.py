@@ -145,6 +145,9 @@ class Manager:
     allowed: bool = True
     origins: tuple[str, ...] = ()  # web pages that may ask
 
+    def allows(self, request: Request) -> bool:
+        return self.allowed and foreign(request.headers, self.origins) is None
+
     async def __call__(self, request: Request) -> None:
         if not self.allowed:
             message = "this server lets no client manage its models: start it with --manage yes"

@@ -65,6 +65,10 @@ class Served:
         return [reply.job for reply in self.underway if reply.job and not reply.over]
 
     @property
+    def unused_seconds(self) -> float:
+        return 0.0 if self.users else time.monotonic() - self.used
+
+    @property
     def busy(self) -> int:
         """The number of slots in use."""
         return min(self.users, self.resident.slots)

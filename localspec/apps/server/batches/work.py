@@ -126,15 +126,15 @@ class BatchWork:
             OF_BATCH.set(True)
             return await ask(app, batch.owner, request)
 
-        def allowance(under_way: int) -> int:
+        def most(under_way: int) -> int:
             nonlocal began
             if batch.status != "in_progress":
                 raise BatchCancelled
-            most = self._allowance(batch, under_way)
-            if most and not began:
+            allowed = self.allowance(batch, under_way)
+            if allowed and not began:
                 began = True
                 count_start(store, batch)
-            return most
+            return allowed
 
         with names[0].open("ab") as answers, names[1].open("ab") as refusals:
 
@@ -147,9 +147,9 @@ class BatchWork:
                     batch.starts = 0
                     store.keep(batch)
 
-            await answer_all(requests, ask_behind, allowance, note)
+            await answer_all(requests, ask_behind, most, note)
 
-    def _allowance(self, batch: Batch, under_way: int) -> int:
+    def allowance(self, batch: Batch, under_way: int) -> int:
         """Return how many requests of a batch may be under way, where so many are."""
         host = self._host
         if host.lacks_memory:
