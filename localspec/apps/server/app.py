@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from localspec.apps.server.api import Api, error_body, offered_apis
-from localspec.apps.server.batches.routes import batches, files
+from localspec.apps.server.batches.routes import batch_routes
 from localspec.apps.server.batches.work import BatchWork
 from localspec.apps.server.downloads import Downloads
 from localspec.apps.server.faults import Fault, Refused
@@ -74,13 +74,12 @@ def application(offers: Sequence[ServedOffer], policy: ServerPolicy) -> Starlett
         MediaIntake(preparing, policy.media, policy.fetch),
         policy,
     )
-
     work = batch_work(host, policy)
     apis = dict(offered_apis(handler))
     routes = [
         *(page_routes() if policy.page else ()),  # before the greeting at / for Ollama's clients
         *chain.from_iterable(apis.values()),
-        *((*files(handler, work), *batches(handler, work)) if work else ()),
+        *batch_routes(handler, work),
         *not_offered(),
         *status(host, metrics),
         *inspection(handler, lines, BenchRun(host)),

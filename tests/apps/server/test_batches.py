@@ -227,7 +227,10 @@ def test_a_batch_goes_on_after_a_restart(serve):
     until(lambda: client.batches.retrieve(batch.id).request_counts.completed > 3)
     first.close()
     answered = len(first.model.used)
+    record = first.policy.batch_dir / "batches" / f"{batch.id}.json"
+    assert json.loads(record.read_text())["completed"] < 4  # it is written at changes alone
     second = serve()
+    assert client_of(second).batches.retrieve(batch.id).request_counts.completed > 3
     done = ended(client_of(second), batch)
     assert (done.status, done.request_counts.completed) == ("completed", 20)
     answers = client_of(second).files.content(done.output_file_id).text.splitlines()

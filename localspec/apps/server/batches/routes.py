@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
@@ -51,74 +52,92 @@ class BatchesQuery(BaseModel):
     after: str | None = None
 
 
-def files(handler: RequestHandler, work: BatchWork) -> list[BaseRoute]:
-    async def upload(request: Request) -> Response:
+def batch_routes(handler: RequestHandler, work: BatchWork | None) -> list[BaseRoute]:
+    """Return the routes of files and batches; there are none where a server keeps none."""
+    if work is None:
+        return []
+    files, batches = FilePaths(handler, work), BatchPaths(handler, work)
+    return [
+        Route("/v1/files", files.upload, methods=["POST"]),
+        Route("/v1/files", files.list),
+        Route("/v1/files/{id}", files.retrieve),
+        Route("/v1/files/{id}", files.delete, methods=["DELETE"]),
+        Route("/v1/files/{id}/content", files.content),
+        body_route("/v1/batches", NewBatch, batches.create),
+        Route("/v1/batches", batches.list),
+        Route("/v1/batches/{id}", batches.retrieve),
+        Route("/v1/batches/{id}/cancel", batches.cancel, methods=["POST"]),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePaths:
+    handler: RequestHandler
+    work: BatchWork
+
+    async def upload(self, request: Request) -> Response:
         """Keep a file of requests, one a line."""
-        if fault := foreign(request.headers, handler.policy.origins):
+        if fault := foreign(request.headers, self.handler.policy.origins):
             raise Refused(fault)
         try:
             body = await request.body()
         except ClientDisconnect as error:
             raise Gone from error
         kind = request.headers.get("content-type", "")
-        form = await handler.run(request, partial(upload_of, body, kind))
+        form = await self.handler.run(request, partial(upload_of, body, kind))
         if form.fields.get("purpose") != PURPOSE:
             raise refused("files are kept for batches alone: send purpose=batch", "purpose")
-        handler.note_ignored(request, sorted(set(form.fields) - {"purpose"}))
-        store = await work.store()
+        self.handler.note_ignored(request, sorted(set(form.fields) - {"purpose"}))
+        store = await self.work.store()
         adding = partial(store.add, owner(request), form.filename, PURPOSE, form.data)
         return JSONResponse((await asyncio.to_thread(adding)).api_object())
 
-    async def file_of(request: Request) -> tuple[BatchStore, StoredFile]:
-        id, store = request.path_params["id"], await work.store()
-        file = store.files.get(id)
-        if file is None or file.owner != owner(request):
-            raise Refused(Fault(404, f"there is no file {id[:80]!r}", "id"))
-        return store, file
-
-    async def retrieve(request: Request) -> Response:
-        _, file = await file_of(request)
+    async def retrieve(self, request: Request) -> Response:
+        _, file = await self._file(request)
         return JSONResponse(file.api_object())
 
-    async def content(request: Request) -> Response:
-        store, file = await file_of(request)
+    async def content(self, request: Request) -> Response:
+        store, file = await self._file(request)
         return FileResponse(store.content(file.id), media_type="application/octet-stream")
 
-    async def delete(request: Request) -> Response:
-        store, file = await file_of(request)
+    async def delete(self, request: Request) -> Response:
+        store, file = await self._file(request)
         if reader := store.reader(file):
             raise Refused(Fault(409, f"{reader} reads this file: cancel it first"))
         await asyncio.to_thread(store.delete, file.id)
         return JSONResponse({"id": file.id, "object": "file", "deleted": True})
 
-    async def list_files(request: Request) -> Response:
-        query, store = read_query(request, FilesQuery), await work.store()
-        own = [file for file in store.files.values() if file.owner == owner(request)]
+    async def list(self, request: Request) -> Response:
+        query, store = read_query(request, FilesQuery), await self.work.store()
+        own = store.files_of(owner(request))
         ordered = own if query.order == "asc" else own[::-1]
         chosen = [f.api_object() for f in ordered if query.purpose in (None, f.purpose)]
         return JSONResponse(page(chosen, query.limit, query.after))
 
-    return [
-        Route("/v1/files", upload, methods=["POST"]),
-        Route("/v1/files", list_files),
-        Route("/v1/files/{id}", retrieve),
-        Route("/v1/files/{id}", delete, methods=["DELETE"]),
-        Route("/v1/files/{id}/content", content),
-    ]
+    async def _file(self, request: Request) -> tuple[BatchStore, StoredFile]:
+        id, store = request.path_params["id"], await self.work.store()
+        file = store.files.get(id)
+        if file is None or file.owner != owner(request):
+            raise Refused(Fault(404, f"there is no file {id[:80]!r}", "id"))
+        return store, file
 
 
-def batches(handler: RequestHandler, work: BatchWork) -> list[BaseRoute]:
-    async def create(request: Request, body: NewBatch) -> Response:
+@dataclass(frozen=True, slots=True)
+class BatchPaths:
+    handler: RequestHandler
+    work: BatchWork
+
+    async def create(self, request: Request, body: NewBatch) -> Response:
         """Begin a batch, or report why its file cannot be worked on."""
-        handler.note_ignored(request, list(body.ignored()))
-        store = await work.store()
+        self.handler.note_ignored(request, [*body.ignored()])
+        store = await self.work.store()
         file = store.files.get(body.input_file_id)
         if file is None or file.owner != owner(request) or file.purpose != PURPOSE:
             message = f"there is no file {body.input_file_id[:80]!r} of requests"
             raise Refused(Fault(404, message, "input_file_id"))
         checked = await asyncio.to_thread(check, store.content(file.id), body.endpoint)
         if not checked.errors:
-            work.offer(body.endpoint, checked.model)
+            self.work.offer(body.endpoint, checked.model)  # refuses what no model answers
         batch = Batch(
             id=new_id("batch_"),
             owner=file.owner,
@@ -134,39 +153,32 @@ def batches(handler: RequestHandler, work: BatchWork) -> list[BaseRoute]:
             times={"created_at": int(time.time())},
         )
         batch.become("failed" if checked.errors else "in_progress")
-        if store.files.get(file.id) is None:  # deleted while it was checked
+        if file.id not in store.files:  # deleted while it was checked
             raise Refused(Fault(404, "the file was deleted", "input_file_id"))
         store.begin(batch)
-        work.wake()
+        self.work.wake()
         return JSONResponse(batch.api_object())
 
-    async def batch_of(request: Request) -> tuple[BatchStore, Batch]:
-        id, store = request.path_params["id"], await work.store()
+    async def retrieve(self, request: Request) -> Response:
+        _, batch = await self._batch(request)
+        return JSONResponse(batch.api_object())
+
+    async def cancel(self, request: Request) -> Response:
+        """End a batch; what is answered already is kept."""
+        store, batch = await self._batch(request)
+        if not batch.is_open:
+            raise Refused(Fault(409, f"this batch has ended: it is {batch.status}"))
+        self.work.cancel(store, batch)
+        return JSONResponse(batch.api_object())
+
+    async def list(self, request: Request) -> Response:
+        query, store = read_query(request, BatchesQuery), await self.work.store()
+        own = [b.api_object() for b in store.batches.values() if b.owner == owner(request)]
+        return JSONResponse(page(own[::-1], query.limit, query.after))
+
+    async def _batch(self, request: Request) -> tuple[BatchStore, Batch]:
+        id, store = request.path_params["id"], await self.work.store()
         batch = store.batches.get(id)
         if batch is None or batch.owner != owner(request):
             raise Refused(Fault(404, f"there is no batch {id[:80]!r}", "id"))
         return store, batch
-
-    async def retrieve(request: Request) -> Response:
-        _, batch = await batch_of(request)
-        return JSONResponse(batch.api_object())
-
-    async def cancel(request: Request) -> Response:
-        """End a batch; what is answered already is kept."""
-        store, batch = await batch_of(request)
-        if not batch.is_open:
-            raise Refused(Fault(409, f"this batch has ended: it is {batch.status}"))
-        work.cancel(store, batch)
-        return JSONResponse(batch.api_object())
-
-    async def list_batches(request: Request) -> Response:
-        query, store = read_query(request, BatchesQuery), await work.store()
-        own = [b.api_object() for b in store.batches.values() if b.owner == owner(request)]
-        return JSONResponse(page(own[::-1], query.limit, query.after))
-
-    return [
-        body_route("/v1/batches", NewBatch, create),
-        Route("/v1/batches", list_batches),
-        Route("/v1/batches/{id}", retrieve),
-        Route("/v1/batches/{id}/cancel", cancel, methods=["POST"]),
-    ]

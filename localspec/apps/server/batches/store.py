@@ -101,6 +101,11 @@ def described_error(code: str, message: str, line: int | None = None) -> Object:
     return {"code": code, "message": message, "param": None, "line": line}
 
 
+def answers_in(file: Path) -> int:
+    """Count the whole lines of a file."""
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
 def new_id(kind: str) -> str:
     return kind + secrets.token_hex(12)
 
@@ -122,6 +127,9 @@ class BatchStore:
         batches.sort(key=lambda batch: batch.times["created_at"])
         self.batches = {batch.id: batch for batch in batches}
         self._drop_unnamed()
+        for batch in filter(lambda batch: batch.is_open, batches):
+            batch.completed = answers_in(self.content(batch.answers))
+            batch.failed = answers_in(self.content(batch.refusals))
 
     def close(self) -> None:
         self._lock.release()
@@ -143,8 +151,12 @@ class BatchStore:
             raise Refused(Fault(507, f"the file cannot be kept: {error.strerror}")) from error
         return file
 
+    def files_of(self, owner: str) -> list[StoredFile]:
+        """List an owner's files, the oldest first; any thread may call it."""
+        return [file for file in tuple(self.files.values()) if file.owner == owner]
+
     def _require_room(self, owner: str, more: int) -> None:
-        own = [file for file in self.files.values() if file.owner == owner]
+        own = self.files_of(owner)
         taken = sum(file.bytes for file in own)
         if len(own) >= MAX_FILES:
             raise Refused(Fault(413, f"{len(own):,} files are kept, as many as may: delete some"))

@@ -118,7 +118,6 @@ class BatchWork:
     async def _work_on(self, app: ASGIApp, store: BatchStore, batch: Batch) -> None:
         names = [store.content(id) for id in (batch.answers, batch.refusals)]
         done, refused = [await asyncio.to_thread(answered_in, name) for name in names]
-        batch.completed, batch.failed = len(done), len(refused)
         requests = left(store.content(batch.input_file_id), batch.endpoint, done | refused)
         began = False
 
