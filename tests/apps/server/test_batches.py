@@ -254,7 +254,7 @@ def test_a_key_that_is_gone_has_nothing_answered_any_more(tmp_path):
 
 def test_a_batch_leaves_a_slot_and_waits_for_models_that_were_used_just_now():
     host = ModelHost(Offers({"a": offer("a"), "b": offer("b")}), lambda model, result: None)
-    a, b = (SimpleNamespace(name=name, endpoint=CHAT, model=name) for name in "ab")
+    a, b = (SimpleNamespace(endpoint=CHAT, served=name) for name in "ab")
     allowance = BatchWork(host, Path("nowhere"), 0, set()).allowance
     assert allowance(a, 0) == 1
     served = host.loaded["a"] = Served(offer("a"), SimpleNamespace(slots=4), None, None)
@@ -273,6 +273,22 @@ def test_a_batch_leaves_a_slot_and_waits_for_models_that_were_used_just_now():
 
 def offer(name):
     return ServedOffer(name, None, None, GREEDY, "any", "")
+
+
+def test_another_model_goes_on_with_no_batch(tmp_path):
+    first = Server(policy=policy(tmp_path), pause=0.02)
+    batch = begun(client_of(first), [asked("a", "word " * 20, model="gpt-5")])
+    first.close()
+    record = first.policy.batch_dir / "batches" / f"{batch.id}.json"
+    fields = json.loads(record.read_text())
+    assert (fields["model"], fields["served"]) == ("gpt-5", "scripted")
+    record.write_text(json.dumps(fields | {"served": "one that was there before"}))
+    second = Server(policy=policy(tmp_path))
+    client = client_of(second)
+    ended(client, begun(client, [asked("b", "x")]))
+    assert client.batches.retrieve(batch.id).request_counts.completed == 0
+    assert client.batches.cancel(batch.id).status == "cancelled"
+    second.close()
 
 
 def test_a_folder_belongs_to_one_server(serve):

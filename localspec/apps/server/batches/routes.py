@@ -136,8 +136,7 @@ class BatchPaths:
             message = f"there is no file {body.input_file_id[:80]!r} of requests"
             raise Refused(Fault(404, message, "input_file_id"))
         checked = await asyncio.to_thread(check, store.content(file.id), body.endpoint)
-        if not checked.errors:
-            self.work.offer(body.endpoint, checked.model)  # refuses what no model answers
+        offer = None if checked.errors else self.work.offer(body.endpoint, checked.model)
         batch = Batch(
             id=new_id("batch_"),
             owner=file.owner,
@@ -146,6 +145,7 @@ class BatchPaths:
             completion_window=body.completion_window,
             metadata=body.metadata,
             model=checked.model,
+            served=offer.name if offer else "",
             total=checked.total,
             errors=checked.errors,
             answers=new_id("file-"),

@@ -50,7 +50,8 @@ class Batch:
     input_file_id: str
     completion_window: str
     metadata: dict[str, str]
-    model: str
+    model: str  # as the requests name it
+    served: str  # the name of the one that answers them
     total: int
     errors: list[Object]  # why the file is no file of requests
     answers: str  # identifiers of the files that are written

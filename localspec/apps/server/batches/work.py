@@ -26,7 +26,7 @@ from localspec.apps.server.batches.store import Batch, BatchStore, described_err
 from localspec.apps.server.faults import Fault, Refused, fault_of
 from localspec.apps.server.model_host import OF_BATCH, ModelHost
 from localspec.apps.server.offers import ServedOffer
-from localspec.base.errors import UsageError
+from localspec.base.errors import LocalSpecError, UsageError
 
 MAX_STARTS = 3  # of servers that end before one more answer has come
 UNUSED_SECONDS = 60  # after which a model may make room for that of a batch
@@ -79,18 +79,27 @@ class BatchWork:
         return self._host.offers.answering(model, "embedding" if endpoint == EMBEDDINGS else "text")
 
     async def run(self, app: ASGIApp) -> None:
-        """Answer batches, for as long as the server runs, of owners that may still ask."""
+        """Answer batches, for as long as the server runs."""
         if self._folder.exists():
             with suppress(Refused):
                 await self.store()
         while True:
             batches = self._store.batches.values() if self._store else ()
-            batch = next((b for b in batches if b.is_open and b.owner in self._owners), None)
+            batch = next((batch for batch in batches if self._is_ours(batch)), None)
             if self._store and batch:
                 await self._finish(app, self._store, batch)
             else:
                 self._news.clear()
                 await self._news.wait()
+
+    def _is_ours(self, batch: Batch) -> bool:
+        """Return whether there is work left, for a key and by the model that were there before."""
+        if not batch.is_open or batch.owner not in self._owners:
+            return False
+        try:
+            return self.offer(batch.endpoint, batch.model).name == batch.served
+        except (Refused, LocalSpecError):
+            return False
 
     def close(self) -> None:
         if self._store is not None:
@@ -157,13 +166,12 @@ class BatchWork:
         others = [served for served in loaded if served.users > served.batched]
         if any(served.waiting and served.batched for served in others):
             return max(under_way - 1, 0)
-        name = self.offer(batch.endpoint, batch.model).name
-        if others or host.is_loading_other(name):
+        if others or host.is_loading_other(batch.served):
             return under_way
-        if name not in host.loaded:
+        if batch.served not in host.loaded:
             late = time.monotonic() - UNUSED_SECONDS
             return 0 if any(served.used > late for served in loaded) else 1
-        return max(host.loaded[name].resident.slots - 1, 1)  # one stays free for others
+        return max(host.loaded[batch.served].resident.slots - 1, 1)  # one stays free for others
 
 
 def count_start(store: BatchStore, batch: Batch) -> None:
