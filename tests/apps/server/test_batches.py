@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import openai
 import pytest
 
+from localspec.apps.server.batches.store import MAX_BATCHES, MAX_OPEN, Batch, BatchStore
 from localspec.apps.server.batches.work import BatchWork
+from localspec.apps.server.faults import Refused
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.offers import Offers, ServedOffer
 from localspec.apps.server.safety import Rules
@@ -291,6 +293,26 @@ def test_another_model_goes_on_with_no_batch(tmp_path):
     second.close()
 
 
+def test_of_too_many_batches_the_oldest_that_ended_are_forgotten(tmp_path):
+    store = BatchStore(tmp_path, 1)
+
+    def batch(n, status):
+        facts = [f"b{n}", "", CHAT, "file", "24h", {}, "m", "m", 1, [], f"a{n}", f"r{n}"]
+        return Batch(*facts, times={"created_at": n}, status=status)
+
+    for n in range(MAX_BATCHES - 2):
+        store.batches[f"b{n}"] = batch(n, "in_progress" if n == 0 else "completed")
+    for n in range(MAX_BATCHES - 2, MAX_BATCHES + 1):
+        store.begin(batch(n, "completed"))
+    assert len(store.batches) == MAX_BATCHES
+    assert [name for name in ("b0", "b1", "b2") if name in store.batches] == ["b0", "b2"]
+    for n in range(MAX_OPEN - 1):
+        store.batches[f"open{n}"] = batch(n, "in_progress")
+    with pytest.raises(Refused, match="100 batches wait"):
+        store.begin(batch(0, "in_progress"))
+    store.close()
+
+
 def test_a_folder_belongs_to_one_server(serve):
     begun(client_of(serve()), [asked("a", "x")])
     with pytest.raises(openai.InternalServerError, match="another server"):
@@ -298,7 +320,7 @@ def test_a_folder_belongs_to_one_server(serve):
 
 
 def test_others_do_not_wait_for_a_batch(serve):
-    server = serve(pause=0.005, slots=1)
+    server = serve(pause=0.003, slots=1)
     client = client_of(server)
     plain = {"localspec": {"plain": True}}
     batch = begun(client, [asked(str(n), "word " * 24, **plain) for n in range(2)])

@@ -179,7 +179,8 @@ class BatchStore:
         own = [other for other in self.batches.values() if other.owner == batch.owner]
         if sum(other.is_open for other in own) >= MAX_OPEN:
             raise Refused(Fault(429, f"{MAX_OPEN} batches wait, as many as may"))
-        for other in [other for other in own if not other.is_open][: len(own) - MAX_BATCHES + 1]:
+        too_many = max(len(own) - MAX_BATCHES + 1, 0)
+        for other in [other for other in own if not other.is_open][:too_many]:
             del self.batches[other.id]
             self._record(other).unlink(missing_ok=True)
         self.batches[batch.id] = batch
