@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from localspec.apps.batch.requests import BatchRequest, answer_line, open_ones
+from localspec.apps.batch.requests import open_ones
+from localspec.apps.server.batches.lines import BatchRequest, answer_line
 from localspec.base.errors import UsageError
 from localspec.base.system.signals import handled
 from localspec.console.options.declare import COUNT, READABLE, WRITABLE, option, options, read
@@ -60,8 +62,8 @@ async def run(
     slots: int,
 ) -> int:
     """Answer requests by a model; return how many were refused."""
-    from localspec.apps.batch.answering import answer_all
     from localspec.apps.server.app import application
+    from localspec.apps.server.batches.answering import answer_all, ask
     from localspec.apps.server.command import leave_at_once, named_models
     from localspec.apps.server.server_policy import ServerPolicy
     from localspec.running.models.recommended import ThoughtDefaults
@@ -70,7 +72,7 @@ async def run(
     offers = named_models([model], draft, loading, ThoughtDefaults())
     app = application(offers, ServerPolicy(reply_seconds=NO_LIMIT, read_ahead=False, page=False))
     failed = 0
-    with out.open("a", encoding="utf-8") as file, Progress(len(requests), unit=REQUESTS) as count:
+    with out.open("ab") as file, Progress(len(requests), unit=REQUESTS) as count:
 
         def answered(request: BatchRequest, status: int, body: dict[str, Any]) -> None:
             nonlocal failed
@@ -82,5 +84,5 @@ async def run(
         async with app.router.lifespan_context(app):
             with handled(leave_at_once, "SIGINT"):
                 await app.state.host.preload(offers[0].name)
-            await answer_all(app, requests, slots, answered)
+            await answer_all(iter(requests), partial(ask, app, ""), lambda _: slots, answered)
     return failed

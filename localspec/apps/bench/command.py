@@ -74,7 +74,9 @@ class BenchOptions:
         otherwise="those that suit the model",
     )
     prompts: Path | None = option(
-        WRITABLE, "JSONL file; each line has a category and a prompt.", otherwise="built-in prompts"
+        WRITABLE,
+        "JSONL file; each line has a category and a prompt, or is a request of a batch.",
+        otherwise="built-in prompts",
     )
     category: tuple[str, ...] = repeated(TEXT, "Category of the prompts to ask. May repeat.")
     limit: int | None = option(COUNT, "Prompts per category.", "N", otherwise="2, of a file all")
@@ -148,7 +150,8 @@ def bench_pair(
         raise click.Abort
     if bench_options.share:
         words = [model, f"--seconds={bench_options.seconds}", *arguments(context, LoadingOptions)]
-        _share(bench_options.share, share.row(model, resolved, measurements), words)
+        row = share.row(model, resolved, measurements, built_in=bench_options.prompts is None)
+        _share(bench_options.share, row, words)
     if bench_options.against and earlier:
         _compare(bench_options.against, earlier, measurements)
 

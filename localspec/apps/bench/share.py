@@ -1,20 +1,24 @@
 """A row for a public table: what was measured, on what, and nothing of whose it is.
 
-No path, file name, user or host goes in: a model is known by the sums of its files.
+No path, file name, user or host goes in: a model is known by the sums of its files. Replies to
+built-in prompts do, with a sum by which a table checks them; those to prompts of one's own do not.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from localspec.apps.bench import machine
+from localspec.apps.bench.modes import PLAIN
 from localspec.apps.bench.report import Report
 from localspec.apps.bench.summary import Summary, total
-from localspec.apps.bench.verdict import Ratio
+from localspec.apps.bench.verdict import Ratio, Row
 from localspec.base.errors import LocalSpecError
 from localspec.base.system import free_memory, kept_json
 from localspec.interfaces.backend import Options
@@ -23,7 +27,7 @@ from localspec.running.models.engines import EngineHere
 from localspec.running.models.trial import ResolvedModel
 from localspec.running.runtime.resolved_pair import ResolvedPair
 
-FORMAT = 1  # of the row
+FORMAT = 2  # of the row
 Run = Callable[[Sequence[str]], bytes]
 
 
@@ -49,11 +53,14 @@ def prove(arguments: Sequence[str], run: Run = run_localspec) -> dict[str, Any] 
         return None
 
 
-def row(name: str, resolved: ResolvedPair, report: Report) -> dict[str, object]:
-    """Collect the row, but for the proof."""
+def row(name: str, resolved: ResolvedPair, report: Report, *, built_in: bool) -> dict[str, object]:
+    """Collect the row, but for the proof; `built_in`: the prompts are LocalSpec's own."""
     if report.verdict is None:
         raise LocalSpecError("there is nothing to share: no prompt was answered by all modes")
-    setup, load, everything = report.setup, report.outcome.load, report.verdict.rows[-1]
+    setup, load = report.setup, report.outcome.load
+    *kinds, everything = report.verdict.rows
+    summaries = {summary.mode: summary for summary in total(report.sections).summaries}
+    texts = texts_by(PLAIN, report)
     models = [resolved.target, *([resolved.draft] if resolved.draft else [])]
     target, *draft = map(_model, models, setup.weights)
     heading = dict(setup.heading)
@@ -69,15 +76,34 @@ def row(name: str, resolved: ResolvedPair, report: Report) -> dict[str, object]:
         "sampling": heading["sampling"],
         "prompts": everything.prompts,
         "plain_tokens_per_second": round(everything.plain, 3),
+        "first_token_seconds": rounded(summaries[PLAIN].first_token),
+        "memory_bytes": sum(item.bytes for item in resolved.plan.items),
         "modes": {
-            summary.mode: _mode(summary, everything.ratios[summary.mode])
-            for summary in total(report.sections).summaries
-            if summary.mode in everything.ratios
+            mode: _mode(summaries[mode], ratio) | {"texts_sha256": digest(texts_by(mode, report))}
+            for mode, ratio in everything.ratios.items()
         },
+        "kinds": {kind.kind: _kind(kind) for kind in kinds} if built_in else {},
+        "texts": texts if built_in else None,
+        "texts_sha256": digest(texts),
         "unsteady": round(report.verdict.unsteady, 3),
         "load_of_others": round(load.others, 3),
         "copied_bytes_a_second": round(load.memory_speed),
     }
+
+
+def texts_by(mode: str, report: Report) -> dict[str, str]:
+    """Return the first reply of a mode to each prompt, by the prompt's name."""
+    replies = [trial[mode] for trial in report.trials]
+    return {reply.prompt.name: reply.text for reply in replies if not reply.repeat}
+
+
+def digest(texts: Mapping[str, str]) -> str:
+    """Compute the sum of replies, by which a row is checked."""
+    return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
 
 
 def hardware(engine: EngineHere) -> dict[str, object]:
@@ -121,7 +147,15 @@ def _mode(summary: Summary, ratio: Ratio) -> dict[str, object]:
         "times_plain": round(ratio.value, 3),
         "low": round(ratio.low, 3),
         "high": round(ratio.high, 3),
-        "accepted": summary.acceptance_rate and round(summary.acceptance_rate, 3),
+        "accepted": rounded(summary.acceptance_rate),
         "texts": summary.replies,
         "texts_of_plain": summary.same_text,
+    }
+
+
+def _kind(kind: Row) -> dict[str, object]:
+    return {
+        "prompts": kind.prompts,
+        "plain_tokens_per_second": round(kind.plain, 3),
+        "times_plain": {mode: round(ratio.value, 3) for mode, ratio in kind.ratios.items()},
     }

@@ -37,6 +37,7 @@ class LoadedModel:
     gpu_bytes: int  # of these
     context: int  # tokens
     unloads_at: str | None  # as ISO 8601; None: it is not unloaded by itself
+    pinned: bool = False  # nor for another model
 
     @property
     def device(self) -> str:
@@ -47,6 +48,8 @@ class LoadedModel:
 
     @property
     def end(self) -> str:
+        if self.pinned:
+            return "never: pinned"
         return self.unloads_at[:16].replace("T", " ") if self.unloads_at else "never"
 
 
@@ -120,4 +123,5 @@ def loaded_model(fields: Mapping[str, Json]) -> LoadedModel:
         count(fields, "size_vram"),
         count(fields, "context_length"),
         None if moment is None or moment.year == NEVER_YEAR else moment.astimezone().isoformat(),
+        fields.get("pinned") is True,
     )

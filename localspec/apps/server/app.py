@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
 
@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from localspec.apps.server.api import Api, error_body, offered_apis
+from localspec.apps.server.batches.routes import batch_routes
+from localspec.apps.server.batches.work import BatchWork
 from localspec.apps.server.downloads import Downloads
 from localspec.apps.server.faults import Fault, Refused
 from localspec.apps.server.handler import RequestHandler
@@ -36,7 +38,7 @@ from localspec.apps.server.paths import Absolute, MeantRoutes, Prefix
 from localspec.apps.server.preparing import Preparing
 from localspec.apps.server.replies.exchange import Limit
 from localspec.apps.server.replies.streaming import Gone, logged_fault
-from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager
+from localspec.apps.server.safety import APP_ORIGINS, Guard, Manager, owner_of
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import LocalSpecError
 from localspec.core.requests.job import Result
@@ -72,11 +74,12 @@ def application(offers: Sequence[ServedOffer], policy: ServerPolicy) -> Starlett
         MediaIntake(preparing, policy.media, policy.fetch),
         policy,
     )
-
+    work = batch_work(host, policy)
     apis = dict(offered_apis(handler))
     routes = [
         *(page_routes() if policy.page else ()),  # before the greeting at / for Ollama's clients
         *chain.from_iterable(apis.values()),
+        *batch_routes(handler, work),
         *not_offered(),
         *status(host, metrics),
         *inspection(handler, lines, BenchRun(host)),
@@ -89,7 +92,7 @@ def application(offers: Sequence[ServedOffer], policy: ServerPolicy) -> Starlett
             **dict.fromkeys((Refused, LocalSpecError, Exception), failed),
             Gone: gone,
         },
-        lifespan=lambda _: lifespan(host, preparing, lines),
+        lifespan=partial(lifespan, host, preparing, lines, work),
     )
     app.state.host, app.state.preparing, app.state.apis = host, preparing, list(apis)
     return app
@@ -97,20 +100,35 @@ def application(offers: Sequence[ServedOffer], policy: ServerPolicy) -> Starlett
 
 @asynccontextmanager
 async def lifespan(
-    host: ModelHost, preparing: Preparing, lines: RecentLines
+    host: ModelHost,
+    preparing: Preparing,
+    lines: RecentLines,
+    work: BatchWork | None,
+    app: Starlette,
 ) -> AsyncIterator[None]:
-    """Keep models tidy and the newest lines of the log while the server runs; close all then."""
-    tidying = asyncio.create_task(host.tidy())
+    """Keep models tidy, work on batches and keep the newest lines of the log; close all then."""
+    tasks = [asyncio.create_task(host.tidy())]
+    if work:
+        tasks.append(asyncio.create_task(work.run(app)))
     log.addHandler(lines)
     try:
         yield
     finally:
         log.removeHandler(lines)
-        tidying.cancel()
-        with suppress(asyncio.CancelledError):
-            await tidying
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if work:
+            work.close()
         await host.close()
         preparing.close()
+
+
+def batch_work(host: ModelHost, policy: ServerPolicy) -> BatchWork | None:
+    if policy.batch_dir is None:
+        return None
+    owners = {owner_of(key) for key in policy.rules.keys} or {""}
+    return BatchWork(host, policy.batch_dir, policy.batch_bytes, owners)
 
 
 def middleware(

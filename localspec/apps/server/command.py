@@ -24,6 +24,7 @@ from localspec.apps.server.media_intake import Fetch, MediaLimits
 from localspec.apps.server.model_host import ModelHost
 from localspec.apps.server.model_library import PulledLibrary
 from localspec.apps.server.monitoring.log_lines import begin_log
+from localspec.apps.server.offer_options import idle_times, with_aliases, with_stays
 from localspec.apps.server.offered_adapters import OfferedAdapters
 from localspec.apps.server.offers import Load, ServedOffer, broken_offer
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
@@ -33,6 +34,7 @@ from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_ori
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.model_files import bare_name
+from localspec.base.system import folders
 from localspec.base.system.addresses import is_loopback
 from localspec.base.system.signals import handled
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
@@ -101,7 +103,7 @@ def serve(
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
         named = named_models(names, draft, loading, thought, restarted=not child.is_first)
         models = with_bench(named, names, as_typed)
-        offers = with_aliases(models, options.alias)
+        offers = with_stays(with_aliases(models, options.alias), options.idle, options.pin)
         pulled = for_other_models(loading)
         library = PulledLibrary(loading.backend, partial(offer_pulled_model, pulled, thought))
         policy = replace(policy, library=library)
@@ -243,7 +245,7 @@ def policy_of(options: ServingOptions) -> ServerPolicy:
         origins=tuple(map(allowed_origin, options.allow_origin)),
         reply_seconds=options.time_limit,
         waiting=options.queue,
-        idle_seconds=options.idle,
+        idle_seconds=idle_times(options.idle).get(""),
         manage=alone if options.manage is None else options.manage,
         quotes=options.log_prompts,
         prefix=check_prefix(options.prefix),
@@ -251,6 +253,8 @@ def policy_of(options: ServingOptions) -> ServerPolicy:
         page=not options.no_page,
         responses=options.response_store,
         cache_dir=options.cache_dir,
+        batch_dir=(options.cache_dir or folders.data()) / "batches" if options.batch_size else None,
+        batch_bytes=options.batch_size,
         read_ahead=options.read_ahead,
         media=MediaLimits(options.max_images, options.max_image_size, options.max_image_pixels),
         fetch=fetcher() if options.fetch_images else None,
@@ -270,18 +274,6 @@ def hosts_of(options: ServingOptions) -> tuple[str, ...]:
     own = socket.gethostname().lower()
     names = () if is_loopback(options.host) else (options.host, own, f"{own}.local")
     return (*LOCAL, *names, *map(allowed_host, options.allow_host))
-
-
-def with_aliases(offers: Sequence[ServedOffer], aliases: Sequence[str]) -> list[ServedOffer]:
-    """Give offers their other names; an alias without a model is for the first."""
-    by_name = {offer.name: offer for offer in offers}
-    for option in aliases:
-        alias, _, model = option.partition("=")
-        model = model or offers[0].name
-        if not alias or model not in by_name:
-            raise UsageError(f"--alias {option} is for {model!r}; served: {', '.join(by_name)}")
-        by_name[model] = replace(by_name[model], aliases=(*by_name[model].aliases, alias))
-    return list(by_name.values())
 
 
 def offer_pulled_model(loading: Loading, thought: ThoughtDefaults, name: str) -> ServedOffer:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Set
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Literal
 
@@ -25,6 +27,9 @@ from localspec.running.runtime.phases import Phase, TellPhase
 
 State = Literal["unloaded", "loading", "loaded"]
 STATUS = "model_status"
+TIDY_SECONDS = 1.0  # at most, between two looks for models to unload
+LOOK_SECONDS = 0.05  # between two looks for a model that batches have left
+OF_BATCH = ContextVar("of_batch", default=False)  # whether a lease is for a request of a batch
 
 
 class ModelHost:
@@ -44,7 +49,9 @@ class ModelHost:
         self.events = ModelEvents()
         self._note = note
         self._most_waiting = waiting  # requests of each model, beside those in its slots
-        self.idle_seconds = idle_seconds
+        self._idle_seconds = idle_seconds
+        self._kept: dict[str, float] = {}  # the idle times that clients asked for, by model
+        self.lacks_memory = False  # for a model that others ask for than batches
         self._lock = asyncio.Lock()  # one loads or leaves at a time
         self._made_bell: Bell | None = None  # made when the first thread of a model is to ring it
         self._loading: set[str] = set()  # models that are being loaded, or wait for it
@@ -61,6 +68,7 @@ class ModelHost:
         """Stop serving a model that is not loaded."""
         if self.offers.pop(name, None):
             self._facts.pop(name, None)
+            self._kept.pop(name, None)
             self.failed.pop(name, None)
             self.events.publish(name, "model_remove")
 
@@ -92,11 +100,14 @@ class ModelHost:
         most = served.resident.slots + self._most_waiting
         if served.users + places > most:
             raise overloaded(f"{served.users} requests are under way or wait; {most} may")
+        batched = places if OF_BATCH.get() else 0
         served.users += places
+        served.batched += batched
         try:
             yield served
         finally:
             served.users -= places
+            served.batched -= batched
             served.used = time.monotonic()
             if served.leaving and not served.users:
                 self.work(self._unload(served))
@@ -124,6 +135,9 @@ class ModelHost:
         if name in self.loaded:
             return "loaded"
         return "loading" if name in self._loading else "unloaded"
+
+    def is_loading_other(self, name: str) -> bool:
+        return bool(self._loading - {name})
 
     def begin_loading(self, name: str) -> None:
         """Begin to load a model; events report how it goes."""
@@ -225,10 +239,18 @@ class ModelHost:
             yield
 
     async def _make_room(self) -> bool:
-        """Unload the idle model that was unused for longest."""
-        idle = [served for served in self.loaded.values() if not served.users]
-        if not idle:
-            return False
+        """Unload the idle model that was unused for longest, or one that only batches use."""
+        try:
+            while True:
+                leaving = [s for s in self.loaded.values() if not s.offer.pinned]
+                if idle := [served for served in leaving if not served.users]:
+                    break
+                if not any(served.users == served.batched for served in leaving):
+                    return False
+                self.lacks_memory = True
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self.lacks_memory = False
         await self._leave(min(idle, key=lambda served: served.used))
         return True
 
@@ -240,13 +262,26 @@ class ModelHost:
 
     async def tidy(self) -> None:
         """Unload models that were unused for a long time, for as long as the server runs."""
-        while self.idle_seconds is not None:
-            await asyncio.sleep(min(self.idle_seconds / 4, 30))
+        while True:
+            idle_times = map(self.idle_seconds, self.loaded.values())
+            quarter = min(idle_times, default=math.inf) / 4
+            await asyncio.sleep(min(max(quarter, LOOK_SECONDS / 2), TIDY_SECONDS))
             async with self._lock:
-                late = time.monotonic() - self.idle_seconds
                 for served in [served for served in self.loaded.values() if not served.users]:
-                    if served.used < late:
+                    if time.monotonic() - served.used > self.idle_seconds(served):
                         await self._leave(served)
+
+    def keep(self, name: str, seconds: float) -> None:
+        """Note after how many seconds without use a client wants a model to be unloaded."""
+        self._kept[name] = seconds
+
+    def idle_seconds(self, served: Served) -> float:
+        """Return after how many seconds without use a model is unloaded; infinity: it is not."""
+        offer = served.offer
+        if offer.pinned:
+            return math.inf
+        idle = self._idle_seconds if offer.idle_seconds is None else offer.idle_seconds
+        return self._kept.get(offer.name, math.inf if idle is None else idle)
 
     async def close(self) -> None:
         for task in self._background:

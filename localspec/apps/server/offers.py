@@ -48,6 +48,8 @@ class ServedOffer:
     adapters: OfferedAdapters = field(default_factory=OfferedAdapters)
     pooling: str = ""  # by which a model that continues text turns texts into vectors, too
     media: frozenset[MediaKind] = frozenset()  # what it takes in beside texts, by its files
+    pinned: bool = False  # whether only a client that asks for it unloads it
+    idle_seconds: float | None = None  # after which it is unloaded, if not after the server's
     bench: tuple[str, ...] = ()  # how `localspec bench` is called for it; empty: not from here
 
     def answers_to(self, name: str) -> bool:

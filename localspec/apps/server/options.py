@@ -80,8 +80,15 @@ class ServingOptions:
         click.IntRange(1, MAX_PIXELS), "Maximum number of pixels of a picture.", default=MAX_PIXELS
     )
     fetch_images: bool = flag("Pictures fetched from web addresses that clients send.")
-    idle: float | None = option(
-        SECONDS, "Seconds without use after which a model is unloaded.", "SECONDS"
+    idle: tuple[str, ...] = repeated(
+        TEXT,
+        "Seconds without use after which a model is unloaded; NAME=SECONDS: this one. May repeat.",
+        "SECONDS",
+    )
+    pin: tuple[str, ...] = repeated(
+        TEXT,
+        "Model that stays loaded, whatever others need and however long it is unused. May repeat.",
+        "NAME",
     )
     api_key: tuple[str, ...] = repeated(
         TEXT,
@@ -118,6 +125,11 @@ class ServingOptions:
         "Number of responses kept for previous_response_id; on disk with --cache-dir.",
         "N",
         default=STORED,
+    )
+    batch_size: int = option(
+        SIZE,
+        "Maximum size of a client's files for batches, kept on disk; 0: no batches.",
+        default=1 << 30,
     )
     pooling: str | None = option(
         click.Choice(VECTOR_POOLINGS),

@@ -33,6 +33,7 @@ TOO_MUCH = 413
 READ_ON_SECONDS, QUIET_SECONDS = 5.0, 0.5  # for a body that is refused, and while nothing comes
 UNPACKED_BYTES = 1 << 18  # of a body at once, in half a millisecond
 GZIP, GZIP_BITS = ("gzip", "x-gzip"), 31  # of zlib, for the head of a gzip file
+FORM = "multipart/form-data"
 OWNER = "localspec.owner"  # key of the owner of a request, where there are keys
 
 ErrorBody = Callable[[str, Fault], Mapping[str, object]]  # of the API of a path
@@ -61,7 +62,7 @@ class Guard:
         self._needs_no_key = needs_no_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or OWNER in scope:  # of a batch, whose client was let through
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -144,6 +145,9 @@ class Manager:
     allowed: bool = True
     origins: tuple[str, ...] = ()  # web pages that may ask
 
+    def allows(self, request: Request) -> bool:
+        return self.allowed and foreign(request.headers, self.origins) is None
+
     async def __call__(self, request: Request) -> None:
         if not self.allowed:
             message = "this server lets no client manage its models: start it with --manage yes"
@@ -163,11 +167,11 @@ def foreign(headers: Headers, origins: Sequence[str]) -> Fault | None:
 
 
 def as_json(scope: Scope, headers: Headers) -> Scope:
-    """Require a body to be JSON, whatever curl calls it.
+    """Require a body to be JSON, whatever curl calls it, but for a form with a file.
 
     A web page has to declare JSON, for then the browser asks before it sends any.
     """
-    if "origin" in headers:
+    if "origin" in headers or headers.get("content-type", "").startswith(FORM):
         return scope
     others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
     return {**scope, "headers": [*others, (b"content-type", b"application/json")]}

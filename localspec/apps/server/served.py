@@ -36,6 +36,7 @@ class Served:
     note: Callable[[Result], None]  # of each reply, on the models' thread
     bell: Bell  # by which that thread wakes the event loop
     users: int = 0  # requests that hold or wait for a slot
+    batched: int = 0  # of these, requests of batches, which give way to others
     used: float = field(default_factory=time.monotonic)
     leaving: bool = False  # whether it is unloaded once nobody uses it
     underway: WeakSet[Underway] = field(default_factory=WeakSet)  # and replies that just ended
@@ -62,6 +63,10 @@ class Served:
     def jobs(self) -> list[Job]:
         """The replies that it works on, or that wait for a slot."""
         return [reply.job for reply in self.underway if reply.job and not reply.over]
+
+    @property
+    def unused_seconds(self) -> float:
+        return 0.0 if self.users else time.monotonic() - self.used
 
     @property
     def busy(self) -> int:

@@ -22,6 +22,8 @@ class ServerPolicy:
     manage: bool = True  # whether clients may load, unload, download and delete models
     responses: int = STORED  # that are kept for requests that go on from them
     cache_dir: Path | None = None  # keeps them for the next start too
+    batch_dir: Path | None = None  # where clients' batches are kept; None: there are none
+    batch_bytes: int = 0  # of each client's files
     read_ahead: bool | None = None  # prompts, while nobody waits; None: not on battery
     quotes: bool = False  # whether the log quotes prompts and replies
     prefix: str = ""  # a path under which every path is answered too

@@ -1,4 +1,7 @@
-"""Prompts of the user's own: a JSONL file, each line with "prompt" or "messages"."""
+"""Prompts of the user's own: a JSONL file, each line with "prompt" or "messages".
+
+The requests of a batch are such prompts, too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import NamedTuple
 
 from localspec.base.errors import UsageError
 from localspec.formats.templates.message import Json, Message
+
+REQUESTS = "requests"  # the category of requests of a batch
 
 
 class Line(NamedTuple):
@@ -38,7 +43,20 @@ def _object(location: str, line: str) -> Mapping[str, Json]:
         raise UsageError(f"{location}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f'{location}: not an object like {{"prompt": ...}}')
-    return value
+    body = value.get("body")
+    return _of_request(body) if isinstance(body, dict) else value
+
+
+def _of_request(body: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Take the prompt of a request, and what its reply is expected to repeat."""
+    fields = {name: body[name] for name in ("prompt", "messages") if name in body}
+    prediction = body.get("prediction")
+    expected = prediction.get("content") if isinstance(prediction, dict) else None
+    return {
+        "category": REQUESTS,
+        **fields,
+        **({"prediction": expected} if isinstance(expected, str) else {}),
+    }
 
 
 def messages(line: Line) -> list[Message]:

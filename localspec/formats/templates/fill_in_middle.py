@@ -54,11 +54,17 @@ Ids = tuple[int, int, int | None, bool]
 
 
 def is_filled_in(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has the tokens for a middle in it already, as some editors write them."""
+    """Whether a text has tokens for filling in already, as some editors write them.
+
+    They ask for a middle, or for a window of a file anew: then with files alone, the last begun.
+    """
     marks = tokenizer.infill
     if marks is None:
         return False
-    return all(tokenizer.token_text(mark) in text for mark in (marks.prefix, marks.suffix))
+    if all(tokenizer.token_text(mark) in text for mark in (marks.prefix, marks.suffix)):
+        return True
+    begins = [mark for mark in (marks.separator, marks.repository) if mark is not None]
+    return any(text.startswith(tokenizer.token_text(mark)) for mark in begins)
 
 
 def infill_tokens(id_of: Callable[[str], int | None], named: Mapping[str, int]) -> Infill | None:

@@ -58,6 +58,28 @@ def test_a_file_of_prompts_is_read_in_its_order(tmp_path):
     assert content(prompts[2]) == "Grüße?"
 
 
+def test_the_requests_of_a_batch_are_prompts(tmp_path):
+    messages = [{"role": "user", "content": "Who?"}]
+    expected = {"type": "content", "content": "Nobody."}
+    body = {"model": "m", "messages": messages, "temperature": 0, "prediction": expected}
+    lines = [
+        {"custom_id": "a", "url": "/v1/chat/completions", "body": body},
+        {"custom_id": "b", "url": "/v1/completions", "body": {"prompt": "Why?"}},
+    ]
+    path = tmp_path / "requests.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    first, second = read(path)
+    assert (first.name, list(first.messages), first.prediction) == (
+        "requests 1",
+        messages,
+        "Nobody.",
+    )
+    assert (second.name, content(second), second.prediction) == ("requests 2", "Why?", "")
+    path.write_text(json.dumps({"custom_id": "a", "body": {"input": "Why?"}}))
+    with pytest.raises(UsageError, match="give either a prompt or messages"):
+        read(path)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -51,6 +51,11 @@ def test_a_row_tells_the_hardware_the_weights_the_versions_and_the_figures(share
     assert row["options"]["threads"] == 1
     assert row["prove"]["texts"] > 0
     assert row["draft"] is row["name"] is None
+    assert row["first_token_seconds"] > 0
+    assert row["memory_bytes"] > row["model"]["bytes"]
+    assert row["modes"]["ngram:2"]["texts_sha256"] == row["texts_sha256"]
+    assert row["texts"] is None  # they answer prompts of somebody's own
+    assert row["kinds"] == {}
 
 
 def test_a_row_has_no_path_user_or_host_and_no_name_of_a_file(shared):

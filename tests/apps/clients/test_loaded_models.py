@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,16 @@ def test_loaded_models_are_listed_and_unloaded(server, capsys):
     assert capsys.readouterr().out == f"no model is loaded at {server.address}\n"
     assert attached(server, "stop", "scripted") == 2
     assert "no model is loaded" in capsys.readouterr().err
+
+
+def test_a_pinned_model_is_listed_as_one(server, capsys):
+    server.app.state.host.loaded["scripted"].offer = replace(
+        server.app.state.host.offers["scripted"], pinned=True
+    )
+    assert attached(server, "ps") == 0
+    assert capsys.readouterr().out.rstrip().endswith("never: pinned")
+    assert attached(server, "ps", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["models"][0]["pinned"] is True
 
 
 def test_a_model_that_is_not_loaded_is_answered_with_those_that_are(server, capsys):

@@ -213,6 +213,14 @@ def test_a_prompt_in_the_models_own_marks_is_read_as_such(coder, client):
     assert ask(client, plain).usage.prompt_tokens == len(plain)
 
 
+def test_a_prompt_that_begins_with_a_file_is_read_as_files(coder, client):
+    """Zed asks a model that rewrites windows so: the window before, now, and next."""
+    prompt = "<file>current/a.py\nlong<file>updated/a.py\n"
+    assert ask(client, prompt).usage.prompt_tokens == len(prompt) - 2 * len("<file>") + 2
+    plain = "say <file> to begin with"
+    assert ask(client, plain).usage.prompt_tokens == len(plain)
+
+
 def test_a_middle_comes_as_a_message_by_the_path_of_mistral(coder):
     asked = {"model": "codestral-latest", "prompt": "def add(", "suffix": ")", "random_seed": 1}
     answer = coder.server.client.post("/v1/fim/completions", json=asked)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from dataclasses import replace
 
 import pytest
 
-from localspec.apps.server.command import named_models, with_aliases
+from localspec.apps.server.command import named_models
 from localspec.apps.server.faults import Refused
-from localspec.apps.server.model_host import ModelHost
+from localspec.apps.server.model_host import OF_BATCH, ModelHost
+from localspec.apps.server.offer_options import with_aliases, with_stays
 from localspec.apps.server.offers import Offers, ServedOffer, broken_offer
 from localspec.base.errors import DoesNotFit, ModelFileError, UnknownModel, UsageError
 from localspec.core.proposers.silent import Silent
@@ -77,6 +79,32 @@ def test_a_model_is_loaded_once_when_somebody_asks():
     asyncio.run(story())
 
 
+def test_batches_give_their_memory_to_others():
+    memory = Memory(1)
+
+    async def story():
+        host = memory.opened("a", "b")
+
+        async def work():
+            OF_BATCH.set(True)
+            async with host.lease("a"):
+                while not host.lacks_memory:
+                    await asyncio.sleep(0.001)
+
+        working = asyncio.create_task(work())
+        while not host.loaded:
+            await asyncio.sleep(0.001)
+        async with host.lease("b"):
+            assert memory.there == ["b"]
+            with pytest.raises(DoesNotFit):
+                await host.preload("a")
+        assert working.done()
+        assert not host.lacks_memory
+        await host.close()
+
+    asyncio.run(story())
+
+
 def test_who_was_longest_not_asked_leaves_for_another():
     memory = Memory(2)
 
@@ -130,6 +158,60 @@ def test_who_is_idle_for_long_leaves():
         tidying.cancel()
 
     asyncio.run(story())
+
+
+def test_a_model_has_an_idle_time_of_its_own_and_clients_choose_another():
+    memory = Memory(4)
+
+    async def story():
+        host = memory.opened("a", "b", "c", "d", idle_seconds=30)
+        for offer in with_stays(list(host.offers.values()), ["30", "b=0.1", "d=0.1"], ["d"]):
+            host.add(offer)
+        tidying = asyncio.create_task(host.tidy())
+        for name in "abcd":
+            await host.preload(name)
+        host.keep("c", 0.1)
+        host.keep("d", 0.1)
+        await until_left(host, "b")
+        await until_left(host, "c")
+        assert list(host.loaded) == ["a", "d"]
+        assert [host.idle_seconds(served) for served in host.loaded.values()] == [30, math.inf]
+        tidying.cancel()
+        await host.close()
+
+    asyncio.run(story())
+
+
+def test_a_pinned_model_makes_no_room_for_others_but_leaves_when_asked_to():
+    memory = Memory(2)
+
+    async def story():
+        host = memory.opened("a", "b", "c")
+        for offer in with_stays(list(host.offers.values()), [], ["a"]):
+            host.add(offer)
+        for name in "abc":
+            await host.preload(name)
+        assert list(host.loaded) == ["a", "c"]
+        await host.unload("a")
+        assert list(host.loaded) == ["c"]
+        await host.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("idle", "pinned", "why"),
+    [
+        (["x=5"], [], "--idle is for 'x'; served: a"),
+        ([], ["x"], "--pin is for 'x'; served: a"),
+        (["a="], [], "--idle a= is no time"),
+        (["0"], [], "--idle 0 is no time"),
+        (["nan"], [], "--idle nan is no time"),
+    ],
+)
+def test_an_idle_time_or_a_pin_that_fits_no_model_is_refused(idle, pinned, why):
+    with pytest.raises(UsageError, match=why):
+        with_stays([Memory(1).offer("a")], idle, pinned)
 
 
 def test_more_requests_than_places_are_refused():

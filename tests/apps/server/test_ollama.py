@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from datetime import UTC, datetime
 
 import ollama
 import pytest
@@ -13,8 +15,9 @@ from localspec.apps.server.conversation.messages import Message
 from localspec.apps.server.conversation.transcript import messages_of
 from localspec.apps.server.ollama.answer import call_objects
 from localspec.apps.server.ollama.options import OllamaOptions
-from localspec.apps.server.ollama.request import OllamaChatRequest, paired
+from localspec.apps.server.ollama.request import GenerateRequest, OllamaChatRequest, paired
 from localspec.apps.server.replies.reply import Called
+from localspec.apps.server.server_policy import ServerPolicy
 from localspec.core.sampling.parameters import Sampling
 from tests.apps.server.coder import Coder
 from tests.apps.server.scripted import TEMPLATE, Server
@@ -367,6 +370,44 @@ def test_null_is_as_good_as_nothing(server):
     assert reply.json()["response"] == "You said: here"
 
 
+@pytest.mark.parametrize(
+    ("keep_alive", "seconds"),
+    [
+        ("5m", 300),
+        ("1h30m", 5400),
+        (90, 90),
+        ("1.5s", 1.5),
+        ("300ms", 0.3),
+        (-1, math.inf),
+        ("-1m", math.inf),
+        ("9" * 400, math.inf),
+        ("0s", 0),
+        (0, 0),
+        ("5 minutes", None),
+        ("soon", None),
+        ("", None),
+        (True, None),
+        ([5], None),
+        (None, None),
+    ],
+)
+def test_a_client_says_how_long_a_model_stays(keep_alive, seconds):
+    assert GenerateRequest(model="m", keep_alive=keep_alive).kept_seconds == seconds
+
+
+def test_the_time_that_a_client_asked_for_is_listed_and_others_may_not_choose_it():
+    for manage in (True, False):
+        server = Server(policy=ServerPolicy(manage=manage))
+        body = {"model": "scripted", "prompt": "hi", "keep_alive": "90s", "stream": False}
+        assert server.client.post("/api/generate", json=body).is_success
+        [listed] = server.client.get("/api/ps").json()["models"]
+        ends = datetime.fromisoformat(listed["expires_at"])
+        left = (ends - datetime.now(UTC)).total_seconds()
+        assert (60 < left <= 90) if manage else ends.year == 9999
+        assert listed["pinned"] is False
+        server.close()
+
+
 def test_nothing_to_answer_loads_the_model(client):
     reply = client.generate(model="scripted", keep_alive="5m")
     assert reply.done
@@ -466,7 +507,7 @@ def test_what_editors_read_of_a_model_is_there(server, client):
     assert by_name["num_ctx"] == "8192"
     [listed] = client.list().models
     assert re.fullmatch("[0-9a-f]{64}", listed.digest)
-    client.generate("scripted", "load")
+    client.generate("scripted", "load", keep_alive=-1)
     [running] = client.ps().models
     assert running.expires_at.year == 9999
     assert running.size_vram == 0

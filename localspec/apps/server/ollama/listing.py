@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,26 +26,28 @@ def tags(host: ModelHost) -> Object:
 
 
 def running(host: ModelHost) -> Object:
-    return {"models": [loaded(served, host.idle_seconds) for served in host.loaded.values()]}
+    models = host.loaded.values()
+    return {"models": [loaded(served, host.idle_seconds(served)) for served in models]}
 
 
-def loaded(served: Served, idle_seconds: float | None) -> Object:
+def loaded(served: Served, idle_seconds: float) -> Object:
     plan = served.resident.facts.plan
     on_gpus = sum(plan.taken(pool) for pool in plan.machine.gpus) if plan else 0
     total = sum(item.bytes for item in plan.items) if plan else served.offer.bytes
     return description(served.offer) | {
         "size": total,
         "size_vram": on_gpus,
-        "expires_at": expires(idle_seconds),
+        "expires_at": expires(idle_seconds - served.unused_seconds),
         "context_length": served.resident.context,
+        "pinned": served.offer.pinned,
     }
 
 
-def expires(idle_seconds: float | None) -> str:
+def expires(seconds: float) -> str:
     """Compute when an unused model will be unloaded."""
-    if idle_seconds is None:
+    if seconds == math.inf:
         return NEVER
-    return (datetime.now(UTC) + timedelta(seconds=idle_seconds)).isoformat()
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def description(offer: ServedOffer) -> Object:

@@ -25,6 +25,7 @@ from localspec.apps.server.openai.responses import Data, Numbered, ResponsesAnsw
 from localspec.apps.server.openai.responses_input import Item, ReferenceItem
 from localspec.apps.server.openai.responses_request import ResponsesRequest
 from localspec.apps.server.requests.media_parts import MediaReference
+from localspec.apps.server.requests.paging import page
 from localspec.apps.server.requests.prepared import Prepared
 from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.safety import owner
@@ -142,7 +143,9 @@ def stored(store: ResponseStore) -> list[BaseRoute]:
         if not chain:
             raise Refused(not_found(id))
         before = [item for response in chain[:-1] for item in response.items]
-        return as_json(page([*before, *chain[-1].input], query))
+        items = [*before, *chain[-1].input]
+        ordered = items[::-1] if query.order == "desc" else items
+        return as_json(page(ordered, query.limit, query.after))
 
     return [
         Route("/v1/responses/{id}", retrieve),
@@ -204,21 +207,3 @@ def previous_gone(id: str, *, kept: bool) -> Fault:
 
 def not_found(id: str) -> Fault:
     return Fault(404, f"Response with id {id[:80]!r} not found")
-
-
-def page(items: Sequence[Mapping[str, object]], query: ItemsQuery) -> Data:
-    ordered = list(reversed(items)) if query.order == "desc" else list(items)
-    ids = [str(item["id"]) for item in ordered]
-    if query.after is not None:
-        if query.after not in ids:
-            message = f"there is no item {query.after[:80]!r} to list items after"
-            raise refused(message, "after")
-        ordered = ordered[ids.index(query.after) + 1 :]
-    data = ordered[: query.limit]
-    return {
-        "object": "list",
-        "data": data,
-        "first_id": data[0]["id"] if data else None,
-        "last_id": data[-1]["id"] if data else None,
-        "has_more": len(ordered) > query.limit,
-    }

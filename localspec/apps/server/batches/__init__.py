@@ -1,0 +1,1 @@
+"""Files of requests, answered while nobody else waits."""

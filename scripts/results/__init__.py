@@ -1,0 +1,1 @@
+"""Rows that `localspec bench --share` wrote, and the table of them."""
