@@ -36,6 +36,7 @@ from localspec.base.errors import ModelFileError, UsageError
 from localspec.base.model_files import bare_name
 from localspec.base.system import folders
 from localspec.base.system.addresses import is_loopback
+from localspec.base.system.free_memory import return_large_blocks
 from localspec.base.system.signals import handled
 from localspec.base.system.supervisor import UNSUPERVISED, Child, supervise
 from localspec.console.notices import tell
@@ -85,6 +86,7 @@ def serve(
     as_typed: the options of loading, by which `localspec bench` measures the first model
     """
     sys.setswitchinterval(SWITCH_SECONDS)
+    return_large_blocks()
     begin_log(options.log_file)
     policy = policy_of(options)
     loading = replace(

@@ -19,7 +19,6 @@ from localspec.apps.server.offers import Offers, ServedOffer
 from localspec.apps.server.replies.bell import Bell
 from localspec.apps.server.served import Served, media_of
 from localspec.base.errors import DoesNotFit, LocalSpecError, OutOfMemory
-from localspec.base.system.free_memory import return_freed_memory
 from localspec.core.requests.job import Result
 from localspec.interfaces.footprint import Kind
 from localspec.interfaces.media import Kind as MediaKind
@@ -257,7 +256,6 @@ class ModelHost:
     async def _leave(self, served: Served) -> None:
         del self.loaded[served.name]
         await asyncio.to_thread(served.resident.close)
-        await asyncio.to_thread(return_freed_memory)
         self.events.publish(served.name, STATUS, {"status": "unloaded", "exit_code": 0})
 
     async def tidy(self) -> None:

@@ -14,6 +14,8 @@ import psutil
 from localspec.base.device import Device
 
 MAX_STALLED = 0.1  # share of the time spent waiting for memory that is too much
+MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20  # an option of glibc's, and bytes
+IS_LINUX = sys.platform == "linux"
 FULL = re.compile(r"full avg10=([\d.]+)")
 
 
@@ -26,10 +28,14 @@ def memory(root: Path = Path("/")) -> Device:
     return Device("host memory", "cpu", total, free)
 
 
-def return_freed_memory() -> None:
-    """Return to the system what this process has freed: glibc keeps it, apart for each thread."""
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None:
-        trim(0)
+def return_large_blocks() -> None:
+    """From now on return each large block to the system when it is freed.
+
+    glibc takes blocks from the system one by one only until one of their size was freed; then it
+    keeps them, apart for each thread.
+    """
+    if set_option := getattr(ctypes.CDLL(None), "mallopt", None) if IS_LINUX else None:
+        set_option(MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def groups(root: Path) -> Iterator[tuple[int, int]]:
