@@ -307,6 +307,6 @@ class CostProbe:
         list(map(best_of_rows(logits), range(size)))
 
     def _draft(self, depth: int, width: int) -> None:
-        row = Row(0, self._text[self._held : self._held + width])
-        sampler = Sampler(GREEDY, 0, self._text[:1])
-        self._model.roll([Roll(row, depth, sampler, self._held + width)])
+        end = self._held + width
+        row, text = Row(0, self._text[self._held : end]), self._text[:end]
+        self._model.roll([Roll(row, depth, Sampler(GREEDY, 0, text[:1]), end, text=text)])
