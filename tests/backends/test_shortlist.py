@@ -68,13 +68,19 @@ def roll(slot, text=TEXT):
 
 
 def test_frequent_tokens_and_those_of_the_text_are_scored():
-    panels = shortlist.shortlist(151_936, tokens_of([0, 40_000, 100_003, 151_645]))
-    kept = np.flatnonzero(panels.repeat(16))
-    assert {0, 24_575, 40_000, 100_003, 151_645, 151_935} <= set(kept.tolist())
-    assert len(kept) == 24_576 + 1_024 + 2 * 16
+    text = tokens_of([40_000, 100_003, *range(62), 100_003, 151_645])
+    kept = np.flatnonzero(shortlist.shortlist(151_936, text).repeat(16))
+    assert {0, 32_767, 40_000, 100_003, 151_645, 151_935} <= set(kept.tolist())
+    assert len(kept) == 32_768 + 1_024 + 2 * 16
 
 
-@pytest.mark.parametrize(("vocabulary", "text"), [(151_936, None), (49_152, TEXT), (151_937, TEXT)])
+@pytest.mark.parametrize(("new", "length", "listed"), [(6, 64, 1), (7, 64, 0), (7, 65, 1)])
+def test_all_tokens_are_scored_after_many_that_were_new(new, length, listed):
+    text = tokens_of([*range(40_000, 40_000 + 16 * new, 16), *[5] * (length - new)])
+    assert (shortlist.shortlist(151_936, text) is not None) == listed
+
+
+@pytest.mark.parametrize(("vocabulary", "text"), [(151_936, None), (65_536, TEXT), (151_937, TEXT)])
 def test_all_tokens_are_scored_where_few_would_not_be(vocabulary, text):
     assert shortlist.shortlist(vocabulary, text) is None
 
