@@ -286,9 +286,7 @@ class LlamaModel:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         takes_back = self._head is None and not self._weights.recurrent
-        # Beside another text all tokens are scored: none is to depend on which others there are.
-        text = rolls[0].text if len(rolls) == 1 else None
-        with products.chosen(shortlist(self.vocabulary, text)):
+        with products.chosen(shortlist(self.vocabulary, rolls)):
             return roll_by_forward(self, rolls, steps=self if takes_back else None)
 
     def free_head(self) -> None:
