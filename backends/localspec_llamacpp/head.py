@@ -23,19 +23,27 @@ from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.text_progress import HeadProgress, drafts_of
+from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.batch import Hidden, Part
 from localspec_llamacpp.bindings.context import States
 from localspec_llamacpp.blocks import NO_DATA, Blocks, Data, DraftedText
 from localspec_llamacpp.buffered_rows import BufferedRows
+from localspec_llamacpp.shortlist import shortlist
 
 
 class LlamaHead:
     """Follows what the trunk holds, slot by slot; the model that owns it keeps both in step."""
 
     def __init__(
-        self, blocks: Blocks, slots: int, batch: int, stack: ExitStack | None = None
+        self,
+        blocks: Blocks,
+        slots: int,
+        batch: int,
+        stack: ExitStack | None = None,
+        vocabulary: int = 0,
     ) -> None:
         """Follow the texts in `slots` slots; the stack frees what the blocks have."""
+        self._vocabulary = vocabulary
         self.proposer = blocks.proposer
         self._blocks, self._memory = blocks, blocks.memory
         self._batch = batch
@@ -100,7 +108,8 @@ class LlamaHead:
         slots = [roll.row.slot for roll in able]
         drafts: list[Draft] = []
         try:
-            drafts = self._roll(able)
+            with products.chosen(shortlist(self._vocabulary, able)):
+                drafts = self._roll(able)
         except BackendError as error:
             self._give_up(slots, error)
         finally:

@@ -155,7 +155,8 @@ def head_of(plan: HeadPlan, trunk: Context, options: Options) -> LlamaHead:
         trunk.tell_before(plan.layers)
         blocks = blocks_of(plan, context, trunk)
         batch = plan.trunk_batch if context.shares(trunk) else plan.shape.batch
-        return LlamaHead(blocks, options.slots, batch, stack.pop_all())
+        words = plan.trunk.vocabulary
+        return LlamaHead(blocks, options.slots, batch, stack.pop_all(), words)
 
 
 def blocks_of(plan: HeadPlan, context: Context, trunk: Context) -> Blocks:

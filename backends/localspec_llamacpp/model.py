@@ -21,6 +21,7 @@ from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import check, roll_by_forward
 from localspec.interfaces.media import Sight
 from localspec_llamacpp import openmp
+from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.weights import ModelWeights
@@ -28,6 +29,7 @@ from localspec_llamacpp.gathering import Gathering
 from localspec_llamacpp.head import LlamaHead, joined, parted
 from localspec_llamacpp.mixed_rows import is_mixed, parts
 from localspec_llamacpp.order import batches
+from localspec_llamacpp.shortlist import shortlist
 from localspec_llamacpp.tokenizer import GgufTokenizer
 from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo, Undo
 
@@ -284,7 +286,8 @@ class LlamaModel:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         takes_back = self._head is None and not self._weights.recurrent
-        return roll_by_forward(self, rolls, steps=self if takes_back else None)
+        with products.chosen(shortlist(self.vocabulary, rolls)):
+            return roll_by_forward(self, rolls, steps=self if takes_back else None)
 
     def free_head(self) -> None:
         if self._head:

@@ -71,6 +71,7 @@ class Roll:
     sampler: TokenSource
     start: int  # position in the text of the first token to sample
     pays: Pays = always  # whether to go on, by the confidences of the tokens so far
+    text: Tokens | None = None  # that the row ends; where known, rare tokens may go unscored
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from ctypes import c_char_p, c_int, c_int64, c_size_t, c_void_p
 
@@ -56,6 +57,17 @@ def packed(kind: str, numbers: Numbers, name: bytes = b"matrix") -> Iterator[c_v
     finally:
         ggml.call("ggml_backend_buffer_free", None, held)
         ggml.call("ggml_free", None, context)
+
+
+@contextmanager
+def chosen(panels: np.ndarray) -> Iterator[None]:
+    """Choose the panels of an output matrix that this thread computes."""
+    choose, place = "localspec_products_choose", panels.ctypes.data_as(c_void_p)
+    ggml.call(choose, None, place, c_int(len(panels)), origin=CPU)
+    try:
+        yield
+    finally:
+        ggml.call(choose, None, None, c_int(0), origin=CPU)
 
 
 def normal(*shape: int, seed: int = 1) -> Numbers:
@@ -133,6 +145,38 @@ def test_embeddings_are_looked_up_where_they_are_packed(kind):
         product = work.run(made, 2).reshape(5, 512)
     expected = stored(kind, matrix)[tokens]
     assert np.allclose(product, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [b"output.weight", EMBEDDINGS])
+def test_an_output_matrix_is_computed_as_far_as_it_was_chosen(name):
+    matrix, rows = normal(160, 256), normal(9, 256, seed=2)
+    panels = np.array([1, 0, 0, 1, 1, 0, 1, 0, 0, 1], np.uint8)
+    with packed("Q8_0", matrix, name) as weights:
+        whole = multiplied(weights, rows, 160, threads=2)
+        with chosen(panels):
+            part = multiplied(weights, rows, 160, threads=3)
+        again = multiplied(weights, rows, 160, threads=2)
+    kept = panels.repeat(16).astype(bool)
+    assert np.array_equal(part[:, kept], whole[:, kept])
+    assert (part[:, ~kept] == np.float32(-1e20)).all()
+    assert np.array_equal(again, whole)
+
+
+@pytest.mark.parametrize(("name", "panels"), [(b"blk.0.ffn_up.weight", 10), (b"output.weight", 9)])
+def test_a_choice_leaves_other_matrices_as_they_are(name, panels):
+    matrix, rows = normal(160, 256), normal(2, 256, seed=2)
+    with packed("Q8_0", matrix, name) as weights:
+        whole = multiplied(weights, rows, 160, threads=2)
+        with chosen(np.zeros(panels, np.uint8)):
+            assert np.array_equal(multiplied(weights, rows, 160, threads=2), whole)
+
+
+def test_a_choice_is_that_of_its_thread():
+    matrix, rows = normal(160, 256), normal(2, 256, seed=2)
+    with packed("Q8_0", matrix, b"output.weight") as weights, ThreadPoolExecutor(1) as other:
+        whole = multiplied(weights, rows, 160)
+        with chosen(np.zeros(10, np.uint8)):
+            assert np.array_equal(other.submit(multiplied, weights, rows, 160).result(), whole)
 
 
 def test_a_number_that_is_none_stays_in_its_row():

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import llama_cpp.llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
 
 from localspec_build.kernels import FEATURE
 from localspec_llamacpp import ggml
@@ -19,6 +22,7 @@ from localspec_llamacpp.headers.metadata import Tensor
 
 LIBRARY, BUFFERS = "ggml-cpu", "CPU_LOCALSPEC"
 CPU_DEVICE = 0  # ggml's kind of device
+ROWS = 16  # of a matrix, which lie in one panel
 LIST = b"ggml_backend_dev_get_extra_bufts"
 
 
@@ -37,6 +41,34 @@ def use(on: bool) -> None:
     """Let models that are loaded from now on have the products, or llama.cpp's own."""
     if answered() is not None:
         library_answer("localspec_products_use", None, ctypes.c_int(on))
+
+
+@contextmanager
+def chosen(panels: NDArray[np.uint8] | None) -> Iterator[None]:
+    """Let this thread's forwards compute these panels of an output matrix alone; None: all.
+
+    The results of the others are as low as no logit is. Products that were built before know
+    nothing of it, and other devices compute all.
+    """
+    choose = "localspec_products_choose"
+    if panels is None or not answered() or not chooses():
+        yield
+        return
+    library_answer(choose, None, panels.ctypes.data_as(ctypes.c_void_p), ctypes.c_int(len(panels)))
+    try:
+        yield
+    finally:
+        library_answer(choose, None, None, ctypes.c_int(0))
+
+
+@cache
+def chooses() -> bool:
+    """Whether the products can leave panels out."""
+    try:
+        library_answer("localspec_products_choose", None, None, ctypes.c_int(0))
+    except AttributeError:
+        return False
+    return True
 
 
 @cache

@@ -21,12 +21,14 @@ int ggml_threadpool_chunk_add(struct ggml_threadpool * pool, int value);
 
 GGML_BACKEND_API const char * localspec_products(void);
 GGML_BACKEND_API void localspec_products_use(int on);
+GGML_BACKEND_API void localspec_products_choose(const uint8_t * panels, int count);
 }
 
 #ifndef LOCALSPEC_LANES
 
 const char * localspec_products(void) { return ""; }
 void localspec_products_use(int) {}
+void localspec_products_choose(const uint8_t *, int) {}
 
 #else
 
@@ -83,6 +85,20 @@ static size_t packed_bytes(const ggml_tensor * t) {
 
 static char * aligned(void * data) { return (char *) (((uintptr_t) data + 63) & ~(uintptr_t) 63); }
 
+// The panels of an output matrix that forwards of this thread are to compute; nullptr: all.
+struct Choice { const uint8_t * panels; int count; };
+static thread_local Choice choice{};
+static const float NEVER = -1e20f;  // results of the others: as good as -inf, and still a number
+
+static const uint8_t * chosen_panels(const ggml_tensor * matrix) {
+    const bool is_output = !std::strcmp(matrix->name, "output.weight") || !std::strcmp(matrix->name, "token_embd.weight");
+    return is_output && choice.count == matrix->ne[1] / LANES ? choice.panels : nullptr;
+}
+
+// The work of all threads: what the calling one chose, then rows of activations.
+static const uint8_t *& chosen(const ggml_compute_params * params) { return *(const uint8_t **) aligned(params->wdata); }
+static char * activations(const ggml_compute_params * params) { return aligned(params->wdata) + 64; }
+
 static void * row_of(const ggml_tensor * t, int64_t row) {
     const int64_t i1 = row % t->ne[1], i2 = row / t->ne[1] % t->ne[2], i3 = row / t->ne[1] / t->ne[2];
     return (char *) t->data + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3];
@@ -91,7 +107,7 @@ static void * row_of(const ggml_tensor * t, int64_t row) {
 // Quantises all rows of activations, of which each thread takes some blocks.
 static void quantise_rows(const Matrix & matrix, const ggml_tensor * x, const ggml_compute_params * params) {
     const Product * product = matrix.product;
-    char * to = aligned(params->wdata);
+    char * to = activations(params);
     const int64_t count = ggml_nrows(x) * matrix.blocks;
     const int64_t end = count * (params->ith + 1) / params->nth;
     for (int64_t i = count * params->ith / params->nth; i < end; i++) {
@@ -103,9 +119,12 @@ static void quantise_rows(const Matrix & matrix, const ggml_tensor * x, const gg
 // Rows of activations, and where their results go.
 struct Row { const char * activations; float * out; };
 
-// Multiplies some panels by rows, a tile of rows after another.
+// Some panels of a matrix, and of these what was chosen.
+struct Panels { int64_t first; int from, to; const uint8_t * chosen; };
+
+// Multiplies panels by rows, a tile of rows after another.
 template <class RowAt>
-static void multiply_panels(const Matrix & matrix, int64_t first, int from, int to, int rows, RowAt row_at) {
+static void multiply_panels(const Matrix & matrix, const Panels & panels, int rows, RowAt row_at) {
     const int tiles = (rows + TILE - 1) / TILE;
     for (int tile = 0; tile < tiles; tile++) {
         const int begin = rows * tile / tiles, count = rows * (tile + 1) / tiles - begin;
@@ -116,9 +135,13 @@ static void multiply_panels(const Matrix & matrix, int64_t first, int from, int 
             activations[r] = row.activations;
             start[r] = row.out;
         }
-        for (int panel = from; panel < to; panel++) {
+        for (int panel = panels.from; panel < panels.to; panel++) {
             for (int r = 0; r < count; r++) out[r] = start[r] + (int64_t) panel * LANES;
-            matrix.product->multiply(matrix.panel(first + panel), matrix.blocks, activations, out, count);
+            if (!panels.chosen || panels.chosen[panel]) {
+                matrix.product->multiply(matrix.panel(panels.first + panel), matrix.blocks, activations, out, count);
+            } else {
+                for (int r = 0; r < count; r++) std::fill_n(out[r], LANES, NEVER);
+            }
         }
     }
 }
@@ -134,12 +157,16 @@ static void multiply_matrix(const ggml_compute_params * params, ggml_tensor * op
     const ggml_tensor * x = op->src[1];
     const int rows = int(ggml_nrows(x)), step = panels_at_once(matrix, params->nth);
     quantise_rows(matrix, x, params);
-    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
+    if (params->ith == 0) {  // the calling thread
+        chosen(params) = chosen_panels(op->src[0]);
+        ggml_threadpool_chunk_set(params->threadpool, params->nth);
+    }
     ggml_barrier(params->threadpool);
-    const char * quantised = aligned(params->wdata);
+    const char * quantised = activations(params);
     const auto row_at = [&](int r) { return Row{quantised + r * matrix.row_bytes(), (float *) row_of(op, r)}; };
     for (int chunk = params->ith; chunk * step < matrix.panels; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        multiply_panels(matrix, 0, chunk * step, std::min(matrix.panels, (chunk + 1) * step), rows, row_at);
+        const Panels panels{0, chunk * step, std::min(matrix.panels, (chunk + 1) * step), chosen(params)};
+        multiply_panels(matrix, panels, rows, row_at);
     }
 }
 
@@ -175,7 +202,7 @@ static void multiply_experts(const ggml_compute_params * params, ggml_tensor * o
     const ggml_tensor * x = op->src[1], * ids = op->src[2];
     const int experts = int(op->src[0]->ne[2]), step = panels_at_once(matrix, params->nth);
     const int chunks = (matrix.panels + step - 1) / step;
-    char * quantised = aligned(params->wdata);
+    char * quantised = activations(params);
     Shares shares(quantised + ggml_nrows(x) * matrix.row_bytes(), op);
     quantise_rows(matrix, x, params);
     if (params->ith == 0) {
@@ -195,7 +222,8 @@ static void multiply_experts(const ggml_compute_params * params, ggml_tensor * o
         };
         for (; chunk < before + chunks; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
             const int from = (chunk - before) * step;
-            multiply_panels(matrix, (int64_t) e * matrix.panels, from, std::min(matrix.panels, from + step), rows, row_at);
+            const Panels panels{(int64_t) e * matrix.panels, from, std::min(matrix.panels, from + step), nullptr};
+            multiply_panels(matrix, panels, rows, row_at);
         }
         before += chunks;
     }
@@ -247,7 +275,7 @@ struct PackedTraits : ggml::cpu::tensor_traits {
         size = 0;
         if (op->op == GGML_OP_GET_ROWS) return true;
         if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return false;
-        size = 64 + ggml_nrows(op->src[1]) * Matrix(op->src[0]).row_bytes();
+        size = 128 + ggml_nrows(op->src[1]) * Matrix(op->src[0]).row_bytes();
         if (op->op == GGML_OP_MUL_MAT_ID) size += Shares::bytes(op);
         return true;
     }
@@ -329,5 +357,6 @@ static const bool is_joined = [] {
 
 const char * localspec_products(void) { return localspec::INSTRUCTIONS; }
 void localspec_products_use(int on) { localspec::in_use = on != 0; }
+void localspec_products_choose(const uint8_t * panels, int count) { localspec::choice = {panels, count}; }
 
 #endif

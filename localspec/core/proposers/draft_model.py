@@ -140,7 +140,8 @@ class DraftModelProposer:
     def _start(self, excerpt: Excerpt) -> Roll:
         slot, tokens, limit, ask = excerpt
         row = Row(slot, tokens[len(self._held[slot]) :])
-        return Roll(row, limit, ask.sampler, len(ask.history), ask.pays_above(self._floor))
+        pays = ask.pays_above(self._floor)
+        return Roll(row, limit, ask.sampler, len(ask.history), pays, tokens)
 
 
 def make(pair: Pair) -> DraftModelProposer:

@@ -39,8 +39,8 @@ class HeadProposer:
         self._head.leave(slot)
 
     def _start(self, ask: Ask) -> Roll:
-        newest = Row(ask.slot, ask.history[-1:])
-        return Roll(newest, ask.limit, ask.sampler, len(ask.history), ask.pays_above(self._floor))
+        text, pays = ask.history, ask.pays_above(self._floor)
+        return Roll(Row(ask.slot, text[-1:]), ask.limit, ask.sampler, len(text), pays, text)
 
 
 def make(pair: Pair) -> HeadProposer:

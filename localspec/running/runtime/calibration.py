@@ -230,9 +230,8 @@ class CostProbe:
 
     def _ask(self, head: Head, depth: int, behind: int = 0) -> None:
         length = self._held + behind
-        newest = Row(0, self._text[length : length + 1])
-        sampler = Sampler(GREEDY, 0, self._text[:1])
-        head.roll([Roll(newest, depth, sampler, length + 1)])
+        newest, text = Row(0, self._text[length : length + 1]), self._text[: length + 1]
+        head.roll([Roll(newest, depth, Sampler(GREEDY, 0, text[:1]), length + 1, text=text)])
 
     def drafts(self, seconds: float) -> tuple[Points, float]:
         """Time drafts by depth; return also the seconds of each token that is read first."""
@@ -307,6 +306,6 @@ class CostProbe:
         list(map(best_of_rows(logits), range(size)))
 
     def _draft(self, depth: int, width: int) -> None:
-        row = Row(0, self._text[self._held : self._held + width])
-        sampler = Sampler(GREEDY, 0, self._text[:1])
-        self._model.roll([Roll(row, depth, sampler, self._held + width)])
+        end = self._held + width
+        row, text = Row(0, self._text[self._held : end]), self._text[:end]
+        self._model.roll([Roll(row, depth, Sampler(GREEDY, 0, text[:1]), end, text=text)])

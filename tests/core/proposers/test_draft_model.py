@@ -68,3 +68,11 @@ def test_positions_of_pictures_are_not_read_and_count_for_nothing():
         draft.tokens.tolist()
         == DraftModelProposer(scripted()).propose([ask(TEXT)])[0].tokens.tolist()
     )
+
+
+def test_the_model_hears_what_text_it_continues():
+    model, texts = scripted(), []
+    roll = model.roll
+    model.roll = lambda rolls: texts.extend(one.text.tolist() for one in rolls) or roll(rolls)
+    DraftModelProposer(model).propose([ask(TEXT), ask(TEXT[:9], slot=1)])
+    assert texts == [TEXT, TEXT[:9]]

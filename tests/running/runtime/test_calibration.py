@@ -83,6 +83,10 @@ class Timed(ScriptedModel):
         self._clock.now += self._first + self._more * (sum(len(row.tokens) for row in rows) - 1)
         return super().forward(rows)
 
+    def roll(self, rolls):
+        assert [len(roll.text) for roll in rolls] == [roll.start for roll in rolls]
+        return super().roll(rolls)
+
 
 def test_a_pair_is_measured_as_it_is_and_left_empty():
     clock = Clock()
@@ -153,6 +157,7 @@ class LateHead:
         self._clock, self._model = clock, model
 
     def roll(self, rolls):
+        assert [len(roll.text) for roll in rolls] == [roll.start for roll in rolls]
         behind = self._model.truncate(0, 1 << 20) - MIN_HELD
         self._clock.now += 5e-4 * behind + 0.002 * rolls[0].depth
         return []
