@@ -29,6 +29,7 @@ from localspec.apps.server.offers import Load, ServedOffer, broken_offer
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
+from localspec.apps.server.reading_ahead import may_read_ahead
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
@@ -90,6 +91,7 @@ def serve(
         options=replace(loading.options, slots=options.slots, pooling=options.pooling or ""),
         cache_dir=options.cache_dir,
         cache_bytes=options.cache_size,
+        restores=may_read_ahead(options.read_ahead),
         cache_ram=options.cache_ram,
         max_gap=options.max_gap,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from localspec.base.tokens import Tokens
 from localspec.core.decoding.prompt_pace import nearer
 from localspec.core.prefix_cache.disk import Disk
+from localspec.core.prefix_cache.kept_file import ReadText
 from localspec.core.prefix_cache.matching import SlotChoice
 from localspec.core.prefix_cache.ram import MemoryText, Ram
 from localspec.interfaces.adapter import Scales
@@ -88,6 +89,8 @@ class CacheTiers:
             data = self._disk.read(disk_text)
             if data is not None and model.restore(choice.slot, data, len(disk_text.tokens)):
                 return model.truncate(choice.slot, disk_text.serves(tokens))
+        elif self._disk:
+            self._disk.give_up_newest()
         if memory_text and longest > choice.shared:
             self._ram.use(memory_text, tokens)
             if model.restore(choice.slot, memory_text.saved.data, len(memory_text.tokens)):
@@ -112,9 +115,18 @@ class CacheTiers:
         self._write(self._disk, model, slot, held, adapters)
         return True
 
+    @property
+    def has_newest(self) -> bool:
+        """Whether the text used last is read from disk, and not restored yet."""
+        return self._disk is not None and self._disk.has_newest
+
+    def take_newest(self) -> ReadText | None:
+        """Return the text used last, once, if it has been read from disk."""
+        return self._disk.take_newest() if self._disk else None
+
     def spare(self) -> bool:
         """Free the memory; return whether any was in use."""
-        return bool(self._ram.clear())
+        return self.take_newest() is not None or bool(self._ram.clear())
 
     def take_notices(self) -> list[str]:
         """Return notices for clients, each once."""

@@ -200,7 +200,7 @@ class Engine:
     def waits(self) -> bool:
         """Whether to call `idle` now and then while there are no requests."""
         is_away = self._relief is not None and self._relief.away
-        return is_away or self.slots.has_unwritten
+        return is_away or self.slots.waits
 
     def idle(self) -> None:
         if self._relief:
