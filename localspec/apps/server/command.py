@@ -29,7 +29,7 @@ from localspec.apps.server.offers import Load, ServedOffer, broken_offer
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
-from localspec.apps.server.reading_ahead import may_read_ahead
+from localspec.apps.server.reading_ahead import may_read_ahead, rehearse
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
@@ -221,6 +221,8 @@ async def run_server(
     )
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
     child.report_ready()
+    if options.cache_dir and may_read_ahead(policy.read_ahead):
+        host.work(rehearse(host, app.state.preparing, offers[0].name))
     await server.serve(sockets=[listener])
 
 

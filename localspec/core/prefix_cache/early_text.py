@@ -20,9 +20,9 @@ class EarlyText(Generic[T]):
     def __init__(self, path: Path, pool: Executor, read: Callable[[Path], T | None]) -> None:
         self.path = path
         self._patience = Patience()
-        self._reading = pool.submit(self._run, read)
+        self._reading = pool.submit(self._read_patiently, read)
 
-    def _run(self, read: Callable[[Path], T | None]) -> T | None:
+    def _read_patiently(self, read: Callable[[Path], T | None]) -> T | None:
         with self._patience.lent(), suppress(Interrupted, LocalSpecError):
             return read(self.path)
         return None
