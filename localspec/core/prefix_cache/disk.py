@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from localspec.base.system import free_memory
 from localspec.base.system.folders import make_private
-from localspec.base.tokens import Tokens, common_prefix
+from localspec.base.tokens import Tokens
 from localspec.core.prefix_cache import text_form
 from localspec.core.prefix_cache.early_text import EarlyText
 from localspec.core.prefix_cache.kept_file import (
@@ -29,7 +29,7 @@ from localspec.core.prefix_cache.kept_file import (
     parse_named,
     read_file,
 )
-from localspec.core.prefix_cache.stored_text import MEMORY_SHARE, best, needless
+from localspec.core.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Saved
 
@@ -77,11 +77,10 @@ class Disk:
         self._look()
         return best(self._texts.values(), tokens, adapters)
 
-    def stored_prefix(self, tokens: Tokens, adapters: Scales = ()) -> int:
-        """Count the tokens of a text with which some stored one begins."""
+    @property
+    def texts(self) -> Sequence[StoredText]:
         self._look()
-        texts = (text.tokens for text in self._texts.values() if text.adapters == adapters)
-        return max((common_prefix(text, tokens) for text in texts), default=0)
+        return list(self._texts.values())
 
     def read(self, text: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""

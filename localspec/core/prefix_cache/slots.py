@@ -11,7 +11,7 @@ from localspec.core.prefix_cache import matching
 from localspec.core.prefix_cache.kept_file import ReadText
 from localspec.core.prefix_cache.matching import SlotChoice
 from localspec.core.prefix_cache.slot_files import SlotFiles
-from localspec.core.prefix_cache.tiers import MIN_TOKENS, CacheTiers
+from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, MIN_TOKENS, CacheTiers
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Model
 
@@ -66,7 +66,22 @@ class Slots:
         if len(held) - choice.own > len(held) // MAX_LOSS:
             self._tiers.keep(self._model, choice.slot, held, self._adapters[choice.slot])
         restored = self._tiers.recall(self._model, choice, tokens, adapters)
-        return restored or matching.settle(self._model, choice)
+        count = restored or matching.settle(self._model, choice)
+        if count + MIN_TOKENS <= choice.shared:  # what this model holds cannot be cut
+            less = SlotChoice(choice.slot, count, choice.slot, count)
+            restored = self._tiers.recall(self._model, less, tokens, adapters)
+            count = restored or self._model.truncate(choice.slot, count)
+        return count
+
+    def parting(self, choice: SlotChoice, count: int, tokens: Tokens, adapters: Scales) -> int:
+        """Return where a text parts from another that is held or stored; 0: not to be saved there.
+
+        Where what others hold can be cut, the `count` tokens up to there are held already.
+        """
+        if len(tokens) < count + MIN_DISK_TOKENS:
+            return 0
+        shared = max(choice.shared, self._tiers.shared(tokens, adapters))
+        return shared if shared >= count + MIN_DISK_TOKENS else 0
 
     def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""
