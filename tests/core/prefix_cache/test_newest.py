@@ -18,7 +18,14 @@ from localspec.core.prefix_cache.tiers import CacheTiers
 from localspec.core.proposers.silent import Silent
 from localspec.core.requests.engine import EngineParts
 from localspec.core.requests.settings import Settings
-from localspec.interfaces.backend import Saved
+from localspec.interfaces.backend import Options, Saved
+from localspec.running.memory.planner import Limits
+from localspec.running.runtime.cache_identity import identity
+from localspec.running.runtime.loaded_pair import resolve_and_load
+from localspec.running.runtime.loading import parts_of
+from localspec.running.runtime.loading_options import Loading
+from localspec.running.runtime.pair_files import PairFiles
+from tests import engines
 from tests.core.requests.test_engine import Harness
 from tests.runs import Want, converse, replies, said, scripted
 
@@ -200,3 +207,15 @@ def test_a_text_that_was_restored_is_not_written_again(folder):
     idle(harness)
     harness.engine.close()
     assert {path.stat().st_ino for path in folder.iterdir()} == before
+
+
+def test_a_model_restores_it_if_it_was_loaded_so(tmp_path):
+    options = Options(slots=1, context=512, batch=64, threads=1)
+    pair_files = PairFiles.locate(engines.tiny("llama"), None, "auto")
+    with resolve_and_load(pair_files, options, Limits()) as loaded:
+        disk = Disk(tmp_path, GB, identity(loaded))
+        disk.keep(tokens_of(text(1)), Saved(np.ones(9, np.uint8), whole=False))
+        disk.close()
+        for restores in (False, True):
+            loading = Loading(cache_dir=tmp_path, restores=restores)
+            assert parts_of(loaded, loading).tiers.has_newest is restores
