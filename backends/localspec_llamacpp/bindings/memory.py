@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
-import sys
 from typing import Any
 
 import llama_cpp.llama_cpp as lib
@@ -13,31 +11,13 @@ from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError, ModelFileError
 from localspec.base.system import free_memory
+from localspec.base.system.fresh_memory import allocated
 from localspec_llamacpp.bindings.batch import pointer
 from localspec_llamacpp.bindings.places import Places
 from localspec_llamacpp.bindings.shape import ContextShape
 
 WHOLE, STATES = 0, lib.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY  # parts of a sequence to save
 NO_PLACES = np.empty(0, np.uint8)
-
-
-def fresh(size: int) -> mmap.mmap:
-    """Return so much memory, which the system gets back whole.
-
-    In pages of the usual size: 9 MB then take 5 ms to write. Pages of 2 MiB, which numpy asks for,
-    take 1.5 ms on a machine of its own, but 19 ms on a virtual one whose host takes free ones back.
-    """
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def allocated(size: int) -> NDArray[np.uint8] | None:
-    """Return an array in fresh memory; None if there is none."""
-    try:
-        return np.frombuffer(fresh(size), np.uint8, size)
-    except OSError:
-        return None
 
 
 class SequenceMemory:

@@ -30,6 +30,7 @@ from localspec.apps.server.offers import Load, ServedOffer, broken_offer
 from localspec.apps.server.options import FOR_AGENTS, ServingOptions, keys_of
 from localspec.apps.server.page.routes import show_page
 from localspec.apps.server.paths import check_prefix
+from localspec.apps.server.reading_ahead import may_read_ahead, rehearse
 from localspec.apps.server.safety import LOCAL, Rules, allowed_host, allowed_origin, owner_of
 from localspec.apps.server.server_policy import ServerPolicy
 from localspec.base.errors import ModelFileError, UsageError
@@ -94,6 +95,7 @@ def serve(
         options=replace(loading.options, slots=options.slots, pooling=options.pooling or ""),
         cache_dir=options.cache_dir,
         cache_bytes=options.cache_size,
+        restores=may_read_ahead(options.read_ahead),
         cache_ram=options.cache_ram,
         max_gap=options.max_gap,
     )
@@ -223,6 +225,8 @@ async def run_server(
     )
     server = BoundedServer(config, affordable_limits(), host.events.close, GRACE_SECONDS)
     child.report_ready()
+    if options.cache_dir and may_read_ahead(policy.read_ahead):
+        host.work(rehearse(host, app.state.preparing, offers[0].name))
     await server.serve(sockets=[listener])
 
 

@@ -227,6 +227,12 @@ class ModelHost:
         return served
 
     @asynccontextmanager
+    async def unchanged(self, name: str) -> AsyncIterator[Served | None]:
+        """Let a model stay loaded, if it is; whatever is to be loaded or to leave waits."""
+        async with self._lock:
+            yield self.loaded.get(name)
+
+    @asynccontextmanager
     async def set_aside(self, name: str) -> AsyncIterator[None]:
         """Keep an idle model out of memory; whatever has to be loaded meanwhile waits."""
         async with self._lock:

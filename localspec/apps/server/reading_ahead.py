@@ -28,6 +28,14 @@ def only_read(prepared: Prepared) -> Prepared:
     return replace(prepared, settings=settings, reader=Verbatim)
 
 
+async def rehearse(host: ModelHost, preparing: Preparing, name: str) -> None:
+    """Do what the first request of an agent would wait for; it takes no place of a request."""
+    with suppress(Exception):  # the first request hears of what is wrong
+        async with host.unchanged(name) as served:
+            if served is not None:
+                await preparing.run(served.runtime.rehearse)
+
+
 def follow(host: ModelHost, preparing: Preparing, choices: Choices) -> None:
     """Read what the next prompt begins with, if it will not repeat the reply as it was written.
 

@@ -41,6 +41,7 @@ class Generation:
     adapters: Scales = ()  # that the target computes this text with
     ahead: bool = False  # whether its prompt is read in advance, for a request that may come
     media: tuple[Stretch, ...] = ()  # where pictures and sounds stand in the prompt
+    parting: int = 0  # tokens after which what the target holds is saved; 0: nowhere
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn

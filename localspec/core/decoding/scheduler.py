@@ -45,14 +45,14 @@ class Scheduler:
         if alone and len(generations) == 1:
             [g] = generations
             turn = self._reading(g) if g.reads else self._turn(g, self.batch, longest)
-            return [turn.at_edge(self.batch, self.batch) if g.media else turn]
+            return [turn.at_edge(self.batch, self.batch) if g.media or g.parting else turn]
         beside = self.batch if allowance is None else allowance
         reading = self.batch if alone and all(g.reads for g in generations) else beside
         turns: list[Turn] = []
         capacity, has_prompt = self.batch, False
         for g in in_turn(generations):
             turn = self._turn(g, piece(g, min(reading, capacity)) if g.reads else capacity, longest)
-            turn = turn.at_edge(capacity, self.batch) if g.media else turn
+            turn = turn.at_edge(capacity, self.batch) if g.media or g.parting else turn
             is_enough = turn.emits or g.scores or turn.feed >= MIN_PIECE or not has_prompt
             if turn.feed > 0 and is_enough:
                 turns.append(turn)

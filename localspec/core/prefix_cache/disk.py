@@ -1,55 +1,44 @@
-"""KV caches of long texts on disk, for later and for other processes.
-
-A file is one text, as `text_form` has it, and its KV cache in the engine's form, under the sums of
-all.
-Engines hardly check the data they restore, so a file must be whole and our own.
-"""
+"""KV caches of long texts on disk, for later and for other processes: a file for each."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
-import struct
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from localspec.base.system import free_memory
 from localspec.base.system.folders import make_private
-from localspec.base.tokens import Tokens, common_prefix
+from localspec.base.tokens import Tokens
 from localspec.core.prefix_cache import text_form
+from localspec.core.prefix_cache.early_text import EarlyText
+from localspec.core.prefix_cache.kept_file import (
+    DiskText,
+    ReadText,
+    digest_of,
+    identity_digest,
+    pack,
+    parse_named,
+    read_file,
+)
 from localspec.core.prefix_cache.stored_text import MEMORY_SHARE, StoredText, best, needless
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Saved
 
-MAGIC = b"localspec text 1"
-# The sum of everything after it but the data, the sum of the data, the identity, whether it serves
-# as a whole only, the number of tokens, and the bytes of data. Then come the text and the data.
-HEAD = struct.Struct("<16s32s32s32s?QQ")
-SUMMED_FROM = 48  # bytes of the head that its own sum leaves out
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.kept")
 PART = re.compile(r"kept-.*\.part")  # a file that is being written
 STALE_SECONDS = 3600.0  # after which such a file was left by a process that died
 MAX_FILES = 1024
 
 LOG = logging.getLogger("localspec")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DiskText(StoredText):
-    path: Path
-    data_bytes: int
-    data_sum: bytes
 
 
 class Disk:
@@ -67,6 +56,7 @@ class Disk:
         self._texts: dict[Path, DiskText] = {}
         self._writer = ThreadPoolExecutor(1, "localspec-keeping")
         self._writing: Future[str] | None = None
+        self._early: EarlyText[ReadText] | None = None
         self._failed = False
         self._notices: list[str] = []
         make_private(folder)
@@ -87,24 +77,52 @@ class Disk:
         self._look()
         return best(self._texts.values(), tokens, adapters)
 
-    def stored_prefix(self, tokens: Tokens, adapters: Scales = ()) -> int:
-        """Count the tokens of a text with which some stored one begins."""
+    @property
+    def texts(self) -> Sequence[StoredText]:
         self._look()
-        texts = (text.tokens for text in self._texts.values() if text.adapters == adapters)
-        return max((common_prefix(text, tokens) for text in texts), default=0)
+        return list(self._texts.values())
 
     def read(self, text: DiskText) -> NDArray[np.uint8] | None:
         """Read the KV cache of a text; remove the file and return None if it is damaged."""
-        if text.data_bytes > self.allowed_bytes:
+        if self._early and self._early.path == text.path:
+            read_text = self._early.wait()
+            self._early = None
+        else:
+            self.give_up_newest()
+            read_text = self._read_file(text.path)
+        if read_text is None:
             return None
-        with suppress(OSError, ValueError), text.path.open("rb") as file:
-            now = parse_named(file, text.path, self._identity)  # it may have been written anew
-            data = np.fromfile(file, np.uint8)
-            if hashlib.sha256(data.data).digest() == now.data_sum:
-                mark_used(text.path)
-                return data
-        drop(text.path)
+        mark_used(text.path)
+        return read_text.data
+
+    def _read_file(self, path: Path) -> ReadText | None:
+        with suppress(OSError, ValueError):
+            return read_file(path, self._identity, self.allowed_bytes)
+        drop(path)
         return None
+
+    def read_newest(self) -> None:
+        """Begin to read the text that was used last, in another thread."""
+        if newest := max(self._paths(), key=used_at, default=None):
+            self._early = EarlyText(newest, self._writer, self._read_file)
+
+    @property
+    def has_newest(self) -> bool:
+        """Whether the text used last is being read, or was and is not taken yet."""
+        return self._early is not None
+
+    def take_newest(self) -> ReadText | None:
+        """Return the text used last, once, if it has been read."""
+        if self._early is None or not self._early.is_read:
+            return None
+        early, self._early = self._early, None
+        return early.wait()
+
+    def give_up_newest(self) -> None:
+        """Stop reading the text used last; if it has been read, it stays."""
+        if self._early and not self._early.is_read:
+            self._early.give_up()
+            self._early = None
 
     def wants(self, tokens: Tokens, adapters: Scales = ()) -> bool:
         """Whether a text is not stored yet; one that is counts as used now."""
@@ -150,12 +168,13 @@ class Disk:
         return notices
 
     def close(self) -> None:
+        self.give_up_newest()
         self.wait()
         self._writer.shutdown()
 
     def _look(self) -> None:
         """List the texts that are there now."""
-        paths = {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
+        paths = self._paths()
         self._texts = {path: text for path, text in self._texts.items() if path in paths}
         for path in paths - self._texts.keys():
             try:
@@ -166,49 +185,9 @@ class Disk:
             except OSError:
                 continue
 
-
-def digest_of(text: bytes) -> str:
-    """Compute the part of a file's name that stands for its text."""
-    return hashlib.sha256(text).hexdigest()[:32]
-
-
-def pack(identity: bytes, tokens: Tokens, saved: Saved, adapters: Scales) -> list[bytes]:
-    """Pack the head of a file, before the data."""
-    data_sum = hashlib.sha256(saved.data.data).digest()
-    fields = (data_sum, identity, saved.whole, len(tokens), len(saved.data))
-    text = text_form.pack(tokens, adapters)
-    own_sum = hashlib.sha256(HEAD.pack(MAGIC, b"", *fields)[SUMMED_FROM:] + text).digest()
-    return [HEAD.pack(MAGIC, own_sum, *fields), text]
-
-
-def identity_digest(identity: str) -> bytes:
-    return hashlib.sha256(identity.encode()).digest()
-
-
-def parse_named(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
-    """Read a file up to its data; raise a ValueError if it was not written under its name."""
-    text = parse(file, path, identity)
-    if digest_of(text_form.pack(text.tokens, text.adapters)) not in path.name:
-        raise ValueError("it is damaged")
-    return text
-
-
-def parse(file: BinaryIO, path: Path, identity: bytes) -> DiskText:
-    """Read a file up to its data; raise a ValueError if it is not whole, or of another model."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    head = file.read(HEAD.size)
-    if len(head) < HEAD.size:
-        raise ValueError("it is not whole")
-    magic, own_sum, data_sum, whose, whole, count, data_bytes = HEAD.unpack(head)
-    beside = size - (HEAD.size + 4 * count + data_bytes)
-    if (magic, whose) != (MAGIC, identity) or not 0 <= beside <= text_form.MAX_BYTES:
-        raise ValueError("it is not whole, or of another model")
-    text = file.read(4 * count + beside)
-    if hashlib.sha256(head[SUMMED_FROM:] + text).digest() != own_sum:
-        raise ValueError("it is damaged")
-    tokens, adapters = text_form.unpack(text, count)
-    return DiskText(tokens, whole, path, data_bytes, data_sum, adapters=adapters)
+    def _paths(self) -> set[Path]:
+        """Return the files that are of this model."""
+        return {path for path in files(self._folder, NAME) if path.name.startswith(self._mine)}
 
 
 def write_file(path: Path, parts: Sequence[bytes | memoryview], limit: int) -> str:
@@ -262,6 +241,13 @@ def drop(path: Path) -> None:
 def remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
+
+
+def used_at(path: Path) -> int:
+    """Return when a text was used last; 0 if it is gone."""
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
 
 
 def mark_used(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.base.system import free_memory
@@ -16,6 +17,7 @@ MAX_TEXTS = 256
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryText(StoredText):
     saved: Saved
+    stays: bool = False  # for others that begin with it, also where a slot goes on from it
 
 
 class Ram:
@@ -24,6 +26,10 @@ class Ram:
     def __init__(self, limit_bytes: int) -> None:
         self.limit = limit_bytes
         self._texts: list[MemoryText] = []  # the longest unused first
+
+    @property
+    def texts(self) -> Sequence[StoredText]:
+        return self._texts
 
     @property
     def allowed_bytes(self) -> int:
@@ -39,16 +45,18 @@ class Ram:
         """Find the text that serves another best, if any does."""
         return best(self._texts, tokens, adapters)
 
-    def put(self, tokens: Tokens, saved: Saved, adapters: Scales = ()) -> None:
+    def put(
+        self, tokens: Tokens, saved: Saved, adapters: Scales = (), *, stays: bool = False
+    ) -> None:
         """Add a text, in place of those that it serves as well as themselves."""
         for text in [] if saved.whole else needless(self._texts, tokens, adapters):
             self._texts.remove(text)
-        self._texts.append(MemoryText(tokens, saved.whole, saved, adapters=adapters))
+        self._texts.append(MemoryText(tokens, saved.whole, saved, stays, adapters=adapters))
 
     def use(self, text: MemoryText, tokens: Tokens) -> None:
         """Use a text for another; remove it if a slot now holds all of it."""
         self._texts.remove(text)
-        if text.serves(tokens) < len(text.tokens):
+        if text.stays or text.serves(tokens) < len(text.tokens):
             self._texts.append(text)
 
     def surplus(self) -> list[MemoryText]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from localspec.base.errors import UsageError
 from localspec.base.system import free_memory
 from localspec.base.system.folders import make_private
 from localspec.base.tokens import Tokens
-from localspec.core.prefix_cache.disk import PART, identity_digest, pack, parse, write_file
+from localspec.core.prefix_cache.disk import PART, write_file
+from localspec.core.prefix_cache.kept_file import ReadText, identity_digest, pack, parse, read_data
 from localspec.core.prefix_cache.stored_text import MEMORY_SHARE
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Saved
@@ -51,24 +48,20 @@ class SlotFiles:
             raise UsageError(failure)
         return total
 
-    def read(self, name: str) -> tuple[Tokens, NDArray[np.uint8], Scales]:
-        """Read the tokens of a file, their KV cache, and the adapters that made it."""
+    def read(self, name: str) -> ReadText:
+        """Read a file: a text and its KV cache."""
         path = self.file_path(name)
         try:
             with path.open("rb") as file:
                 text = parse(file, path, self._identity)
-                if text.data_bytes > self.allowed_bytes:
-                    raise UsageError(
-                        f"{name} has {text.data_bytes:,} bytes; {self.allowed_bytes:,} may be"
-                    )
-                data = np.fromfile(file, np.uint8)
+                data = read_data(file, text, self.allowed_bytes)
         except FileNotFoundError:
             raise UsageError(f"there is no {name} in {self._folder}: save a slot first") from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{name} cannot be restored: {error}") from error
-        if hashlib.sha256(data.data).digest() != text.data_sum:
-            raise UsageError(f"{name} cannot be restored: it is damaged")
-        return text.tokens, data, text.adapters
+        if data is None:
+            raise UsageError(f"{name} has {text.data_bytes:,} bytes; {self.allowed_bytes:,} may be")
+        return ReadText(text, data)
 
     def file_path(self, name: str) -> Path:
         """Return the path of a file; raise a UsageError if its name is none."""

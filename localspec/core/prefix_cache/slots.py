@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
-from localspec.base.errors import NotOffered, SlotBusy, UsageError
+from localspec.base.errors import BackendError, NotOffered, SlotBusy, UsageError
 from localspec.base.tokens import NONE, Tokens, common_prefix
 from localspec.core.prefix_cache import matching
+from localspec.core.prefix_cache.kept_file import ReadText
 from localspec.core.prefix_cache.matching import SlotChoice
 from localspec.core.prefix_cache.slot_files import SlotFiles
-from localspec.core.prefix_cache.tiers import MIN_TOKENS, CacheTiers
+from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, MIN_TOKENS, CacheTiers
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Model
 
@@ -64,7 +66,22 @@ class Slots:
         if len(held) - choice.own > len(held) // MAX_LOSS:
             self._tiers.keep(self._model, choice.slot, held, self._adapters[choice.slot])
         restored = self._tiers.recall(self._model, choice, tokens, adapters)
-        return restored or matching.settle(self._model, choice)
+        count = restored or matching.settle(self._model, choice)
+        if count + MIN_TOKENS <= choice.shared:  # what this model holds cannot be cut
+            less = SlotChoice(choice.slot, count, choice.slot, count)
+            restored = self._tiers.recall(self._model, less, tokens, adapters)
+            count = restored or self._model.truncate(choice.slot, count)
+        return count
+
+    def parting(self, choice: SlotChoice, count: int, tokens: Tokens, adapters: Scales) -> int:
+        """Return where a text parts from another that is held or stored; 0: not to be saved there.
+
+        Where what others hold can be cut, the `count` tokens up to there are held already.
+        """
+        if len(tokens) < count + MIN_DISK_TOKENS:
+            return 0
+        shared = max(choice.shared, self._tiers.shared(tokens, adapters))
+        return shared if shared >= count + MIN_DISK_TOKENS else 0
 
     def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""
@@ -75,12 +92,13 @@ class Slots:
         self._idle_checks = 0
 
     @property
-    def has_unwritten(self) -> bool:
-        """Whether texts may have to be written to disk once nothing runs for a while."""
-        return self._tiers.has_disk and bool(self._unwritten)
+    def waits(self) -> bool:
+        """Whether there may be something to write to disk, or to restore, while nothing runs."""
+        return self._tiers.has_newest or (self._tiers.has_disk and bool(self._unwritten))
 
     def idle(self) -> None:
         """Write a text to disk: who ends the process may not wait until all of them are."""
+        self._restore_newest()
         self._idle_checks += 1
         while self._idle_checks > IDLE_CHECKS and self._unwritten and not self._tiers.is_writing:
             slot = self._unwritten.pop()
@@ -88,6 +106,14 @@ class Slots:
                 self._model, slot, self._held[slot], self._adapters[slot]
             ):
                 return
+
+    def _restore_newest(self) -> None:
+        """Restore the text that was used last, once it is read, if a slot is empty."""
+        newest = self._tiers.take_newest()
+        empty = [slot for slot in self._free if not len(self._held[slot])]
+        if newest and empty and len(newest.text.tokens) <= self.spare_tokens(0):
+            with suppress(BackendError):  # a request for it reads it anew
+                self._fill(empty[0], newest)
 
     def tidy(self, tokens: int) -> None:
         """Move an idle text out of a pool in which a round ran so many tokens of others."""
@@ -144,14 +170,21 @@ class Slots:
 
     def restore(self, slot: int, name: str) -> tuple[int, int]:
         """Restore a free slot from a file; return its tokens and bytes."""
-        tokens, data, adapters = self._require_files(slot).read(name)
+        saved = self._require_files(slot).read(name)
         self.put_aside(slot)
-        if self._model.restore(slot, data, len(tokens)) != len(tokens):
-            self.empty(slot)
+        if not self._fill(slot, saved):
             raise UsageError(f"the engine could not restore {name}")
+        return len(saved.text.tokens), len(saved.data)
+
+    def _fill(self, slot: int, saved: ReadText) -> bool:
+        """Restore a text in a free, empty slot; return whether the engine could."""
+        tokens = saved.text.tokens
+        if self._model.restore(slot, saved.data, len(tokens)) != len(tokens):
+            self.empty(slot)
+            return False
         self._free.remove(slot)
-        self.leave(slot, tokens, adapters)
-        return len(tokens), len(data)
+        self.leave(slot, tokens, saved.text.adapters)
+        return True
 
     def erase(self, slot: int) -> tuple[int, int]:
         """Empty a free slot; return the tokens that it held."""

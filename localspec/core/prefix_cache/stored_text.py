@@ -45,3 +45,9 @@ def needless(texts: Iterable[Kind], tokens: Tokens, adapters: Scales) -> list[Ki
     """Find the texts that another one serves as well as themselves, if it can be cut."""
     texts = (text for text in texts if text.adapters == adapters)
     return [text for text in texts if text.serves(tokens) == len(text.tokens)]
+
+
+def shared(texts: Iterable[StoredText], tokens: Tokens, adapters: Scales) -> int:
+    """Count the tokens of a text with which some stored one begins."""
+    texts = (text for text in texts if text.adapters == adapters)
+    return max((common_prefix(text.tokens, tokens) for text in texts), default=0)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from localspec.base.tokens import Tokens
 from localspec.core.decoding.prompt_pace import nearer
 from localspec.core.prefix_cache.disk import Disk
+from localspec.core.prefix_cache.kept_file import ReadText
 from localspec.core.prefix_cache.matching import SlotChoice
 from localspec.core.prefix_cache.ram import MemoryText, Ram
+from localspec.core.prefix_cache.stored_text import shared
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Model
 
@@ -53,14 +55,19 @@ class CacheTiers:
         slow = noticed and self._saving_token > MAX_SAVING_SHARE * self.reading_seconds
         return self._ram.limit > 0 and not slow
 
-    def keep(self, model: Model, slot: int, held: Tokens, adapters: Scales = ()) -> None:
-        """Save the KV cache of a slot, if there is room for it, without waiting for the disk."""
+    def keep(
+        self, model: Model, slot: int, held: Tokens, adapters: Scales = (), *, stays: bool = False
+    ) -> None:
+        """Save the KV cache of a slot, if there is room for it, without waiting for the disk.
+
+        stays: for any number of texts that begin with it
+        """
         fits = len(held) >= MIN_TOKENS and self.has_memory
         limit = self._ram.allowed_bytes if fits else 0
         start = self._clock()
         if saved := model.save(slot, limit) if limit else None:
             self._note_saving(self._clock() - start, len(held))
-            self._ram.put(held, saved, adapters)
+            self._ram.put(held, saved, adapters, stays=stays)
             self._make_room()
         elif self._disk and not self._disk.busy:
             self._write(self._disk, model, slot, held, adapters)
@@ -88,11 +95,19 @@ class CacheTiers:
             data = self._disk.read(disk_text)
             if data is not None and model.restore(choice.slot, data, len(disk_text.tokens)):
                 return model.truncate(choice.slot, disk_text.serves(tokens))
+        elif self._disk:
+            self._disk.give_up_newest()
         if memory_text and longest > choice.shared:
             self._ram.use(memory_text, tokens)
             if model.restore(choice.slot, memory_text.saved.data, len(memory_text.tokens)):
                 return model.truncate(choice.slot, longest)
         return 0
+
+    def shared(self, tokens: Tokens, adapters: Scales) -> int:
+        """Count the tokens of a text with which some stored one begins."""
+        return shared(
+            [*self._ram.texts, *(self._disk.texts if self._disk else ())], tokens, adapters
+        )
 
     @property
     def has_disk(self) -> bool:
@@ -107,14 +122,23 @@ class CacheTiers:
 
         A conversation grows with each turn, and is not written anew for each.
         """
-        if self._disk is None or self._disk.stored_prefix(held, adapters) > len(held) * EARLY_SHARE:
+        if self._disk is None or shared(self._disk.texts, held, adapters) > len(held) * EARLY_SHARE:
             return False
         self._write(self._disk, model, slot, held, adapters)
         return True
 
+    @property
+    def has_newest(self) -> bool:
+        """Whether the text used last is read from disk, and not restored yet."""
+        return self._disk is not None and self._disk.has_newest
+
+    def take_newest(self) -> ReadText | None:
+        """Return the text used last, once, if it has been read from disk."""
+        return self._disk.take_newest() if self._disk else None
+
     def spare(self) -> bool:
         """Free the memory; return whether any was in use."""
-        return bool(self._ram.clear())
+        return self.take_newest() is not None or bool(self._ram.clear())
 
     def take_notices(self) -> list[str]:
         """Return notices for clients, each once."""

@@ -200,7 +200,7 @@ class Engine:
     def waits(self) -> bool:
         """Whether to call `idle` now and then while there are no requests."""
         is_away = self._relief is not None and self._relief.away
-        return is_away or self.slots.has_unwritten
+        return is_away or self.slots.waits
 
     def idle(self) -> None:
         if self._relief:
@@ -298,7 +298,9 @@ class Engine:
             return None
 
     def _publish(self, outcome: Outcome) -> None:
-        slot, finish = outcome.turn.slot, outcome.turn.generation.finish
+        g, slot, finish = outcome.turn.generation, outcome.turn.slot, outcome.turn.generation.finish
+        if g.cached == g.parting > 0:
+            self.tiers.keep(self.target, slot, g.held, g.adapters, stays=True)
         if outcome.scored:
             self._active[slot].score(outcome)
         if outcome.emitted:
@@ -340,6 +342,7 @@ class Engine:
             self._active[choice.slot] = job
             g.cached = self.slots.settle(choice, job.readable, g.adapters)
             if g.reads:
+                g.parting = self.slots.parting(choice, g.cached, job.readable, g.adapters)
                 job.clock.started, job.reused = self._clock(), g.cached
 
     def _has_room(self, job: Job) -> bool:

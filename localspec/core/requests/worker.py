@@ -44,6 +44,10 @@ class Worker:
             self._inbox.put(partial(self._engine.add, job))
         return job
 
+    def check(self, prompt: Tokens, settings: Settings) -> None:
+        """Check a request as `submit` does, without running it."""
+        self._engine.prepare(prompt, settings, lambda _: None)
+
     def call(self, work: Callable[[Slots], T]) -> T:
         """Do something with the slots, on the models' thread between two rounds; any thread may."""
         done: Future[T] = Future()

@@ -195,8 +195,11 @@ def parts_of(loaded: LoadedPair, loading: Loading) -> EngineParts:
     """Choose the places of the prefix cache and of slot files, and the longest pause."""
     ram, folder, max_bytes = Ram(loading.cache_ram), loading.cache_dir, loading.cache_bytes
     key = identity(loaded) if folder else ""
+    disk = Disk(folder, max_bytes, key) if folder else None
+    if disk and loading.restores:
+        disk.read_newest()
     return EngineParts(
-        tiers=CacheTiers(ram, Disk(folder, max_bytes, key) if folder else None),
+        tiers=CacheTiers(ram, disk),
         files=SlotFiles(folder / "slots", max_bytes, key) if folder else None,
         max_gap=loading.max_gap,
         rounds_by_width=not loaded.is_equal_to_the_bit,

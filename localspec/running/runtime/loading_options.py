@@ -26,6 +26,7 @@ class Loading:
     limits: the devices and the memory that may be used
     cache_dir: where long texts are kept for another time; None: nowhere
     cache_bytes: most bytes in that folder
+    restores: whether the text that was used last is restored from there before it is asked for
     cache_ram: bytes of memory for texts that slots had to give up
     max_gap: seconds that replies may pause while a prompt is read
     corpus: files and folders of texts that replies may repeat
@@ -41,6 +42,7 @@ class Loading:
     limits: Limits = field(default_factory=Limits)
     cache_dir: Path | None = None
     cache_bytes: int = 8 << 30
+    restores: bool = False
     cache_ram: int = 0
     max_gap: float = MAX_GAP
     corpus: tuple[Path, ...] = ()

@@ -19,6 +19,7 @@ from localspec.core.requests.engine import Engine
 from localspec.core.requests.job import Event, Job, Listener, Result
 from localspec.core.requests.settings import Settings
 from localspec.core.requests.worker import Events, Reads, Stream, Worker, as_it_is
+from localspec.formats.templates.message import Tool
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime import prompting
 from localspec.running.runtime.decisions.answer import Answer, Decision
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Prompt = str | Sequence[GivenMessage] | Sequence[int]
+LOOK: Tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+# Long enough to be tokenised in pieces.
+REHEARSAL = prompting.Conversation([{"role": "user", "content": "?" * 5000}], [LOOK])
 
 
 class Runtime:
@@ -209,6 +213,14 @@ class Runtime:
             corpus.look_for_changes()
             listener = partial(pass_on, corpus, tokens[-LEAD:], listener)
         return self._worker.submit(tokens_of(tokens), settings, listener)
+
+    def rehearse(self) -> None:
+        """Do what the first request with tools would wait for: it learns, starts and compiles once.
+
+        Building what grammars know of a vocabulary of 151,000 tokens takes a second.
+        """
+        prepared = prompting.prompt(self.text, REHEARSAL, Settings())
+        self._worker.check(tokens_of(prepared.tokens), prepared.settings)
 
     def encode(self, text: str) -> list[int]:
         """Tokenise a plain prompt, with the start token if the model wants one."""

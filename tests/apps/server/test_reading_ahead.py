@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from localspec.apps.server import reading_ahead
 from localspec.apps.server.app import ServerPolicy
-from tests.apps.server.scripted import TEMPLATE, Server
+from tests.apps.server.scripted import TEMPLATE, Bytes, Server
 from tests.apps.server.test_load import until
 
 SIGNS = "{# <think> </think> #}"
@@ -106,3 +109,46 @@ def test_on_battery_nothing_is_read_ahead_unless_it_is_wished(monkeypatch, on_ba
 @pytest.mark.parametrize("body", [{}, {"messages": []}, {"messages": "why?", "tools": 3}])
 def test_a_body_that_is_no_conversation_is_refused(server, body):
     assert server.client.post(WARM, json=body).status_code == 400
+
+
+class Spelled(Bytes):
+    """A vocabulary that takes as long to be spelled as the test wants, and counts it."""
+
+    def __init__(self, template):
+        super().__init__(template)
+        self.times, self.gate = 0, threading.Event()
+
+    def token_bytes(self, token):
+        self.gate.wait()
+        self.times += token == 255
+        return super().token_bytes(token)
+
+
+@pytest.fixture
+def slow_server():
+    made = Server(alphabet=Spelled, slots=1, policy=ServerPolicy(waiting=0))
+    yield made
+    made.model.tokenizer.gate.set()
+    made.close()
+
+
+def rehearsal(server):
+    state = server.app.state
+    work = reading_ahead.rehearse(state.host, state.preparing, "scripted")
+    return asyncio.run_coroutine_threadsafe(work, server.loop)
+
+
+def test_a_rehearsal_leaves_less_to_the_first_request_with_tools_and_runs_nothing(slow_server):
+    tokenizer = slow_server.model.tokenizer
+    rehearsal(slow_server).result()
+    assert not slow_server.app.state.host.loaded  # nor does it load a model
+    slow_server.client.post("/models/load", json={"model": "scripted"})
+    until(lambda: slow_server.app.state.host.loaded)
+    rehearsing = rehearsal(slow_server)
+    assert slow_server.client.get("/health").is_success
+    assert slow_server.app.state.host.loaded["scripted"].users == 0  # it takes no place
+    tokenizer.gate.set()
+    rehearsing.result()
+    assert (tokenizer.times, slow_server.model.forwards) == (1, 0)
+    ask(slow_server, WHY, tools=[LOOK])
+    assert tokenizer.times == 1

@@ -27,8 +27,8 @@ def test_what_is_written_is_read_again(tmp_path, files):
     path = tmp_path / "slots" / "chat one.bin"
     assert path.stat().st_size == count > 120
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    tokens, data, _ = SlotFiles(tmp_path / "slots", 900, "a model").read("chat one.bin")
-    assert (tokens.tolist(), data.tolist()) == (TOKENS.tolist(), SAVED.data.tolist())
+    text, data = SlotFiles(tmp_path / "slots", 900, "a model").read("chat one.bin")
+    assert (text.tokens.tolist(), data.tolist()) == (TOKENS.tolist(), SAVED.data.tolist())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 
 from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import tokens_of
-from localspec.core.prefix_cache.disk import HEAD, Disk
+from localspec.core.prefix_cache.disk import Disk
+from localspec.core.prefix_cache.kept_file import HEAD
 from localspec.core.prefix_cache.tiers import MIN_DISK_TOKENS, CacheTiers
 from localspec.core.proposers.ngram import NgramProposer
 from localspec.core.proposers.silent import Silent
