@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import mlx.core as mx
-
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer
 from localspec.interfaces.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
@@ -22,6 +20,7 @@ from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.runner import WIDE
+from localspec_mlx.scores import of_this_device
 from localspec_mlx.slots import ANCHORS
 
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
@@ -115,12 +114,10 @@ def kept(f: Footprint, options: Options) -> int:
 def working(f: Footprint, options: Options) -> int:
     """Compute the working memory: of reading a prompt, of logits, and of copying a grown cache.
 
-    On a processor, and where heads are of no usual size, attention writes all its scores down.
-    Logits have the model's 16 bits on the device; those of short drafts are copied in 32.
+    Attention may write all its scores down. Logits have the model's 16 bits on the device; those of
+    short drafts are copied in 32.
     """
-    scores = 0
-    if mx.default_device() == mx.cpu:
-        scores = 2 * f.heads * options.batch * context(f, options) * LOGIT
+    scores = of_this_device(f, options, context(f, options))
     activations = options.batch * f.embedding * ACTIVATIONS * SIXTEEN
     outputs = min(options.batch, options.slots * max(options.tentative + 1, WIDE))
     logits = (outputs * SIXTEEN + options.slots * WIDE * LOGIT) * f.vocabulary

@@ -60,6 +60,8 @@ class Footprint:
     window: int = 0  # tokens a sliding-window layer keeps; 0: there are none
     window_layers: int = 0
     window_bytes_per_token: int = 0  # 16-bit keys and values of those
+    head_width: int = 0  # numbers of a head in layers that keep every token; 0: not reported
+    window_head_width: int = 0  # the same in layers with a window
     recurrent_layers: int = 0
     state_bytes: int = 0  # recurrent state of one slot; 0: attention only
     basename: str = ""  # of the model without its size, as "Qwen2.5-Coder", where a file has it

@@ -1,0 +1,55 @@
+"""The memory of attention's scores, which MLX writes down where it has no kernel without them.
+
+A prompt's piece of 512 tokens at 32,768 tokens with 24 heads takes 1.6 GB of them. The widths are
+those of MLX 0.32 for more than eight tokens at once; for fewer the scores are small.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping
+
+import mlx.core as mx
+
+from localspec.interfaces.backend import Footprint, Options
+
+FUSED_WIDTHS = frozenset((64, 72, 80, 96, 128))  # of heads, for which scores stay in the kernel
+LATE_WIDTH, LATE_TOKENS = 256, 1024  # with matrix units the same from so many tokens on
+SCORE_BYTES = 4  # scores in 16 bits, and what becomes of them beside
+MATRIX_GENERATION = 17  # of Apple's GPUs, from which on they have matrix units: M5
+GENERATION = re.compile(r"applegpu_g(\d+)")
+MATRIX_SYSTEM = 26, 2  # macOS, from which on MLX uses them
+
+
+def has_matrix_units(info: Mapping[str, object], macos: str) -> bool:
+    """Whether MLX uses the matrix units of a GPU, by what it says of that, and by the system."""
+    generation = GENERATION.match(str(info.get("architecture", "")))
+    system = tuple(int(part) for part in macos.split(".")[:2] if part.isdecimal())
+    return bool(generation and int(generation[1]) >= MATRIX_GENERATION and system >= MATRIX_SYSTEM)
+
+
+def score_bytes(f: Footprint, options: Options, context: int, *, matrix_units: bool) -> int:
+    """Compute the bytes of scores of a GPU: one layer computes at a time, so the most of a layer.
+
+    With matrix units a piece may still end in fewer tokens than their kernel takes.
+    """
+
+    def rows(width: int) -> int:
+        if options.kv_type == "auto" and width in FUSED_WIDTHS:
+            return 0
+        is_late = matrix_units and options.kv_type == "auto" and width == LATE_WIDTH
+        return min(options.batch, LATE_TOKENS - 1) if is_late else options.batch
+
+    whole = rows(f.head_width) * context if f.attention_layers else 0
+    seen = min(f.window + options.batch, context)
+    window = rows(f.window_head_width) * seen if f.window_layers else 0
+    return f.heads * max(whole, window) * SCORE_BYTES
+
+
+def of_this_device(f: Footprint, options: Options, context: int) -> int:
+    """Compute the bytes of scores here; on a processor there are always scores, in 32 bits."""
+    if mx.default_device() == mx.cpu:
+        return 2 * f.heads * options.batch * context * SCORE_BYTES
+    matrix_units = has_matrix_units(mx.device_info(), platform.mac_ver()[0])
+    return score_bytes(f, options, context, matrix_units=matrix_units)
