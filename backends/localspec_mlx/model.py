@@ -75,9 +75,16 @@ class MlxModel:
             outputs = self._run(runner, rows, lengths)
             self._go_ahead(runner, rows, outputs.joined)
             logits = outputs.read(self.host)
+            if not any(row.outputs for row in rows):  # which nothing else would wait for
+                self._finish(runner, at)
             if outputs.long or any(map(lead, rows)):
                 mx.clear_cache()
         return logits
+
+    def _finish(self, runner: Runner, slots: Sequence[int]) -> None:
+        """Wait for a piece of a prompt: its time is its own, and its buffers can be given back."""
+        head = self._head.arrays(slots) if self._head else ()
+        self.host.finish(runner.slots.arrays(slots), head)
 
     def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> Outputs:
         """Begin to compute the logits of rows, unless that was begun ahead."""

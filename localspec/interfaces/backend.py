@@ -148,6 +148,7 @@ class Options:
     context: tokens of one text; of all together where slots share a pool
     shared: whether slots share one KV cache, where the engine can do either
     batch: most tokens in one forward
+    widens: a plan may choose a wider batch, for an engine that reads prompts faster by it
     tentative: most tokens a row may mark as tentative: the longest draft
     kv_type: of keys and values: "auto" is 16 bits as suits the engine; or "q8_0", "q4_0"
     flash_attention: whether to use it; None: where the engine can
@@ -173,6 +174,7 @@ class Options:
     context: int | None = None
     shared: bool | None = None
     batch: int = 512
+    widens: bool = True
     tentative: int = 8
     kv_type: str = "auto"
     flash_attention: bool | None = None

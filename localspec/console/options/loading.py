@@ -117,6 +117,12 @@ class LoadingOptions:
         "Maximum tokens of a prompt and its reply together.",
         otherwise=f"the model's own, at most {CONTEXT:,}; less if memory is short",
     )
+    batch: int | None = option(
+        COUNT,
+        "Tokens of a prompt read at once; more take more memory, and are faster for mixtures of "
+        "experts on a GPU.",
+        otherwise="512; with MLX on a GPU up to 2,048, by the model and the memory",
+    )
     kv_type: str = option(
         TEXT,
         "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. "
@@ -238,10 +244,12 @@ def make_loading(
 
 def engine_options(options: LoadingOptions, depth: int) -> Options:
     """Make the options of an engine, for drafts of at least so many tokens."""
-    tentative = max(depth, Options().tentative)
+    usual = Options()
+    tentative = max(depth, usual.tentative)
     return Options(
         context=options.context,
-        batch=max(Options().batch, tentative + BATCH_MARGIN),
+        batch=options.batch or max(usual.batch, tentative + BATCH_MARGIN),
+        widens=options.batch is None,
         tentative=tentative,
         kv_type=options.kv_type,
         flash_attention=SWITCH[options.flash_attention],

@@ -12,6 +12,7 @@ from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.placement import CONTEXT, DRAFT_HEAD, DRAFT_MODEL, Item, Placement
 from localspec.running.memory.plan_request import PlanRequest
 from localspec.running.memory.settle import Settling
+from localspec.running.memory.wider_batch import widened
 
 MAX_NAMED = 3  # other plans that an error names at most
 SMALL_CONTEXT = 8192  # tokens, with which a conversation goes on for a while
@@ -69,6 +70,7 @@ class Plan:
 def plan(request: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     estimated, concessions = concede(request, machine)
+    estimated = widened(request, estimated, machine)
     fit = settle_placement(request, estimated, machine)
     if fit.short:
         raise DoesNotFit(refusal(request, machine, fit))

@@ -22,6 +22,7 @@ from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.plan import Plan, plan
 from localspec.running.memory.plan_request import PlanRequest
+from localspec.running.memory.wider_batch import worthy_batch
 from localspec.running.models.engines import Engine, all_engines
 
 if TYPE_CHECKING:  # numpy, which `localspec list` does without
@@ -68,6 +69,7 @@ def plan_pair(
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
     trained = target.footprint().context or CELLS
+    batches = open_batches(target, options)
     request = PlanRequest(
         target.needs,
         replace(options, draft=DraftOptions()),  # no matter for what the target is and does
@@ -77,6 +79,8 @@ def plan_pair(
         insists,
         trained,
         open_projector(target, options, limits),
+        batches,
+        worthy_batch(target.footprint(), batches),
     )
     pair_plan = plan(request, machine)
     for change, why in unused(target, options, limits, machine):
@@ -150,6 +154,15 @@ def require_projectors(target: Examined, options: Options) -> None:
             f"{engine} takes no projector ({options.projector.name}), its models read text only: "
             f"give the same model as {able}"
         )
+
+
+def open_batches(target: Examined, options: Options) -> tuple[int, ...]:
+    """Return the batches that options leave to a plan, where a GPU computes."""
+    has_gpu = any("gpu" in device.kind for device in target.engine.devices)
+    is_open = options.widens and options.batch == Options().batch
+    if not (is_open and has_gpu) or options.gpu_layers == 0:
+        return ()
+    return target.files.engine.spec.wide_batches
 
 
 def open_projector(target: Examined, options: Options, limits: Limits) -> Path | None:

@@ -134,6 +134,7 @@ def computing(options: Options) -> Options:
         shared=None,
         context=None,
         batch=usual.batch,
+        widens=usual.widens,
         tentative=usual.tentative,
         head=None,
         projector=None,
