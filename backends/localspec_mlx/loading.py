@@ -16,7 +16,7 @@ from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, P
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
-from localspec_mlx.devices import failure, prepare, probe, short_of_memory
+from localspec_mlx.devices import failure, keep_buffers, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.group import Call, Group, load_request
@@ -25,6 +25,7 @@ from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
+from localspec_mlx.working import working
 
 BITS = {"q8_0": 8, "q4_0": 4}
 GROUP: list[Group] = []  # that this process is a member of, if it is of one
@@ -58,7 +59,9 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     if group and group.leads:
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
-    return MlxModel(blueprint, tokenizer, options, head)
+    loaded = MlxModel(blueprint, tokenizer, options, head)
+    keep_buffers(loaded, working(footprint, options, loaded.context))
+    return loaded
 
 
 def shared(options: Options) -> Group | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+APPLE_LIMIT = "iogpu.wired_limit_mb"  # the setting of Apple's GPUs
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -12,3 +14,4 @@ class Device:
     total_bytes: int
     free_bytes: int
     worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
+    limit: str = ""  # the setting, in MiB, of how much of the host's memory it may take

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from localspec.base.device import APPLE_LIMIT as APPLE_LIMIT
 from localspec.base.device import Device as Device
 from localspec.base.errors import UsageError
 from localspec.interfaces.adapter import Adapter as Adapter

@@ -117,15 +117,16 @@ def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:
     """Describe the shortage, and the options that would fit."""
     pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.short_pool)
     bound = "the budget leaves" if pool.by_budget else "there is"
+    advice = (raising := pool.advice(fit.short)) and f"; {raising}"
     text = f"this takes {size(fit.short)} more than {bound} for it in {fit.short_pool}"
     near = list(nearest(request, machine))[:MAX_NAMED]
     if near:
-        return f"{text}; with {' or '.join(near)} it would fit"
+        return f"{text}; with {' or '.join(near)} it would fit{advice}"
     least = sum(item.bytes for item in fit.items if item.pool == fit.short_pool)
     more = "give a larger budget" if pool.by_budget else "close other programs"
     return (
         f"{text}: at the least {size(least)} of {size(pool.available)}; choose a smaller model or "
-        f"quantisation, or {more}"
+        f"quantisation, or {more}{advice}"
     )
 
 

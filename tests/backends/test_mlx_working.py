@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,11 @@ import pytest
 pytest.importorskip("mlx_lm")
 
 from localspec.interfaces.backend import Footprint, Options
+from localspec_mlx import backend as mlx
+from localspec_mlx.devices import kept_buffers
 from localspec_mlx.folder.footprint import inspect
-from localspec_mlx.scores import has_matrix_units, score_bytes
+from localspec_mlx.working import has_matrix_units, score_bytes
+from tests import engines
 from tests.backends.mlx_folders import written
 
 LONG = 32_768
@@ -88,3 +93,15 @@ def test_a_folder_tells_the_widths_of_its_heads(tmp_path: Path):
     windows = inspect(written(tmp_path / "windows", "gemma3_text"))
     assert (windows.head_width, windows.window_head_width) == (32, 32)
     assert inspect(written(tmp_path / "states", "mamba2")).head_width == 0
+
+
+def test_mlx_keeps_as_many_freed_bytes_as_its_models_were_planned_to_work_in():
+    before = kept_buffers()
+    options = Options(context=512)
+    folder = engines.tiny_folder("llama")
+    with mlx.rehearse(folder) as rehearsal:
+        planned = rehearsal.needs(options).working
+    with closing(mlx.load(folder, options)), closing(mlx.load(folder, options)):
+        assert kept_buffers() == before + 2 * planned
+    gc.collect()
+    assert kept_buffers() == before
