@@ -12,7 +12,15 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
+from localspec.interfaces.backend import (
+    CONTEXT,
+    FLOAT16,
+    Adapter,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+)
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
@@ -20,6 +28,7 @@ from localspec_mlx.devices import failure, keep_buffers, prepare, probe, short_o
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.group import Call, Group, load_request
+from localspec_mlx.halves import NOTICE, convert, require_finite
 from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
@@ -46,6 +55,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
         group.tell(Call.LOAD, load_request(path, options))
     model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
+    halved = convert(model, path.name) if options.compute == FLOAT16 else 0
     _read_weights(model, path)
     products.tune(model)
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
@@ -55,11 +65,14 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     if options.verbose:
         _report(blueprint)
     tokenizer = load_tokenizer(path, width(model))
+    if halved:
+        require_finite(blueprint, tokenizer, path.name)
     options = replace(options, context=context(footprint, options))
     if group and group.leads:
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
     loaded = MlxModel(blueprint, tokenizer, options, head)
+    loaded.notices += [f"{path.name} {NOTICE}"] if halved else []
     keep_buffers(loaded, working(footprint, options, loaded.context))
     return loaded
 

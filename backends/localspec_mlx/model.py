@@ -65,6 +65,7 @@ class MlxModel:
         self.sight: Sight | None = None
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
+        self.notices: list[str] = []
         self._kv_type = options.kv_type
 
     def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
@@ -225,6 +226,11 @@ class MlxModel:
                 if self._head:
                     self._head.truncate(slot, 0)
             raise failure("MLX could not run the model", error) from error
+
+    def take_notices(self) -> list[str]:
+        """Return what its user is to know, once."""
+        notices, self.notices = self.notices, []
+        return notices
 
     def free_head(self) -> None:
         self._head = self.head = None

@@ -38,6 +38,8 @@ SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
+FLOAT16 = "float16"
+NUMBERS = ("auto", FLOAT16)
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -159,6 +161,7 @@ class Options:
     threads: of the processor; None: one for each fast core
     mmap: map weights from their file also where reading them makes tokens faster
     products: whose products of matrices a processor computes, where the engine has a choice
+    compute: numbers to compute in: "auto", as the model was made, or "float16" for bfloat16
     members: processes that run the model together, where the engine can
     adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
@@ -185,6 +188,7 @@ class Options:
     threads: int | None = None
     mmap: bool = False
     products: str = OWN_PRODUCTS
+    compute: str = "auto"
     members: int = 1
     adapters: tuple[Adapter, ...] = ()
     bit_exact: bool = False
@@ -204,6 +208,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.products not in PRODUCTS:
             raise UsageError(f"products is {self.products!r}, known: {', '.join(PRODUCTS)}")
+        if self.compute not in NUMBERS:
+            raise UsageError(f"compute is {self.compute!r}, known: {', '.join(NUMBERS)}")
         if self.pooling not in ("", *VECTOR_POOLINGS):
             listed = ", ".join(VECTOR_POOLINGS)
             raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")

@@ -29,6 +29,7 @@ from localspec.interfaces.backend import (
     CONTEXT,
     DRAFT_CONTEXT,
     MAX_TENTATIVE,
+    NUMBERS,
     OWN_PRODUCTS,
     PRODUCTS,
     DraftOptions,
@@ -181,6 +182,12 @@ class LoadingOptions:
         "with them, or llama.cpp's, to compare.",
         default=OWN_PRODUCTS,
     )
+    compute: str = option(
+        click.Choice(NUMBERS),
+        "Numbers that MLX computes in: as the model was made, or float16 in place of bfloat16, "
+        "which M1 and M2 lack; then check it by `localspec prove`.",
+        default="auto",
+    )
     adapter: tuple[Adapter, ...] = repeated(
         ADAPTER,
         "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
@@ -260,6 +267,7 @@ def engine_options(options: LoadingOptions, depth: int) -> Options:
         threads=options.threads,
         mmap=options.mmap,
         products=options.products,
+        compute=options.compute,
         draft=DraftOptions(
             options.draft_context,
             options.draft_device,

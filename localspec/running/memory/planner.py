@@ -121,6 +121,7 @@ def drafting_options(
         return drafting
     if draft.files.engine != target.files.engine:  # it may not know these
         drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
+        drafting = replace(drafting, compute="auto")
     inherits = own.gpu_layers is None and not own.device.isdecimal()
     layers = drafting.gpu_layers if inherits else own.gpu_layers
     drafting = replace(
