@@ -6,6 +6,7 @@ memory is free, of which a GPU may take two thirds, or three quarters from 36 GB
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from localspec.base.device import APPLE_LIMIT
 from localspec.base.errors import DoesNotFit
 from localspec.base.system import free_memory
 from localspec.interfaces.backend import Device, Footprint, Needs, Options
+from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.plan import Plan, plan
 from localspec.running.memory.plan_request import PlanRequest
 from localspec.running.memory.planner import Limits, current_machine
@@ -139,9 +141,21 @@ def planned(f: Footprint, mac: Mac, **wishes: int) -> Plan:
         return replace(found, working=found.working - scores_here(f, options, context) + there)
 
     batches = SPEC.wide_batches
-    wide = {"wide_batches": batches, "worthy_batch": worthy_batch(f, batches)}
-    request = PlanRequest(needs, Options(slots=1, **wishes), 32_768, **wide)
+    worthy = worthy_batch(f, batches)
+    request = PlanRequest(
+        needs, Options(**wishes), 32_768, wide_batches=batches, worthy_batch=worthy
+    )
     return plan(request, current_machine(PREFERRED, Limits()))
+
+
+def test_the_page_for_macs_shows_what_is_proposed() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "platforms" / "macos.md").read_text("utf-8")
+    rows = re.findall(r"^\| (M\d[\w ]*), (\d+) GB \| ([\d.]+ GiB) \| (\S+) \|$", page, re.M)
+    rooms = [size(Machine.of(host(mac), [gpu(mac)]).available) for mac in MACS.values()]
+    assert rows == [
+        (mac.chip.removeprefix("Apple "), str(mac.memory), room, PROPOSED[name][0])
+        for (name, mac), room in zip(MACS.items(), rooms, strict=True)
+    ]
 
 
 CASES = [(name, size) for name, sizes in PLANNED.items() for size in sizes]
