@@ -149,8 +149,8 @@ def check(options: Options) -> None:
         raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
     if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
         raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
-    if options.members > 1 and (options.head or options.adapters):
-        raise UsageError("heads and adapters are for one machine: omit them in a group")
+    if options.members > 1 and (options.head or options.adapters or options.compute == FLOAT16):
+        raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (

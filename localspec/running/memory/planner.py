@@ -80,7 +80,7 @@ def plan_pair(
         trained,
         open_projector(target, options, limits),
         batches,
-        worthy_batch(target.footprint(), batches),
+        worthy_batch(target.footprint(), batches, target.engine.devices),
     )
     pair_plan = plan(request, machine)
     for change, why in unused(target, options, limits, machine):

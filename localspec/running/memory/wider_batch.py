@@ -7,8 +7,11 @@ dense model gained nothing, or little, and takes no more than a part of what is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from localspec.base.device import Device
+from localspec.base.system import chips
 from localspec.interfaces.footprint import Footprint
 from localspec.running.memory.machine import Machine
 from localspec.running.memory.placement import Placement
@@ -17,14 +20,16 @@ if TYPE_CHECKING:
     from localspec.running.memory.plan_request import PlanRequest
 
 SPARE_SHARE = 0.25  # of the memory that is left
-LATE_WIDTH, LATE_TOKENS = 256, 1024  # Apple's M5 has a kernel for heads so wide from so many on
+# Apple's M5 has a kernel for heads so wide, from so many tokens on.
+LATE_GENERATION, LATE_WIDTH, LATE_TOKENS = 5, 256, 1024
 
 
-def worthy_batch(footprint: Footprint, batches: tuple[int, ...]) -> int:
+def worthy_batch(footprint: Footprint, batches: tuple[int, ...], devices: Sequence[Device]) -> int:
     """Return the tokens up to which a model deserves all the room that is left."""
     if footprint.experts:
         return max(batches, default=0)
-    return LATE_TOKENS if footprint.head_width == LATE_WIDTH else 0
+    late = any(chips.generation(device.name) >= LATE_GENERATION for device in devices)
+    return LATE_TOKENS if late and footprint.head_width == LATE_WIDTH else 0
 
 
 def widened(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:

@@ -141,7 +141,7 @@ def planned(f: Footprint, mac: Mac, **wishes: int) -> Plan:
         return replace(found, working=found.working - scores_here(f, options, context) + there)
 
     batches = SPEC.wide_batches
-    worthy = worthy_batch(f, batches)
+    worthy = worthy_batch(f, batches, [gpu(mac)])
     request = PlanRequest(
         needs, Options(**wishes), 32_768, wide_batches=batches, worthy_batch=worthy
     )
@@ -181,6 +181,6 @@ def test_where_the_limit_of_the_gpu_costs_a_context_the_command_is_named(name: s
 @pytest.mark.parametrize("name", ["M3 Max"], indirect=True)
 def test_long_contexts_of_wide_heads_get_shorter_pieces_as_scores_are_written(name: str) -> None:
     pieces = [planned(MODELS["27b"], MACS[name], context=n).options.batch for n in CONTEXTS]
-    assert pieces == [2048, 1024, 1024]
+    assert pieces == [2048, 1024, 512]
     fused = replace(MODELS["27b"], head_width=128)
     assert planned(fused, MACS[name], context=CONTEXTS[-1]).options.batch == 2048

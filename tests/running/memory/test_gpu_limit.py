@@ -57,9 +57,7 @@ def test_what_a_raised_limit_would_have_spared_is_told_with_the_concession():
 
 def test_a_refusal_names_the_command_beside_what_would_fit():
     request = PlanRequest(needs, Options(context=40_960), 32_768)
-    with pytest.raises(
-        DoesNotFit, match=r"--context 17152 it would fit; .*limit_mb=\d+$"
-    ):
+    with pytest.raises(DoesNotFit, match=r"--context 17152 it would fit; .*limit_mb=\d+$"):
         plan(request, mac(64, 60, 48))
     with pytest.raises(DoesNotFit) as failure:
         plan(request, mac(64, 48, 48))

@@ -73,10 +73,12 @@ FOOTPRINT = Footprint(
 
 
 def test_mixtures_and_heads_with_a_late_kernel_deserve_all_room():
-    assert worthy_batch(FOOTPRINT, WIDE) == 0
-    assert worthy_batch(replace(FOOTPRINT, experts=128), WIDE) == 2048
-    assert worthy_batch(replace(FOOTPRINT, experts=128), ()) == 0
-    assert worthy_batch(replace(FOOTPRINT, head_width=256), WIDE) == 1024
+    older, newest = ([Device(f"Apple {chip}", "integrated gpu", GB, GB)] for chip in ("M4", "M5"))
+    assert worthy_batch(FOOTPRINT, WIDE, newest) == 0
+    assert worthy_batch(replace(FOOTPRINT, experts=128), WIDE, older) == 2048
+    assert worthy_batch(replace(FOOTPRINT, experts=128), (), older) == 0
+    assert worthy_batch(replace(FOOTPRINT, head_width=256), WIDE, newest) == 1024
+    assert worthy_batch(replace(FOOTPRINT, head_width=256), WIDE, older) == 0
 
 
 @pytest.fixture
