@@ -49,11 +49,11 @@ def test_all_brain_floats_become_halves_and_logits_stay_about_the_same(tmp_path)
             notices = model.take_notices(), model.take_notices()
             return model.forward([Row(0, TEXT, 4)])[0].copy(), notices
 
-    (half, told), (brain, silent) = logits(HALF), logits(Options(slots=1, context=256))
+    (half, notices), (brain, silent) = logits(HALF), logits(Options(slots=1, context=256))
     assert (half != brain).any()
     assert np.abs(half - brain).mean() < 0.05 * brain.std()
     assert silent == ([], [])
-    [notice], none = told
+    [notice], none = notices
     assert notice.startswith("tiny computes in float16")
     assert "localspec prove" in notice
     assert none == []

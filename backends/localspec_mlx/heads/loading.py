@@ -76,22 +76,25 @@ def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
 def mtp(folder: HeadFolder) -> LoadedHead:
     tap, target = Tap([folder.inner.norm]), folder.target
     if folder.config.model_type not in ASSISTANTS:
-        layers = weighed(folder, partial(QwenHead, target.model, as_stored(folder.path)))
+        layers = weighed(
+            folder.path, partial(QwenHead, target.model, as_stored(folder.path)), target.model
+        )
         return LoadedHead(MTP, tap, with_own_keys(layers, target))
     if not target.own:
         raise ValueError("its target keeps what it would look at in a way of its own")
-    assistant = weighed(folder, partial(Assistant, target.model))
+    assistant = weighed(folder.path, partial(Assistant, target.model), target.model)
     return LoadedHead(MTP, tap, partial(target_keys, assistant))
 
 
 def eagle(folder: HeadFolder) -> LoadedHead:
-    layers = weighed(folder, partial(Eagle, folder.target.model))
+    layers = weighed(folder.path, partial(Eagle, folder.target.model), folder.target.model)
     tap = Tap([folder.inner.norm])
     return LoadedHead(drafters.EAGLE, tap, with_own_keys(layers, folder.target))
 
 
 def eagle3(folder: HeadFolder) -> LoadedHead:
-    layers = weighed(folder, partial(Eagle3, folder.target.model, folder.vocabulary))
+    target = folder.target.model
+    layers = weighed(folder.path, partial(Eagle3, target, folder.vocabulary), target)
     inner = folder.inner
     places = layers_read(folder.config.values, len(inner.layers))
     reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
@@ -99,7 +102,7 @@ def eagle3(folder: HeadFolder) -> LoadedHead:
 
 
 def dflash(folder: HeadFolder) -> LoadedHead:
-    head = weighed(folder, partial(DFlash, folder.target.model), halves=False)
+    head = weighed(folder.path, partial(DFlash, folder.target.model))  # in float16 it overflows
     alike, layers = kept(head, folder.target), folder.inner.layers
     reads = [layers[at] for at in filled_by(folder.config.values, len(layers))]
     return LoadedHead(drafters.DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
@@ -164,16 +167,16 @@ def kept(layers: Any, target: Blueprint) -> Blueprint:
 
 
 def weighed(
-    folder: HeadFolder, make: Callable[[Mapping[str, Any]], Module], *, halves: bool = True
+    folder: Path, make: Callable[[Mapping[str, Any]], Module], target: Module | None = None
 ) -> Any:
     """Load the weights of a head, as mlx-lm loads those of a model.
 
-    It computes in float16 where its target does. One that would overflow then (`halves` is false)
-    keeps its bfloat16, and computes in 32 bits.
+    It computes in float16 where its target does. Without one it keeps its numbers, and computes in
+    32 bits beside such a target.
     """
-    head = load_model(folder.path, get_model_classes=lambda config: (make, Settings))[0]
-    if halves and folder.inner.norm.weight.dtype == mx.float16:
-        convert(head, folder.path.name)
+    head = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
+    if target is not None and body(target).norm.weight.dtype == mx.float16:
+        convert(head, folder.name)
     mx.eval(list(arrays_in(dict(head))))  # which another thread could not work out
     products.tune(head)
     return head

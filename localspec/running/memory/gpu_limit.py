@@ -24,7 +24,7 @@ class GpuLimit:
     most: int
 
     @classmethod
-    def of(cls, host: Device, gpu: Device) -> GpuLimit | None:
+    def between(cls, host: Device, gpu: Device) -> GpuLimit | None:
         """Return the limit of a GPU; None if it is no hindrance."""
         spare = host.free_bytes - gpu.free_bytes
         if not gpu.limit or spare <= 0:

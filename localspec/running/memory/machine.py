@@ -62,7 +62,7 @@ class Machine:
         limit = None
         if not gpus:
             for shared in integrated:
-                limit = GpuLimit.of(host, shared)
+                limit = GpuLimit.between(host, shared)
                 total = min(shared.total_bytes, host.total_bytes)
                 free = min(shared.free_bytes, host.free_bytes)
                 host = Device(shared.name, "cpu", total, free)

@@ -87,8 +87,8 @@ def host(mac: Mac) -> Device:
 
 
 def gpu(mac: Mac) -> Device:
-    room = int(mac.gpu * GB)
-    return Device(mac.chip, "integrated gpu", room, room, limit=APPLE_LIMIT)
+    most = int(mac.gpu * GB)
+    return Device(mac.chip, "integrated gpu", most, most, limit=APPLE_LIMIT)
 
 
 @pytest.fixture(params=MACS, name="name")
@@ -135,15 +135,15 @@ MODELS = {
 def planned(f: Footprint, mac: Mac, **wishes: int) -> Plan:
     """Plan for a model on a Mac as if its GPU were here."""
 
-    def needs(options: Options) -> Needs:
-        found, context = MlxRehearsal(f).needs(options), options.context or 0
-        there = score_bytes(f, options, context, matrix_units=mac.chip.startswith("Apple M5"))
-        return replace(found, working=found.working - scores_here(f, options, context) + there)
+    def needs_on_gpu(options: Options) -> Needs:
+        needs, context = MlxRehearsal(f).needs(options), options.context or 0
+        scores = score_bytes(f, options, context, matrix_units=mac.chip.startswith("Apple M5"))
+        return replace(needs, working=needs.working - scores_here(f, options, context) + scores)
 
     batches = SPEC.wide_batches
     worthy = worthy_batch(f, batches, [gpu(mac)])
     request = PlanRequest(
-        needs, Options(**wishes), 32_768, wide_batches=batches, worthy_batch=worthy
+        needs_on_gpu, Options(**wishes), 32_768, wide_batches=batches, worthy_batch=worthy
     )
     return plan(request, current_machine(PREFERRED, Limits()))
 
@@ -151,10 +151,10 @@ def planned(f: Footprint, mac: Mac, **wishes: int) -> Plan:
 def test_the_page_for_macs_shows_what_is_proposed() -> None:
     page = (Path(__file__).parents[3] / "docs" / "platforms" / "macos.md").read_text("utf-8")
     rows = re.findall(r"^\| (M\d[\w ]*), (\d+) GB \| ([\d.]+ GiB) \| (\S+) \|$", page, re.M)
-    rooms = [size(Machine.of(host(mac), [gpu(mac)]).available) for mac in MACS.values()]
+    spaces = [size(Machine.of(host(mac), [gpu(mac)]).available) for mac in MACS.values()]
     assert rows == [
-        (mac.chip.removeprefix("Apple "), str(mac.memory), room, PROPOSED[name][0])
-        for (name, mac), room in zip(MACS.items(), rooms, strict=True)
+        (mac.chip.removeprefix("Apple "), str(mac.memory), space, PROPOSED[name][0])
+        for (name, mac), space in zip(MACS.items(), spaces, strict=True)
     ]
 
 

@@ -25,9 +25,9 @@ def advice(machine: Machine, short: float) -> str:
 
 
 def test_a_limit_is_raised_by_what_is_short_and_the_share_that_stays_free():
-    told = "the GPU may take more of the memory after: sudo sysctl iogpu.wired_limit_mb="
-    assert advice(mac(64, 60, 48), 4) == f"{told}{52 * 1024 + 512}"
-    assert advice(mac(16, 13, 10.5), 1) == f"{told}{11 * 1024 + 768}"
+    sentence = "the GPU may take more of the memory after: sudo sysctl iogpu.wired_limit_mb="
+    assert advice(mac(64, 60, 48), 4) == f"{sentence}{52 * 1024 + 512}"
+    assert advice(mac(16, 13, 10.5), 1) == f"{sentence}{11 * 1024 + 768}"
 
 
 def test_a_limit_that_is_no_hindrance_or_cannot_be_raised_is_not_named():

@@ -23,8 +23,8 @@ WIDE = (2048, 1024)
 CONTEXT = 32_768
 
 
-def machine(room: int) -> Machine:
-    return Machine.of(Device("host", "cpu", room, room), ()).within(room)
+def machine(memory: int) -> Machine:
+    return Machine.of(Device("host", "cpu", memory, memory), ()).within(memory)
 
 
 def needs(options: Options) -> Needs:
@@ -33,10 +33,10 @@ def needs(options: Options) -> Needs:
     return Needs(8 * GB, context * 65_536, options.batch * (context * 16 + 400_000))
 
 
-def batch(room: int, worthy: int = 0, context: int = CONTEXT, **options) -> int:
+def batch(memory: int, worthy: int = 0, context: int = CONTEXT, **options) -> int:
     wishes = Options(context=context, **options)
     request = PlanRequest(needs, wishes, context, wide_batches=WIDE, worthy_batch=worthy)
-    return plan(request, machine(room)).options.batch
+    return plan(request, machine(memory)).options.batch
 
 
 def total(tokens: int, context: int = CONTEXT) -> int:
@@ -57,8 +57,8 @@ def test_a_dense_model_takes_a_quarter_of_what_is_left():
 
 
 def test_pieces_get_shorter_as_the_context_grows():
-    room = total(512) + 4 * GB
-    assert [batch(room, context=tokens) for tokens in (8192, 32_768, 65_536)] == [2048, 1024, 512]
+    memory = total(512) + 4 * GB
+    assert [batch(memory, context=tokens) for tokens in (8192, 32_768, 65_536)] == [2048, 1024, 512]
 
 
 def test_nothing_is_conceded_for_a_longer_piece():
@@ -89,8 +89,8 @@ def _own_cache(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("_own_cache")
 def test_a_plan_for_a_gpu_takes_longer_pieces_unless_a_length_was_chosen():
     pytest.importorskip("mlx.core")
-    here = engines.MLX_ENGINE.installed()
-    card = replace(here, devices=[Device("Apple M4", "integrated gpu", 16 * GB, 12 * GB)])
+    processor = engines.MLX_ENGINE.installed()
+    card = replace(processor, devices=[Device("Apple M4", "integrated gpu", 16 * GB, 12 * GB)])
     folder = engines.tiny_folder("qwen3_moe")
 
     def planned(at, **options):
@@ -99,7 +99,7 @@ def test_a_plan_for_a_gpu_takes_longer_pieces_unless_a_length_was_chosen():
             return plan_pair(looked, None, wishes, Limits(), insists=False).options.batch
 
     assert planned(card) == 2048
-    assert planned(here) == 512
+    assert planned(processor) == 512
     assert planned(card, widens=False) == 512
     assert planned(card, batch=32) == 32
     with examine(ModelFiles(engines.GGUF_ENGINE, engines.tiny("llama")), engine=card) as looked:
