@@ -28,17 +28,18 @@ NOTICE = "computes in float16 and was made for bfloat16: check it by localspec p
 def convert(model: Module, name: str) -> int:
     """Convert all brain floats of a model; return how many arrays were some."""
     weights: Any = tree_flatten(model.parameters())  # type: ignore[no-untyped-call]
-    brain_floats = [(key, array) for key, array in weights if array.dtype == mx.bfloat16]
-    converted = []
-    for key, array in brain_floats:
+    brain_floats = {key: array for key, array in weights if array.dtype == mx.bfloat16}
+    del weights
+    count = len(brain_floats)
+    while brain_floats:  # one at a time, as both copies of all might not fit
+        key, array = brain_floats.popitem()
         half, highest = array.astype(mx.float16), mx.abs(array).max()
-        mx.eval(half, highest)  # one at a time: both copies of all would not fit
+        mx.eval(half, highest)
         if not float(highest) <= LARGEST:
             number = f"{key} of {name} has {float(highest):,.0f}"
             raise UsageError(f"{number}, and float16 ends at {LARGEST:,.0f}: {ADVICE}")
-        converted.append((key, half))
-    model.load_weights(converted, strict=False)
-    return len(converted)
+        model.load_weights([(key, half)], strict=False)
+    return count
 
 
 def require_finite(blueprint: Blueprint, tokenizer: Tokenizer, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import closing
 from pathlib import Path
 
@@ -69,6 +70,18 @@ def test_weights_that_are_quantised_get_scales_of_that_kind(tmp_path):
     model = load_weights(folder, ())
     assert convert(model, "tiny") > 0
     assert kinds(model) == {mx.uint32, mx.float16}
+
+
+def test_the_two_kinds_of_all_weights_are_never_in_memory_together(tmp_path):
+    model = load_weights(made(tmp_path / "tiny"), ())
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    convert(model, "tiny")
+    size = mx.get_active_memory() - before
+    assert size > 200_000
+    assert mx.get_peak_memory() - before < 1.5 * size
 
 
 def test_a_weight_beyond_what_halves_hold_is_named(tmp_path):

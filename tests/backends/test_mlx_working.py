@@ -96,6 +96,7 @@ def test_a_folder_tells_the_widths_of_its_heads(tmp_path: Path):
 
 
 def test_mlx_keeps_as_many_freed_bytes_as_its_models_were_planned_to_work_in():
+    gc.collect()
     before = kept_buffers()
     options = Options(context=512)
     folder = engines.tiny_folder("llama")

@@ -33,8 +33,9 @@ def worthy_batch(footprint: Footprint, batches: tuple[int, ...], devices: Sequen
 
 
 def widened(request: PlanRequest, fit: Placement, machine: Machine) -> Placement:
-    """Widen the batch of a placement that fits, as far as there is room; the longer the context,
-    the more memory a token of it may take.
+    """Widen the batch of a placement that fits, as far as there is room.
+
+    Where attention writes scores down, a wider batch takes the more, the longer the context is.
     """
     if fit.short:
         return fit
