@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import mlx.core as mx
 
 from localspec.base.errors import BackendError, OutOfMemory
-from localspec.base.system import free_memory
-from localspec.interfaces.backend import APPLE_LIMIT, Build, Device
+from localspec.base.system import chips, free_memory
+from localspec.interfaces.backend import Build, Device
 
 # On CUDA MLX 0.32 ends a program once 800 evaluations in its lifetime were of new kinds, to show
 # that it records graphs anew. A server that drafts comes there. This is read when a device is first
@@ -32,7 +32,7 @@ def probe() -> list[Device]:
     if mx.metal.is_available():
         total = int(info["max_recommended_working_set_size"])
         free = max(total - mx.get_active_memory(), 0)
-        return [Device(name, "integrated gpu", total, free, limit=APPLE_LIMIT)]
+        return [Device(name, "integrated gpu", total, free, limit=chips.LIMIT)]
     total = int(info.get("total_memory", info.get("memory_size", 0)))
     free = int(info.get("free_memory", max(total - mx.get_active_memory(), 0)))
     return [Device(name, "gpu", total, free)]

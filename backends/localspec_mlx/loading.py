@@ -12,15 +12,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import (
-    CONTEXT,
-    FLOAT16,
-    Adapter,
-    Footprint,
-    Options,
-    Progress,
-    silent,
-)
+from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
@@ -55,7 +47,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
         group.tell(Call.LOAD, load_request(path, options))
     model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
-    halved = convert(model, path.name) if options.compute == FLOAT16 else 0
+    halved = convert(model, path.name) if options.compute == "float16" else 0
     _read_weights(model, path)
     products.tune(model)
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
@@ -149,7 +141,7 @@ def check(options: Options) -> None:
         raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
     if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
         raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
-    if options.members > 1 and (options.head or options.adapters or options.compute == FLOAT16):
+    if options.members > 1 and (options.head or options.adapters or options.compute != "auto"):
         raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")

@@ -49,17 +49,13 @@ def score_bytes(f: Footprint, options: Options, context: int, *, matrix_units: b
 
     With matrix units a piece may still end in fewer tokens than their kernel takes.
     """
-
-    def rows(width: int) -> int:
-        if options.kv_type == "auto" and width in FUSED_WIDTHS:
-            return 0
-        is_late = matrix_units and options.kv_type == "auto" and width == LATE_WIDTH
-        return min(options.batch, LATE_TOKENS - 1) if is_late else options.batch
-
-    whole = rows(f.head_width) * context if f.attention_layers else 0
-    seen = min(f.window + options.batch, context)
-    window = rows(f.window_head_width) * seen if f.window_layers else 0
-    return f.heads * max(whole, window) * SCORE_BYTES
+    rows, plain = options.batch, options.kv_type == "auto"
+    if plain and f.head_width in FUSED_WIDTHS:
+        return 0
+    if plain and matrix_units and f.head_width == LATE_WIDTH:
+        rows = min(rows, LATE_TOKENS - 1)
+    window = min(f.window + options.batch, context) if f.window_layers else 0
+    return f.heads * rows * (context if f.attention_layers else window) * SCORE_BYTES
 
 
 def scores_here(f: Footprint, options: Options, context: int) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-APPLE_LIMIT = "iogpu.wired_limit_mb"  # the setting of Apple's GPUs
-
 
 @dataclass(frozen=True, slots=True)
 class Device:

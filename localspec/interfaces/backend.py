@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from localspec.base.device import APPLE_LIMIT as APPLE_LIMIT
 from localspec.base.device import Device as Device
 from localspec.base.errors import UsageError
 from localspec.interfaces.adapter import Adapter as Adapter
@@ -38,8 +37,7 @@ SLOTS = 128  # half of the sequences llama.cpp can tell apart
 MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it reads them by itself
 OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
-FLOAT16 = "float16"
-NUMBERS = ("auto", FLOAT16)
+NUMBERS = ("auto", "float16")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -151,7 +149,6 @@ class Options:
     context: tokens of one text; of all together where slots share a pool
     shared: whether slots share one KV cache, where the engine can do either
     batch: most tokens in one forward
-    widens: a plan may choose a wider batch, for an engine that reads prompts faster by it
     tentative: most tokens a row may mark as tentative: the longest draft
     kv_type: of keys and values: "auto" is 16 bits as suits the engine; or "q8_0", "q4_0"
     flash_attention: whether to use it; None: where the engine can
@@ -178,7 +175,6 @@ class Options:
     context: int | None = None
     shared: bool | None = None
     batch: int = 512
-    widens: bool = True
     tentative: int = 8
     kv_type: str = "auto"
     flash_attention: bool | None = None
@@ -206,13 +202,10 @@ class Options:
         return self.products == OWN_PRODUCTS and not self.mmap
 
     def __post_init__(self) -> None:
-        if self.products not in PRODUCTS:
-            raise UsageError(f"products is {self.products!r}, known: {', '.join(PRODUCTS)}")
-        if self.compute not in NUMBERS:
-            raise UsageError(f"compute is {self.compute!r}, known: {', '.join(NUMBERS)}")
-        if self.pooling not in ("", *VECTOR_POOLINGS):
-            listed = ", ".join(VECTOR_POOLINGS)
-            raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")
+        choices = [("products", self.products, PRODUCTS), ("compute", self.compute, NUMBERS)]
+        for name, value, names in (*choices, ("pooling", self.pooling, ("", *VECTOR_POOLINGS))):
+            if value not in names:
+                raise UsageError(f"{name} is {value!r}, known: {', '.join(filter(None, names))}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
         within("threads", self.threads, 1, 1 << 16)
@@ -317,8 +310,7 @@ class Model(Protocol):
         """Replace the content of a slot by the `length` tokens that were saved as `data`.
 
         Returns how many it now holds: `length`, or 0 where that cannot be done. The data must come
-        from `save`, by the same weights and the same build of the engine, loaded the same
-        way: not every engine would notice.
+        from `save`, by the same weights, build and options: not every engine would notice.
         """
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:

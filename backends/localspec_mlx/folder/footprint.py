@@ -81,7 +81,6 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         active_experts=config.number(configuration.ACTIVE_EXPERTS, settings),
         attention_layers=model.kept.attention_layers,
         head_width=model.kept.head_width,
-        window_head_width=model.kept.window_head_width,
         window_layers=model.kept.window_layers,
         recurrent_layers=model.kept.recurrent_layers,
         tokenizer=kind(folder),

@@ -79,11 +79,7 @@ class SlotUse:
 
     @property
     def head_width(self) -> int:
-        return max((part.head_width for part in self.parts if not part.window), default=0)
-
-    @property
-    def window_head_width(self) -> int:
-        return max((part.head_width for part in self.parts if part.window), default=0)
+        return max(part.head_width for part in self.parts)
 
 
 def kept(model: Module, model_type: str) -> SlotUse:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+LIMIT = "iogpu.wired_limit_mb"  # the setting of how much memory a GPU may take
 CHIP = re.compile(r"Apple (M(?P<generation>\d+)(?: (?:Pro|Max|Ultra))?)")
 PUBLISHED: Mapping[str, float] = {
     "M1": 68.25,

@@ -236,7 +236,11 @@ def make_loading(
     if options.mmproj and options.no_mmproj:
         raise UsageError("--mmproj names a projector, and --no-mmproj is for none: omit one")
     limits = Limits(
-        options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
+        options.device,
+        options.budget,
+        main_gpu=options.main_gpu,
+        text_only=options.no_mmproj,
+        widens=options.batch is None,
     )
     return Loading(
         engine_options(options, drafting.depth or 0),
@@ -256,7 +260,6 @@ def engine_options(options: LoadingOptions, depth: int) -> Options:
     return Options(
         context=options.context,
         batch=options.batch or max(usual.batch, tentative + BATCH_MARGIN),
-        widens=options.batch is None,
         tentative=tentative,
         kv_type=options.kv_type,
         flash_attention=SWITCH[options.flash_attention],

@@ -40,6 +40,7 @@ class Limits:
     supposed: the budget is another machine's, not a part of this one's
     main_gpu: the GPU for a model that one can hold, and for draft models
     text_only: a projector that lies beside a model stays there
+    widens: a plan may take a wider batch than the usual one, where an engine gains by it
     """
 
     device: str = "auto"
@@ -47,6 +48,7 @@ class Limits:
     supposed: bool = False
     main_gpu: int | None = None
     text_only: bool = False
+    widens: bool = True
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -69,7 +71,7 @@ def plan_pair(
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
     trained = target.footprint().context or CELLS
-    batches = open_batches(target, options)
+    batches = open_batches(target, options, limits)
     request = PlanRequest(
         target.needs,
         replace(options, draft=DraftOptions()),  # no matter for what the target is and does
@@ -157,10 +159,10 @@ def require_projectors(target: Examined, options: Options) -> None:
         )
 
 
-def open_batches(target: Examined, options: Options) -> tuple[int, ...]:
+def open_batches(target: Examined, options: Options, limits: Limits) -> tuple[int, ...]:
     """Return the batches that options leave to a plan, where a GPU computes."""
     has_gpu = any("gpu" in device.kind for device in target.engine.devices)
-    is_open = options.widens and options.batch == Options().batch
+    is_open = limits.widens and options.batch == Options().batch
     if not (is_open and has_gpu) or options.gpu_layers == 0:
         return ()
     return target.files.engine.spec.wide_batches

@@ -120,8 +120,8 @@ def trial_options(options: Options, context: int) -> Options:
     split = tuple(float(share > 0) for share in options.split)
     adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)
     small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
-    small = replace(small, split=split, adapters=adapters, draft=DraftOptions(), pooling="")
-    return replace(small, widens=True, verbose=False)
+    draft = DraftOptions()
+    return replace(small, split=split, adapters=adapters, draft=draft, pooling="", verbose=False)
 
 
 def widen(model: Model, tell: Callable[[], None]) -> None:

@@ -22,8 +22,7 @@ def identity(loaded_pair: LoadedPair) -> str:
     engine, path = target.files.engine, target.files.path
     options = loaded_pair.plan.options
     relevant = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
-    relevant = replace(relevant, widens=True, head=None, projector=None, adapters=())
-    relevant = replace(relevant, projector_on_host=False)
+    relevant = replace(relevant, head=None, projector=None, projector_on_host=False, adapters=())
     whole = (path, options.head, options.projector)
     files = [file for part in whole if part for file in engine.spec.files(part)]
     files += [file for adapter in options.adapters for file in files_of(adapter.path)]

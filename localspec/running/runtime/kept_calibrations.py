@@ -134,7 +134,6 @@ def computing(options: Options) -> Options:
         shared=None,
         context=None,
         batch=usual.batch,
-        widens=usual.widens,
         tentative=usual.tentative,
         head=None,
         projector=None,

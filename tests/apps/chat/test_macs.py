@@ -16,9 +16,8 @@ import pytest
 pytest.importorskip("mlx_lm")
 
 from localspec.apps.chat.choice import MachineFigures, best_to_pull
-from localspec.base.device import APPLE_LIMIT
 from localspec.base.errors import DoesNotFit
-from localspec.base.system import free_memory
+from localspec.base.system import chips, free_memory
 from localspec.interfaces.backend import Device, Footprint, Needs, Options
 from localspec.running.memory.machine import Machine, size
 from localspec.running.memory.plan import Plan, plan
@@ -88,7 +87,7 @@ def host(mac: Mac) -> Device:
 
 def gpu(mac: Mac) -> Device:
     most = int(mac.gpu * GB)
-    return Device(mac.chip, "integrated gpu", most, most, limit=APPLE_LIMIT)
+    return Device(mac.chip, "integrated gpu", most, most, limit=chips.LIMIT)
 
 
 @pytest.fixture(params=MACS, name="name")

@@ -36,9 +36,9 @@ def test_a_draft_that_no_batch_would_hold_is_refused_with_both_numbers():
 
 
 def test_a_batch_that_is_given_is_not_widened_by_a_plan():
-    usual, chosen = (make_loading(LoadingOptions(batch=batch)).options for batch in (None, 512))
-    assert (usual.batch, usual.widens) == (512, True)
-    assert (chosen.batch, chosen.widens) == (512, False)
+    usual, chosen = (make_loading(LoadingOptions(batch=batch)) for batch in (None, 512))
+    assert (usual.options.batch, usual.limits.widens) == (512, True)
+    assert (chosen.options.batch, chosen.limits.widens) == (512, False)
     with pytest.raises(UsageError, match="batch is 9; it must be from 10 to 65,536"):
         make_loading(LoadingOptions(batch=9))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from localspec.base.device import APPLE_LIMIT
 from localspec.base.errors import DoesNotFit
+from localspec.base.system import chips
 from localspec.interfaces.backend import Device, Needs, Options
 from localspec.running.memory.machine import Machine
 from localspec.running.memory.plan import plan
@@ -16,7 +16,7 @@ from tests.machines import GB
 def mac(total: float, free: float, gpu: float) -> Machine:
     """A Mac by the GiB that it has, that are free, and that its GPU may take."""
     host = Device("host memory", "cpu", int(total * GB), int(free * GB))
-    chip = Device("Apple M2", "integrated gpu", int(gpu * GB), int(gpu * GB), limit=APPLE_LIMIT)
+    chip = Device("Apple M2", "integrated gpu", int(gpu * GB), int(gpu * GB), limit=chips.LIMIT)
     return Machine.of(host, [chip])
 
 

@@ -20,7 +20,7 @@ from tests import engines
 from tests.machines import GB, MB
 
 WIDE = (2048, 1024)
-CONTEXT = 32_768
+CONTEXT, LIMITS = 32_768, Limits()
 
 
 def machine(memory: int) -> Machine:
@@ -93,14 +93,14 @@ def test_a_plan_for_a_gpu_takes_longer_pieces_unless_a_length_was_chosen():
     card = replace(processor, devices=[Device("Apple M4", "integrated gpu", 16 * GB, 12 * GB)])
     folder = engines.tiny_folder("qwen3_moe")
 
-    def planned(at, **options):
+    def planned(at, limits=LIMITS, **options):
         with examine(ModelFiles(engines.MLX_ENGINE, folder), engine=at) as looked:
             wishes = Options(context=4096, **options)
-            return plan_pair(looked, None, wishes, Limits(), insists=False).options.batch
+            return plan_pair(looked, None, wishes, limits, insists=False).options.batch
 
     assert planned(card) == 2048
     assert planned(processor) == 512
-    assert planned(card, widens=False) == 512
+    assert planned(card, Limits(widens=False)) == 512
     assert planned(card, batch=32) == 32
     with examine(ModelFiles(engines.GGUF_ENGINE, engines.tiny("llama")), engine=card) as looked:
-        assert open_batches(looked, Options()) == ()
+        assert open_batches(looked, Options(), LIMITS) == ()
