@@ -52,6 +52,8 @@ def check(footprint: Footprint, options: Options) -> None:
         raise UsageError(
             f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"
         )
+    if options.compute != "auto":
+        raise UsageError("compute is for MLX; llama.cpp computes in numbers of its own: omit it")
     within("threads", options.threads, 1, os.cpu_count() or 1)
     for adapter in options.adapters:
         adapter_headers.require_fit(footprint, adapter.path)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from localspec.base.system import free_memory
+from localspec.base.system import chips, free_memory
 from localspec.interfaces.backend import Device, Options
 from localspec_llamacpp import ggml, remote
 
@@ -86,7 +86,7 @@ def counted(device: Device) -> Device:
         return replace(device, total_bytes=memory.total_bytes, free_bytes=memory.free_bytes)
     local_gpu = device.kind == "gpu" and not device.worker
     if local_gpu and sys.platform == "darwin" and platform.machine() == "arm64":
-        return replace(device, kind="integrated gpu")
+        return replace(device, kind="integrated gpu", limit=chips.LIMIT)
     return device
 
 

@@ -7,11 +7,12 @@ import re
 import threading
 from dataclasses import replace
 from importlib.metadata import version
+from weakref import WeakKeyDictionary
 
 import mlx.core as mx
 
 from localspec.base.errors import BackendError, OutOfMemory
-from localspec.base.system import free_memory
+from localspec.base.system import chips, free_memory
 from localspec.interfaces.backend import Build, Device
 
 # On CUDA MLX 0.32 ends a program once 800 evaluations in its lifetime were of new kinds, to show
@@ -30,7 +31,8 @@ def probe() -> list[Device]:
         return [replace(free_memory.memory(), name=name)]
     if mx.metal.is_available():
         total = int(info["max_recommended_working_set_size"])
-        return [Device(name, "integrated gpu", total, max(total - mx.get_active_memory(), 0))]
+        free = max(total - mx.get_active_memory(), 0)
+        return [Device(name, "integrated gpu", total, free, limit=chips.LIMIT)]
     total = int(info.get("total_memory", info.get("memory_size", 0)))
     free = int(info.get("free_memory", max(total - mx.get_active_memory(), 0)))
     return [Device(name, "gpu", total, free)]
@@ -40,6 +42,24 @@ def build() -> Build:
     devices = {"Metal": mx.metal.is_available(), "CUDA": mx.cuda.is_available(), "CPU": True}
     features = tuple(name for name, available in devices.items() if available)
     return Build(f"{version('mlx')}, mlx-lm {version('mlx-lm')}", features)
+
+
+PLANNED: WeakKeyDictionary[object, int] = WeakKeyDictionary()  # bytes to work in, by model
+
+
+def keep_buffers(model: object, working: int) -> None:
+    """Let MLX keep as many freed bytes as its models were planned to work in, and no more.
+
+    By itself it keeps more than the memory that a GPU should take.
+    """
+    PLANNED[model] = working
+    if mx.default_device() != mx.cpu:
+        mx.set_cache_limit(kept_buffers())
+
+
+def kept_buffers() -> int:
+    """Count the freed bytes that MLX may keep for the models that are loaded."""
+    return sum(PLANNED.values())
 
 
 def prepare() -> None:

@@ -25,15 +25,17 @@ from localspec.interfaces.backend import (
 from localspec_mlx import products, tuning
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
-from localspec_mlx.devices import failure, prepare, probe, short_of_memory
+from localspec_mlx.devices import failure, keep_buffers, prepare, probe, short_of_memory
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.group import Call, Group, load_request
+from localspec_mlx.halves import NOTICE, convert, require_finite
 from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
 from localspec_mlx.trial import proven, width
+from localspec_mlx.working import working
 
 LOG = logging.getLogger(__name__)
 BITS = {"q8_0": 8, "q4_0": 4}
@@ -55,6 +57,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
         group.tell(Call.LOAD, load_request(path, options))
     model = load_weights(path, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
+    halved = convert(model, path.name) if options.compute == "float16" else 0
     _read_weights(model, path)
     tuning.tune(model, ways_for(options))
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
@@ -64,11 +67,16 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     if options.verbose:
         _report(blueprint)
     tokenizer = load_tokenizer(path, width(model))
+    if halved:
+        require_finite(blueprint, tokenizer, path.name)
     options = replace(options, context=context(footprint, options))
     if group and group.leads:
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
-    return MlxModel(blueprint, tokenizer, options, head)
+    loaded = MlxModel(blueprint, tokenizer, options, head)
+    loaded.notices += [f"{path.name} {NOTICE}"] if halved else []
+    keep_buffers(loaded, working(footprint, options, loaded.context))
+    return loaded
 
 
 def shared(options: Options) -> Group | None:
@@ -154,8 +162,8 @@ def check(options: Options) -> None:
         raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
     if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
         raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
-    if options.members > 1 and (options.head or options.adapters):
-        raise UsageError("heads and adapters are for one machine: omit them in a group")
+    if options.members > 1 and (options.head or options.adapters or options.compute != "auto"):
+        raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (

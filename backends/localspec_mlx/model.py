@@ -65,6 +65,7 @@ class MlxModel:
         self.sight: Sight | None = None
         self._ahead: Ahead | None = None
         self._verbose = options.verbose
+        self.notices: list[str] = []
         self._kv_type = options.kv_type
 
     def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
@@ -75,9 +76,16 @@ class MlxModel:
             outputs = self._run(runner, rows, lengths)
             self._go_ahead(runner, rows, outputs.joined)
             logits = outputs.read(self.host)
+            if not any(row.outputs for row in rows):  # which nothing else would wait for
+                self._finish(runner, at)
             if outputs.long or any(map(lead, rows)):
                 mx.clear_cache()
         return logits
+
+    def _finish(self, runner: Runner, slots: Sequence[int]) -> None:
+        """Wait for a piece of a prompt: its time is its own, and its buffers can be given back."""
+        head = self._head.arrays(slots) if self._head else ()
+        self.host.finish(runner.slots.arrays(slots), head)
 
     def _run(self, runner: Runner, rows: Sequence[Row], lengths: Sequence[int]) -> Outputs:
         """Begin to compute the logits of rows, unless that was begun ahead."""
@@ -218,6 +226,11 @@ class MlxModel:
                 if self._head:
                     self._head.truncate(slot, 0)
             raise failure("MLX could not run the model", error) from error
+
+    def take_notices(self) -> list[str]:
+        """Return what its user is to know, once."""
+        notices, self.notices = self.notices, []
+        return notices
 
     def free_head(self) -> None:
         self._head = self.head = None

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import mlx.core as mx
-
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer
 from localspec.interfaces.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
@@ -21,12 +19,10 @@ from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
-from localspec_mlx.runner import WIDE
 from localspec_mlx.slots import ANCHORS
+from localspec_mlx.working import LOGIT, SIXTEEN, working
 
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
-SIXTEEN, LOGIT = 2, 4  # bytes
-ACTIVATIONS = 40  # numbers for each of a token's, alive at once or kept to be used again
 MARKS = 2  # of a recurrent slot while drafts are verified
 
 
@@ -47,10 +43,11 @@ class MlxRehearsal:
         check(options)
         f = self.footprint
         head = described_head(f, options.head) if options.head else None
+        computing = working(f, options, context(f, options))
         return Needs(
             weights=share(f, options.members),
             cache=options.slots * kept(f, options) // options.members,
-            working=working(f, options) + (drafting(f, options) if head else 0),
+            working=computing + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head_bytes(f, head, options) if head else 0,
         )
@@ -110,18 +107,3 @@ def kept(f: Footprint, options: Options) -> int:
     if options.kv_type in BITS:
         numbers = round(numbers * (BITS[options.kv_type] + GROUP_BITS) / 16)
     return numbers + f.state_bytes * (1 + ANCHORS + MARKS)
-
-
-def working(f: Footprint, options: Options) -> int:
-    """Compute the working memory: of reading a prompt, of logits, and of copying a grown cache.
-
-    On a processor, and where heads are of no usual size, attention writes all its scores down.
-    Logits have the model's 16 bits on the device; those of short drafts are copied in 32.
-    """
-    scores = 0
-    if mx.default_device() == mx.cpu:
-        scores = 2 * f.heads * options.batch * context(f, options) * LOGIT
-    activations = options.batch * f.embedding * ACTIVATIONS * SIXTEEN
-    outputs = min(options.batch, options.slots * max(options.tentative + 1, WIDE))
-    logits = (outputs * SIXTEEN + options.slots * WIDE * LOGIT) * f.vocabulary
-    return scores + activations + logits

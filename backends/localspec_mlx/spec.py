@@ -51,6 +51,7 @@ SPEC = BackendSpec(
     models=models,
     packages=("mlx", "mlx-lm"),
     preference=1 if APPLE_SILICON else -1,
+    wide_batches=(2048, 1024),
     slow_without_gpu=True,
     group=Group(launcher, deferred("localspec_mlx.member", "join")),
     heads=HeadTools(

@@ -12,3 +12,4 @@ class Device:
     total_bytes: int
     free_bytes: int
     worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
+    limit: str = ""  # the setting, in MiB, of how much of the host's memory it may take

@@ -38,6 +38,7 @@ MAX_HEAD_LAG = 64  # tokens that a head may be behind its target, before it read
 OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
 METAL_PRODUCTS = "own"  # LocalSpec's with MLX on Metal, too, where nobody has seen them run
+NUMBERS = ("auto", "float16")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -159,6 +160,7 @@ class Options:
     threads: of the processor; None: one for each fast core
     mmap: map weights from their file also where reading them makes tokens faster
     products: whose products of matrices are computed, where the engine has a choice
+    compute: numbers to compute in: "auto", as the model was made, or "float16" for bfloat16
     members: processes that run the model together, where the engine can
     adapters: LoRAs to put on the weights; an engine may take one only, or none
     bit_exact: round alike in batches of any width, where the engine can; slower
@@ -184,6 +186,7 @@ class Options:
     threads: int | None = None
     mmap: bool = False
     products: str = OWN_PRODUCTS
+    compute: str = "auto"
     members: int = 1
     adapters: tuple[Adapter, ...] = ()
     bit_exact: bool = False
@@ -201,11 +204,13 @@ class Options:
         return self.products in (OWN_PRODUCTS, METAL_PRODUCTS) and not self.mmap
 
     def __post_init__(self) -> None:
-        if self.products not in (choices := (*PRODUCTS, METAL_PRODUCTS)):
-            raise UsageError(f"products is {self.products!r}, known: {', '.join(choices)}")
-        if self.pooling not in ("", *VECTOR_POOLINGS):
-            listed = ", ".join(VECTOR_POOLINGS)
-            raise UsageError(f"pooling is {self.pooling!r}, known: {listed}")
+        choices = [
+            ("products", self.products, (*PRODUCTS, METAL_PRODUCTS)),
+            ("compute", self.compute, NUMBERS),
+        ]
+        for name, value, names in (*choices, ("pooling", self.pooling, ("", *VECTOR_POOLINGS))):
+            if value not in names:
+                raise UsageError(f"{name} is {value!r}, known: {', '.join(filter(None, names))}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
         within("threads", self.threads, 1, 1 << 16)
@@ -310,8 +315,7 @@ class Model(Protocol):
         """Replace the content of a slot by the `length` tokens that were saved as `data`.
 
         Returns how many it now holds: `length`, or 0 where that cannot be done. The data must come
-        from `save`, by the same weights and the same build of the engine, loaded the same
-        way: not every engine would notice.
+        from `save`, by the same weights, build and options: not every engine would notice.
         """
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:

@@ -55,6 +55,8 @@ class BackendSpec:
     header_bytes: tuple[int, ...] = ()  # at a file's start that mostly, then surely, hold a header
     packages: tuple[str, ...] = ()  # distributions whose versions decide what it computes
     preference: int = 0  # of two engines for a model the higher; below 0: not needed here
+    # Tokens of a prompt that it reads faster at once on a GPU, the most first, where there is room.
+    wide_batches: tuple[int, ...] = ()
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU
     vectors: str = ""  # the module with the functions of `VectorEngine`, where it has them
     builder: Builder | None = None

@@ -49,8 +49,7 @@ class Footprint:
     active_experts: int = 0  # of these for each token
     drafting_layers: int = 0  # of a head in the same file (MTP)
     drafter: str = ""  # the proposer, of a file that holds a drafting head and no model
-    # In place of unknown tokens, of a draft model that drafts several in one forward (PARD).
-    mask_token: int | None = None
+    mask_token: int | None = None  # for unknown tokens, where a forward drafts several (PARD)
     pooling: str = ""  # of a model that reads whole texts: "mean", "cls", "last" or "rank"
     uneven: str = ""  # weights that round by the width of a batch, as "12 tensors in Q6_K"
     even: bool = False  # LocalSpec's products are here, and round all weights alike in any batch
@@ -60,6 +59,7 @@ class Footprint:
     window: int = 0  # tokens a sliding-window layer keeps; 0: there are none
     window_layers: int = 0
     window_bytes_per_token: int = 0  # 16-bit keys and values of those
+    head_width: int = 0  # numbers of a head, of the widest; 0: not reported
     recurrent_layers: int = 0
     state_bytes: int = 0  # recurrent state of one slot; 0: attention only
     basename: str = ""  # of the model without its size, as "Qwen2.5-Coder", where a file has it
@@ -102,8 +102,7 @@ class Needs:
     tied: bool = False  # the output is a copy of embeddings, made only there
     host: int = 0  # working memory of the host beside a GPU
     head: int = 0  # a drafting head in a file of its own; lies where the output does
-    # What turns pictures into embeddings, with what it computes in; lies on the first GPU that has
-    # layers, or on the host.
+    # Turns pictures into embeddings; lies on the first GPU that has layers, or on the host.
     projector: int = 0
     devices: tuple[DeviceNeeds, ...] = ()  # by the host and each GPU, where the engine reports it
 

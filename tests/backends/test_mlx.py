@@ -502,3 +502,28 @@ def test_a_program_that_used_it_ends_as_it_should():
     command = [sys.executable, "-c", code, str(engines.tiny_folder("llama"))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+@pytest.mark.parametrize("name", engines.there("mlx qwen3_moe", "mlx gemma3_text", "mlx qwen3_5"))
+def test_the_length_of_pieces_changes_no_logits_but_by_rounding(name):
+    text = tokens_of(np.random.default_rng(1).integers(300, 380, 300).tolist())
+    wide = replace(engines.OPTIONS, threads=None, batch=320, tentative=8)
+    with closing(engines.mlx.load(engines.tiny_folder(name[4:]), wide)) as model:
+
+        def last_logits(piece):
+            model.truncate(0, 0)
+            for at in range(0, len(text) - 1, piece):
+                model.forward([Row(0, text[:-1][at : at + piece], outputs=0)])
+            return model.forward([Row(0, text[-1:])])[0][0].copy()
+
+        whole = last_logits(len(text))
+        np.testing.assert_allclose(last_logits(96), whole, rtol=0, atol=1e-4 * whole.std())
+
+
+@pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
+def test_a_piece_of_a_prompt_is_waited_for_and_a_token_is_not_twice(name):
+    with closing(engines.target(name)) as model:
+        long = tokens_of([300] * 30)
+        assert cost(model, lambda: model.forward([Row(0, long, outputs=0)])) == (2, 1)
+        assert cost(model, lambda: model.forward([Row(0, long)])) == (1, 1)
+        assert cost(model, lambda: model.forward([Row(0, long, outputs=0), Row(1, long)])) == (1, 1)

@@ -53,6 +53,7 @@ def test_a_small_model_is_described_by_its_headers(tmp_path: Path) -> None:
         vocabulary=384,
         context=4096,
         attention_layers=3,
+        head_width=32,
         kv_bytes_per_token=3 * 2 * 32 * 2,
         tokenizer="bpe",
         chat_template=tiny_mlx.CHAT_TEMPLATE,

@@ -80,6 +80,7 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         experts=config.number(configuration.EXPERTS, settings),
         active_experts=config.number(configuration.ACTIVE_EXPERTS, settings),
         attention_layers=model.kept.attention_layers,
+        head_width=model.kept.head_width,
         window_layers=model.kept.window_layers,
         recurrent_layers=model.kept.recurrent_layers,
         tokenizer=kind(folder),

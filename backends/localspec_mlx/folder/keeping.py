@@ -33,6 +33,7 @@ class CacheUse:
     window: int = 0  # tokens of which; 0: all
     state_bytes: int = 0
     heads: int = 0
+    head_width: int = 0  # numbers of a head's key or value, the wider of both; 0: not seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ class SlotUse:
     @property
     def heads(self) -> int:
         return max(part.heads for part in self.parts)
+
+    @property
+    def head_width(self) -> int:
+        return max(part.head_width for part in self.parts)
 
 
 def kept(model: Module, model_type: str) -> SlotUse:
@@ -134,8 +139,10 @@ def cache_use(cache: Any) -> CacheUse | None:
 def attention(cache: Any, window: int = 0) -> CacheUse:
     if cache.keys is None:
         return CacheUse()
-    numbers = sum(array.size // array.shape[-2] for array in (cache.keys, cache.values))
-    return CacheUse(KV_BYTES * numbers, window, heads=cache.keys.shape[1])
+    both = (cache.keys, cache.values)
+    numbers = sum(array.size // array.shape[-2] for array in both)
+    width = max(array.shape[-1] for array in both)
+    return CacheUse(KV_BYTES * numbers, window, heads=cache.keys.shape[1], head_width=width)
 
 
 def windowed(cache: Any, window: int) -> CacheUse:

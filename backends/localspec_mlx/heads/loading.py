@@ -22,6 +22,7 @@ from localspec_mlx.folder.config import Config
 from localspec_mlx.folder.drafters import ASSISTANTS, LAYERSKIP, MTP, drafter, files
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.thinning import model_of_first_layers
+from localspec_mlx.halves import convert
 from localspec_mlx.heads.assistant import Assistant, target_keys
 from localspec_mlx.heads.dflash import Blocks, DFlash, filled_by
 from localspec_mlx.heads.eagle import Eagle
@@ -75,22 +76,25 @@ def load(folder: Path, footprint: Footprint, target: Blueprint) -> LoadedHead:
 def mtp(folder: HeadFolder) -> LoadedHead:
     tap, target = Tap([folder.inner.norm]), folder.target
     if folder.config.model_type not in ASSISTANTS:
-        layers = weighed(folder.path, partial(QwenHead, target.model, as_stored(folder.path)))
+        layers = weighed(
+            folder.path, partial(QwenHead, target.model, as_stored(folder.path)), target.model
+        )
         return LoadedHead(MTP, tap, with_own_keys(layers, target))
     if not target.own:
         raise ValueError("its target keeps what it would look at in a way of its own")
-    assistant = weighed(folder.path, partial(Assistant, target.model))
+    assistant = weighed(folder.path, partial(Assistant, target.model), target.model)
     return LoadedHead(MTP, tap, partial(target_keys, assistant))
 
 
 def eagle(folder: HeadFolder) -> LoadedHead:
-    layers = weighed(folder.path, partial(Eagle, folder.target.model))
+    layers = weighed(folder.path, partial(Eagle, folder.target.model), folder.target.model)
     tap = Tap([folder.inner.norm])
     return LoadedHead(drafters.EAGLE, tap, with_own_keys(layers, folder.target))
 
 
 def eagle3(folder: HeadFolder) -> LoadedHead:
-    layers = weighed(folder.path, partial(Eagle3, folder.target.model, folder.vocabulary))
+    target = folder.target.model
+    layers = weighed(folder.path, partial(Eagle3, target, folder.vocabulary), target)
     inner = folder.inner
     places = layers_read(folder.config.values, len(inner.layers))
     reads = [inner.layers[at] if at >= 0 else inner.embed_tokens for at in places]
@@ -98,7 +102,7 @@ def eagle3(folder: HeadFolder) -> LoadedHead:
 
 
 def dflash(folder: HeadFolder) -> LoadedHead:
-    head = weighed(folder.path, partial(DFlash, folder.target.model))
+    head = weighed(folder.path, partial(DFlash, folder.target.model))  # in float16 it overflows
     alike, layers = kept(head, folder.target), folder.inner.layers
     reads = [layers[at] for at in filled_by(folder.config.values, len(layers))]
     return LoadedHead(drafters.DFLASH, Tap(reads), lambda _, count: Blocks(head, alike, count))
@@ -162,9 +166,17 @@ def kept(layers: Any, target: Blueprint) -> Blueprint:
     return blueprint.shared(target.sharing)
 
 
-def weighed(folder: Path, make: Callable[[Mapping[str, Any]], Module]) -> Any:
-    """Load the weights of a head, as mlx-lm loads those of a model."""
+def weighed(
+    folder: Path, make: Callable[[Mapping[str, Any]], Module], target: Module | None = None
+) -> Any:
+    """Load the weights of a head, as mlx-lm loads those of a model.
+
+    It computes in float16 where its target does. Without one it keeps its numbers, and computes in
+    32 bits beside such a target.
+    """
     head = load_model(folder, get_model_classes=lambda config: (make, Settings))[0]
+    if target is not None and body(target).norm.weight.dtype == mx.float16:
+        convert(head, folder.name)
     mx.eval(list(arrays_in(dict(head))))  # which another thread could not work out
     tuning.tune(head)
     return head

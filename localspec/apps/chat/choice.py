@@ -21,7 +21,7 @@ from localspec.running.models.locate import locate
 from localspec.running.models.sources import LocalFiles, Package
 from localspec.running.pulling.at_hand import INSTALLED, LATELY, ModelAtHand, at_hand
 from localspec.running.pulling.estimate import fitted_offer
-from localspec.running.pulling.pace import pace, quick_enough, speed_text
+from localspec.running.pulling.pace import pace, speed_text
 from localspec.running.runtime.loading import Loading
 
 STARTER = "smollm2-135m"
@@ -36,6 +36,7 @@ class Candidate:
     bytes: int
     quick: bool  # enough to talk to
     why: str = ""  # it is at hand; "": it is not
+    preference: int = 0  # of its engine
 
 
 def choose_model(loading: Loading) -> str:
@@ -98,17 +99,20 @@ def rank(model: ModelAtHand, candidate: Candidate) -> tuple[int, ...]:
 def candidate_of(model: ModelAtHand, machine: MachineFigures) -> Candidate:
     reading, entry = machine.pace(model.files.engine), model.entry
     speed = reading.tokens_a_second(model.bytes, entry.active_share if entry else 1.0)
-    quick = quick_enough(speed, reasons=bool(entry and entry.reasons))
+    quick = reading.is_quick(speed, entry)
     about = f"{size(model.bytes)}, {model.why}, {speed_text(reading, speed)}"
     return Candidate(model.name, about, model.bytes, quick, model.why)
 
 
 def best_to_pull(loading: Loading, machine: MachineFigures) -> Candidate | None:
-    """Find the largest model that can be pulled, fits, and is quick enough to talk to."""
+    """Find the largest model that can be pulled, fits, and is quick enough to talk to.
+
+    One for the preferred engine comes first, whatever the size.
+    """
     offers = [
         candidate for entry in entries().values() if (candidate := offer(entry, loading, machine))
     ]
-    return max(offers, key=lambda candidate: candidate.bytes, default=None)
+    return max(offers, key=lambda one: (one.preference, one.bytes), default=None)
 
 
 def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate | None:
@@ -116,14 +120,15 @@ def offer(entry: Entry, loading: Loading, machine: MachineFigures) -> Candidate 
     if "chat" not in entry.good_at:
         return None
     with suppress(LocalSpecError):
-        engine, _, _, listed = fitted_offer(entry, loading.backend, "", loading.limits)
+        engine, offered, _, listed = fitted_offer(entry, loading.backend, "", loading.limits)
         reading = machine.pace(engine)
         speed = reading.tokens_a_second(listed.bytes, entry.active_share)
-        quick = quick_enough(speed, reasons=entry.reasons)
+        quick = reading.is_quick(speed, entry, offered.drafter)
         if quick and not isinstance(listed.source, Package | LocalFiles):
             words = speed_text(reading, speed)
             about = f"{size(listed.bytes)} to download, {words}; {entry.about}"
-            return Candidate(entry.name, about, listed.bytes, quick)
+            preference = engine.spec.preference
+            return Candidate(entry.name, about, listed.bytes, quick, preference=preference)
     return None
 
 

@@ -15,6 +15,7 @@ from localspec.console.options.declare import COUNT, flag, option, options, read
 from localspec.console.options.loading import DraftingOptions, LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
+from localspec.interfaces.backend import Options
 from localspec.interfaces.other_machines import Link
 from localspec.running.memory.machine import Pool, size
 from localspec.running.memory.placement import DRAFT_HEAD, DRAFT_MODEL, PROJECTOR
@@ -106,6 +107,8 @@ def lines(plan: Plan) -> Iterator[str]:
     cells = "16 bits" if options.kv_type == "auto" else options.kv_type
     context = options.context or 0
     yield f"{texts} {context:,} tokens, keys and values in {cells}"
+    if options.batch != Options().batch:
+        yield f"prompts are read in pieces of {options.batch:,} tokens"
     if plan.drafting and plan.drafting.draft.context < context:
         yield f"the draft model reads {plan.drafting.draft.context:,} of them at once"
     for adapter in options.adapters:

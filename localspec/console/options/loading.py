@@ -30,6 +30,7 @@ from localspec.interfaces.backend import (
     DRAFT_CONTEXT,
     MAX_TENTATIVE,
     METAL_PRODUCTS,
+    NUMBERS,
     OWN_PRODUCTS,
     PRODUCTS,
     DraftOptions,
@@ -118,6 +119,12 @@ class LoadingOptions:
         "Maximum tokens of a prompt and its reply together.",
         otherwise=f"the model's own, at most {CONTEXT:,}; less if memory is short",
     )
+    batch: int | None = option(
+        COUNT,
+        "Tokens of a prompt read at once; more take more memory, and are faster for mixtures of "
+        "experts on a GPU.",
+        otherwise="512; with MLX on a GPU up to 2,048, by the model and the memory",
+    )
     kv_type: str = option(
         TEXT,
         "Type of the KV cache, e.g. f16, q8_0 or q4_0, or one for keys and one for values. "
@@ -177,6 +184,12 @@ class LoadingOptions:
         "they were never seen to run.",
         default=OWN_PRODUCTS,
     )
+    compute: str = option(
+        click.Choice(NUMBERS),
+        "Numbers that MLX computes in: as the model was made, or float16 in place of bfloat16, "
+        "which M1 and M2 lack; then check it by `localspec prove`.",
+        default="auto",
+    )
     adapter: tuple[Adapter, ...] = repeated(
         ADAPTER,
         "LoRA adapter for the model: a GGUF file, or a folder for MLX. Its scale is 1 where none "
@@ -225,7 +238,11 @@ def make_loading(
     if options.mmproj and options.no_mmproj:
         raise UsageError("--mmproj names a projector, and --no-mmproj is for none: omit one")
     limits = Limits(
-        options.device, options.budget, main_gpu=options.main_gpu, text_only=options.no_mmproj
+        options.device,
+        options.budget,
+        main_gpu=options.main_gpu,
+        text_only=options.no_mmproj,
+        widens=options.batch is None,
     )
     return Loading(
         engine_options(options, drafting.depth or 0),
@@ -240,10 +257,11 @@ def make_loading(
 
 def engine_options(options: LoadingOptions, depth: int) -> Options:
     """Make the options of an engine, for drafts of at least so many tokens."""
-    tentative = max(depth, Options().tentative)
+    usual = Options()
+    tentative = max(depth, usual.tentative)
     return Options(
         context=options.context,
-        batch=max(Options().batch, tentative + BATCH_MARGIN),
+        batch=options.batch or max(usual.batch, tentative + BATCH_MARGIN),
         tentative=tentative,
         kv_type=options.kv_type,
         flash_attention=SWITCH[options.flash_attention],
@@ -254,6 +272,7 @@ def engine_options(options: LoadingOptions, depth: int) -> Options:
         threads=options.threads,
         mmap=options.mmap,
         products=options.products,
+        compute=options.compute,
         draft=DraftOptions(
             options.draft_context,
             options.draft_device,

@@ -46,9 +46,16 @@ def concede(request: PlanRequest, machine: Machine) -> tuple[Placement, list[Con
         if conceded:
             change, smaller = conceded
             why = f"{size(fit.short)} too much for {fit.short_pool}"
+            if not concessions and (advice := advice_for(fit, machine)):
+                why = f"{why}; {advice}"
             concessions.append(Concession(change, why))
             fit = smaller
     return fit, concessions
+
+
+def advice_for(fit: Placement, machine: Machine) -> str:
+    """Name what would make nothing of a shortage, if anything does."""
+    return machine.host.advice(fit.short) if fit.short_pool == machine.host.name else ""
 
 
 def without_concessions(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from localspec.base.errors import UsageError
 from localspec.interfaces.backend import Device
+from localspec.running.memory.gpu_limit import GpuLimit
 
 # Bytes, and a share of the total, left for other programs; of a GPU at most so many bytes: 6% of a
 # large one are 8 GiB, which kept all layers of a model off it while 3 GiB of it were free.
@@ -25,10 +26,18 @@ class Pool:
     reserve: int
     worker: str = ""  # HOST:PORT of the machine that has it; empty: this one
     by_budget: bool = False  # less is free than there is, since a user chose so
+    limit: GpuLimit | None = None  # below what the host has
 
     @property
     def available(self) -> int:
         return max(self.free - self.reserve, 0)
+
+    def advice(self, short: int) -> str:
+        """Name the command that gives a GPU so many bytes more of the host's memory, if any."""
+        if self.limit is None or self.by_budget:
+            return ""
+        command = self.limit.command(self.total, short, RESERVE_SHARE)
+        return f"the GPU may take more of the memory after: {command}" if command else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +59,10 @@ class Machine:
         own = [device for device in devices if device.kind == "gpu" and not device.worker]
         integrated = [device for device in devices if device.kind == "integrated gpu"]
         gpus = [*far, *(own or integrated)] if far else own
+        limit = None
         if not gpus:
             for shared in integrated:
+                limit = GpuLimit.between(host, shared)
                 total = min(shared.total_bytes, host.total_bytes)
                 free = min(shared.free_bytes, host.free_bytes)
                 host = Device(shared.name, "cpu", total, free)
@@ -60,7 +71,7 @@ class Machine:
             replace(gpu, name=f"{gpu.name} #{at}") if names[gpu.name] > 1 else gpu
             for at, gpu in enumerate(gpus)
         ]
-        return cls(_pool(host), tuple(map(_pool, distinct)))
+        return cls(replace(_pool(host), limit=limit), tuple(map(_pool, distinct)))
 
     @property
     def available(self) -> int:

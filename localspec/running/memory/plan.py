@@ -12,6 +12,7 @@ from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.placement import CONTEXT, DRAFT_HEAD, DRAFT_MODEL, Item, Placement
 from localspec.running.memory.plan_request import PlanRequest
 from localspec.running.memory.settle import Settling
+from localspec.running.memory.wider_batch import widened
 
 MAX_NAMED = 3  # other plans that an error names at most
 SMALL_CONTEXT = 8192  # tokens, with which a conversation goes on for a while
@@ -69,6 +70,7 @@ class Plan:
 def plan(request: PlanRequest, machine: Machine) -> Plan:
     """Choose the options to load a pair with; `DoesNotFit` names others that would fit."""
     estimated, concessions = concede(request, machine)
+    estimated = widened(request, estimated, machine)
     fit = settle_placement(request, estimated, machine)
     if fit.short:
         raise DoesNotFit(refusal(request, machine, fit))
@@ -115,15 +117,16 @@ def refusal(request: PlanRequest, machine: Machine, fit: Placement) -> str:
     """Describe the shortage, and the options that would fit."""
     pool = next(p for p in (*machine.gpus, machine.host) if p.name == fit.short_pool)
     bound = "the budget leaves" if pool.by_budget else "there is"
+    advice = (raising := pool.advice(fit.short)) and f"; {raising}"
     text = f"this takes {size(fit.short)} more than {bound} for it in {fit.short_pool}"
     near = list(nearest(request, machine))[:MAX_NAMED]
     if near:
-        return f"{text}; with {' or '.join(near)} it would fit"
+        return f"{text}; with {' or '.join(near)} it would fit{advice}"
     least = sum(item.bytes for item in fit.items if item.pool == fit.short_pool)
     more = "give a larger budget" if pool.by_budget else "close other programs"
     return (
         f"{text}: at the least {size(least)} of {size(pool.available)}; choose a smaller model or "
-        f"quantisation, or {more}"
+        f"quantisation, or {more}{advice}"
     )
 
 

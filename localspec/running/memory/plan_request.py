@@ -23,6 +23,8 @@ class PlanRequest:
     insists: bool = False  # on the draft model
     trained: int = CELLS  # tokens of one text that the model was made for
     projector: Path | None = None  # that lies beside it: loaded if there is room for it
+    wide_batches: tuple[int, ...] = ()  # to take in place of the options', the widest first
+    worthy_batch: int = 0  # tokens, up to which a wider batch is worth all the room
 
     def needs(self, options: PairOptions) -> tuple[Needs, Needs | None]:
         """Ask the engines for the needs of both models with these options."""

@@ -22,6 +22,7 @@ from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.machine import Machine, Pool, size
 from localspec.running.memory.plan import Plan, plan
 from localspec.running.memory.plan_request import PlanRequest
+from localspec.running.memory.wider_batch import worthy_batch
 from localspec.running.models.engines import Engine, all_engines
 
 if TYPE_CHECKING:  # numpy, which `localspec list` does without
@@ -39,6 +40,7 @@ class Limits:
     supposed: the budget is another machine's, not a part of this one's
     main_gpu: the GPU for a model that one can hold, and for draft models
     text_only: a projector that lies beside a model stays there
+    widens: a plan may take a wider batch than the usual one, where an engine gains by it
     """
 
     device: str = "auto"
@@ -46,6 +48,7 @@ class Limits:
     supposed: bool = False
     main_gpu: int | None = None
     text_only: bool = False
+    widens: bool = True
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -68,6 +71,7 @@ def plan_pair(
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
     trained = target.footprint().context or CELLS
+    batches = open_batches(target, options, limits)
     request = PlanRequest(
         target.needs,
         replace(options, draft=DraftOptions()),  # no matter for what the target is and does
@@ -77,6 +81,8 @@ def plan_pair(
         insists,
         trained,
         open_projector(target, options, limits),
+        batches,
+        worthy_batch(target.footprint(), batches, target.engine.devices),
     )
     pair_plan = plan(request, machine)
     for change, why in unused(target, options, limits, machine):
@@ -117,6 +123,7 @@ def drafting_options(
         return drafting
     if draft.files.engine != target.files.engine:  # it may not know these
         drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
+        drafting = replace(drafting, compute="auto")
     inherits = own.gpu_layers is None and not own.device.isdecimal()
     layers = drafting.gpu_layers if inherits else own.gpu_layers
     drafting = replace(
@@ -150,6 +157,15 @@ def require_projectors(target: Examined, options: Options) -> None:
             f"{engine} takes no projector ({options.projector.name}), its models read text only: "
             f"give the same model as {able}"
         )
+
+
+def open_batches(target: Examined, options: Options, limits: Limits) -> tuple[int, ...]:
+    """Return the batches that options leave to a plan, where a GPU computes."""
+    has_gpu = any("gpu" in device.kind for device in target.engine.devices)
+    is_open = limits.widens and options.batch == Options().batch
+    if not (is_open and has_gpu) or options.gpu_layers == 0:
+        return ()
+    return target.files.engine.spec.wide_batches
 
 
 def open_projector(target: Examined, options: Options, limits: Limits) -> Path | None:

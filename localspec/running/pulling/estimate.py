@@ -19,6 +19,7 @@ from localspec.running.models.engines import Engine
 from localspec.running.models.entry import Entry, Offer, Shape, Weights
 
 KV_SHARES = {"q8_0": 17 / 32, "q4_0": 9 / 32, "f32": 2.0}  # of 16 bits, which are the rest at most
+UNKNOWN_SHARE = 1 / 16  # of the weights, for a text of a model whose shape is not listed
 BUFFER_BYTES = 256 << 20  # bytes of buffers, as long as nothing better is known
 
 
@@ -114,14 +115,15 @@ def size_of_drafter(offer: Offer, engine: Engine) -> int:
 
 
 def estimate_needs(weights: Weights, shape: Shape | None, offer: Offer | None = None) -> Estimate:
-    """Estimate the needs by published sizes; of an unknown shape, the weights alone."""
+    """Estimate the needs by published sizes; of an unknown shape, a share of the weights."""
 
     def needs(options: Options) -> Needs:
         cells, beside = options.context or CONTEXT, beside_weights(offer, options)
         if options.drafting:
             cells = min(cells, options.draft.context * options.slots)
         if shape is None:
-            return replace(beside, weights=weights.bytes, working=BUFFER_BYTES)
+            cache = int(weights.bytes * UNKNOWN_SHARE)
+            return replace(beside, weights=weights.bytes, cache=cache, working=BUFFER_BYTES)
         logits = options.slots * (options.tentative + 1) * shape.vocabulary * 4
         kinds = options.kv_type.split(",")
         share = sum(KV_SHARES.get(kind, 1.0) for kind in kinds) / len(kinds)

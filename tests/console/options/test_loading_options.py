@@ -33,3 +33,16 @@ def test_a_draft_that_no_batch_would_hold_is_refused_with_both_numbers():
         Options(tentative=MAX_TENTATIVE)
     with pytest.raises(UsageError, match="tentative is 513; it must be from 0 to 512"):
         Options(tentative=513, batch=1024)
+
+
+def test_a_batch_that_is_given_is_not_widened_by_a_plan():
+    usual, chosen = (make_loading(LoadingOptions(batch=batch)) for batch in (None, 512))
+    assert (usual.options.batch, usual.limits.widens) == (512, True)
+    assert (chosen.options.batch, chosen.limits.widens) == (512, False)
+    with pytest.raises(UsageError, match="batch is 9; it must be from 10 to 65,536"):
+        make_loading(LoadingOptions(batch=9))
+
+
+def test_numbers_to_compute_in_are_those_of_the_model_unless_others_are_named():
+    assert make_loading(LoadingOptions()).options.compute == "auto"
+    assert make_loading(LoadingOptions(compute="float16")).options.compute == "float16"
