@@ -69,7 +69,7 @@ def test_openais_client_reads_the_answers_in_order(server):
 
 def test_an_answer_says_how_much_of_the_probability_its_labels_had(server):
     [answer] = asked(server, questions=[PREDICATE]).json()["answers"]
-    assert answer.keys() == {"type", "name", "probability", "label_mass"}
+    assert answer.keys() == {"type", "name", "probability", "label_mass", "temperature"}
     assert 0 < answer["label_mass"] < 1e-6  # the scripted model says something else
 
 
@@ -77,7 +77,7 @@ def test_typesafes_form_answers_under_the_same_names(server):
     answer = asked_one(server).json()
     assert answer["model"] == "scripted"
     urgent, team, tone = (answer["answers"][name] for name in ("urgent", "team", "tone"))
-    assert urgent.keys() == {"type", "noul", "label_mass"}
+    assert urgent.keys() == {"type", "noul", "label_mass", "temperature"}
     assert team["probabilities"].keys() == {"billing", "other"}
     assert team["choice"] == max(team["probabilities"], key=team["probabilities"].get)
     assert tone["legend"] == {"0": "calm", "1": {"is": "upset"}}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from localspec.apps.server.decisions.asked import DecisionRequest, Object, made
+from localspec.apps.server.decisions.asked import DecisionRequest, Object, additions, made
 from localspec.apps.server.decisions.contents import as_text
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.requests.media_parts import MediaReference
@@ -91,7 +91,7 @@ class SystemOneRequest(DecisionRequest):
     def answer(self, model: str, decision: Decision) -> Object:
         pairs = zip(self.questions.items(), decision.answers, strict=True)
         answers = {
-            name: {"type": q.type, **q.answer_fields(answer), "label_mass": answer.label_mass}
+            name: {"type": q.type, **q.answer_fields(answer), **additions(answer)}
             for (name, q), answer in pairs
         }
         usage = {"input_tokens": decision.prompt_tokens, "output_tokens": 0}

@@ -16,11 +16,13 @@ class Answer:
     options: the values of the question's options; of a predicate, "yes" and "no"
     probabilities: one for each, together one
     label_mass: the probability, of all that the model could write, of any option
+    temperature: by which the model was calibrated; 1: it was not
     """
 
     options: tuple[str, ...]
     probabilities: tuple[float, ...]
     label_mass: float
+    temperature: float = 1.0
 
     @property
     def best(self) -> str:

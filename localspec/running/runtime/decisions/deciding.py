@@ -28,6 +28,7 @@ from localspec.running.runtime.decisions.spelling import (
     nodes_of,
     spellings_of,
 )
+from localspec.running.runtime.decisions.temperature import tempered
 from localspec.running.runtime.decisions.wording import words_of
 from localspec.running.runtime.model_text import ModelText
 
@@ -57,16 +58,35 @@ class Ask:
     judged: tuple[int, ...]
 
 
-class Decider:
-    """Decides questions by a loaded model; any thread may call it."""
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How places are asked about."""
 
-    def __init__(self, model: ModelText, submit: Submit, slots: int) -> None:
-        self._model, self._submit = model, submit
+    submit: Submit
+    at_once: int
+    temperature: float
+
+
+class Decider:
+    """Decides questions by a loaded model; any thread may call it.
+
+    temperature: of the answers, by which the model is calibrated
+    """
+
+    def __init__(
+        self, model: ModelText, submit: Submit, slots: int, temperature: float = 1.0
+    ) -> None:
+        self._model, self._submit, self.temperature = model, submit, temperature
         self._labels = Labels(model.tokenizer)
         self._at_once = max(1, slots // 2)  # so that others find a slot, too
 
     def prepare(
-        self, state: State, questions: Sequence[Question], permutations: int = 1
+        self,
+        state: State,
+        questions: Sequence[Question],
+        permutations: int = 1,
+        *,
+        calibrated: bool = True,
     ) -> Deciding:
         """Prepare all prompts, which may take long."""
         if not 1 <= permutations <= MOST_ORDERS:
@@ -84,7 +104,8 @@ class Decider:
             for number, question in enumerate(questions)
             for order in question.orders(permutations)
         ]
-        return Deciding(prompt, trials, self._submit, self._at_once)
+        asking = Asking(self._submit, self._at_once, self.temperature if calibrated else 1.0)
+        return Deciding(prompt, trials, asking)
 
     def _trial(self, prompt: Frame, number: int, question: Question, order: Sequence[int]) -> Trial:
         check_patience()
@@ -107,12 +128,9 @@ class Deciding:
     The first place is asked about alone, so that the state is read once; then a few at once are.
     """
 
-    def __init__(
-        self, prompt: Frame, trials: Sequence[Trial], submit: Submit, at_once: int
-    ) -> None:
+    def __init__(self, prompt: Frame, trials: Sequence[Trial], asking: Asking) -> None:
         self._future: Future[Decision] = Future()
-        self._runs, self._trials = prompt.runs, trials
-        self._submit, self._at_once = submit, at_once
+        self._runs, self._trials, self._asking = prompt.runs, trials, asking
         self._state = tokens_of(prompt.state)
         self._pending: Iterator[Ask] = (
             Ask(trial, node, judged)
@@ -140,7 +158,7 @@ class Deciding:
         while ask := self._take(at_once):
             tokens = np.concatenate((self._state, ask.trial.tokens, tokens_of(ask.node)))
             settings = replace(DECIDES, judged=ask.judged, media=self._runs)
-            job = self._submit(tokens, settings, partial(self._hear, ask))
+            job = self._asking.submit(tokens, settings, partial(self._hear, ask))
             with self._lock:
                 if ask in self._jobs:
                     self._jobs[ask] = job
@@ -164,7 +182,7 @@ class Deciding:
             if isinstance(event, Exception):
                 raise event
             self._note(ask, event)
-            self._next(self._at_once)
+            self._next(self._asking.at_once)
             if not self._jobs:
                 with suppress(InvalidStateError):  # it was cancelled just now
                     self._future.set_result(self._decision())
@@ -180,7 +198,7 @@ class Deciding:
 
     def _decision(self) -> Decision:
         answers = [
-            average([weighed(trial) for trial in trials])
+            tempered(average([weighed(trial) for trial in trials]), self._asking.temperature)
             for _, trials in groupby(self._trials, lambda trial: trial.number)
         ]
         return Decision(tuple(answers), self._read, self._cached)

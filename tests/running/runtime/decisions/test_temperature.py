@@ -1,0 +1,149 @@
+"""A temperature makes answers as sure as they are right, and is kept for the model's file."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from localspec import Question, load
+from localspec.base.errors import UsageError
+from localspec.base.system import folders
+from localspec.core.proposers.silent import Silent
+from localspec.core.requests.engine import Engine
+from localspec.interfaces.testing import ScriptedModel
+from localspec.running.runtime.decisions import kept_temperatures
+from localspec.running.runtime.decisions.answer import Answer
+from localspec.running.runtime.decisions.temperature import (
+    COLDEST,
+    HOTTEST,
+    calibrate,
+    fit,
+    quality,
+    tempered,
+)
+from localspec.running.runtime.runtime import Runtime
+from tests import engines
+from tests.apps.server.scripted import Bytes
+
+OPTIONS = ("a", "b", "c")
+ASKED = {"it": Question.predicate("Is it?"), "who": Question.choice("Who?", ["me", "you"])}
+
+
+def softmax(logs):
+    weights = np.exp(logs - np.max(logs))
+    return tuple((weights / weights.sum()).tolist())
+
+
+def drawn(temperature, count, seed=1):
+    """Draw right answers from probabilities, and answers that are surer than these."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(0, 1.5, (count, len(OPTIONS)))
+    rights = [OPTIONS[rng.choice(len(OPTIONS), p=softmax(row))] for row in logs]
+    answers = [Answer(OPTIONS, softmax(row * temperature), 1.0) for row in logs]
+    return list(zip(answers, rights, strict=True))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 5.0])
+def test_the_temperature_is_found_by_which_answers_are_too_sure(temperature):
+    labelled = drawn(temperature, 2000)
+    calibration = calibrate(labelled)
+    assert calibration.temperature == pytest.approx(temperature, rel=0.1)
+    assert calibration.labels == 2000
+    assert calibration.held_out.log_loss < calibration.plain.log_loss
+    assert calibration.held_out.brier < calibration.plain.brier
+    assert calibration.held_out.right == calibration.plain.right
+
+
+def test_a_fit_has_the_least_log_loss():
+    labelled = drawn(2.0, 50)
+    lost = [
+        quality([(tempered(answer, t), right) for answer, right in labelled]).log_loss
+        for t in (fit(labelled) * step for step in (0.9, 1.0, 1.1))
+    ]
+    assert min(lost) == lost[1]
+
+
+def test_a_tempered_answer_keeps_its_order_and_names_its_temperature():
+    answer = Answer(OPTIONS, (0.7, 0.2, 0.1), 0.9)
+    even = tempered(answer, 2.0)
+    roots = [math.sqrt(share) for share in answer.probabilities]
+    assert even.probabilities == pytest.approx([root / sum(roots) for root in roots])
+    assert (even.best, even.temperature, even.label_mass) == ("a", 2.0, 0.9)
+    assert tempered(answer, 1.0) is answer
+    assert tempered(Answer(OPTIONS, (1.0, 0.0, 0.0), 1.0), HOTTEST).best == "a"
+
+
+def test_quality_is_of_certain_even_and_wrong_answers():
+    sure, even = Answer(("yes", "no"), (1.0, 0.0), 1.0), Answer(("yes", "no"), (0.5, 0.5), 1.0)
+    assert quality([(sure, "yes")]).brier == 0
+    assert quality([(even, "no")]).brier == pytest.approx(0.5)
+    assert quality([(even, "no")]).log_loss == pytest.approx(math.log(2))
+    assert quality([(sure, "no")]).brier == 2
+    assert quality([(sure, "no")]).log_loss == 100  # not without end
+    assert quality([(sure, "yes"), (even, "no")]).right == 1
+
+
+def test_answers_that_are_right_each_time_become_no_certainties():
+    labelled = [(Answer(OPTIONS, (0.6, 0.3, 0.1), 1.0), "a")] * 100
+    temperature = fit(labelled)
+    assert temperature > COLDEST
+    assert max(tempered(labelled[0][0], temperature).probabilities) < 0.999
+
+
+@pytest.mark.parametrize(
+    ("labelled", "message"),
+    [
+        (drawn(2.0, 19), "a temperature needs 20 right answers; there are 19"),
+        ([(Answer(("a",), (1.0,), 1.0), "a")] * 99, "there are 0"),
+        ([(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30, "no temperature helps: .* 1.099"),
+        ([(tempered(a, 2.0), r) for a, r in drawn(2.0, 30)], "have a temperature already"),
+        ([(Answer(OPTIONS, (0.4, 0.3, 0.3), 1.0), "d")] * 30, "'d' is none of the options"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(labelled, message):
+    with pytest.raises(UsageError, match=message):
+        calibrate(labelled)
+
+
+def labelled_by(model):
+    """Ask about some states; what the model says most is mostly wrong."""
+    answers = [
+        answer
+        for at in range(10)
+        for answer in model.decide(f"the sea {at}", ASKED, calibrated=False).values()
+    ]
+    return [
+        (answer, answer.options[answer.place - (at % 3 > 0)]) for at, answer in enumerate(answers)
+    ]
+
+
+def test_a_temperature_is_kept_for_a_models_file_and_can_be_forgotten():
+    path = engines.tiny("llama")
+    with load(path) as model:
+        plain = model.decide("the sea", ASKED)
+        calibration = model.calibrate(labelled_by(model))
+        now = model.decide("the sea", ASKED)
+        assert model.decide("the sea", ASKED, calibrated=False) == plain
+    assert now["it"].temperature == calibration.temperature != 1
+    assert now["it"] == tempered(plain["it"], calibration.temperature)
+    with load(path) as model:
+        assert model.decide("the sea", ASKED) == now
+    with load(engines.tiny("qwen3")) as model:
+        assert model.decide("the sea", ASKED)["it"].temperature == 1
+    [record] = (folders.data() / "temperatures").glob("*.json")
+    record.write_text(json.dumps({"temperature": 0.0}))
+    with load(path) as model:
+        assert model.decide("the sea", ASKED) == plain
+    assert kept_temperatures.drop_all() == 1
+    assert kept_temperatures.drop_all() == 0
+
+
+def test_a_model_without_files_keeps_no_temperature():
+    model = ScriptedModel(lambda context: np.zeros(261, np.float32), Bytes(""))
+    model.context = 4096
+    refused = pytest.raises(UsageError, match="was not loaded from files")
+    with Runtime(Engine(model, Silent())) as runtime, refused:
+        runtime.calibrate(drawn(2.0, 100))
