@@ -87,11 +87,12 @@ def calibrate(labelled: Sequence[Labelled]) -> Calibration:
         for answer, right in half
     ]
     calibration = Calibration(fit(useful), len(useful), quality(useful), quality(held_out))
-    if calibration.held_out.log_loss >= calibration.plain.log_loss:
+    plain, other = calibration.plain, calibration.held_out
+    if not (other.log_loss < plain.log_loss and other.brier < plain.brier):
         raise UsageError(
-            f"no temperature helps: one fitted to half of the {len(useful)} right answers has a "
-            f"log loss of {calibration.held_out.log_loss:.3f} on the other half, and none has "
-            f"{calibration.plain.log_loss:.3f}"
+            f"no temperature helps: one fitted to half of the {len(useful)} right answers makes "
+            f"the Brier score of the others {other.brier:.3f} from {plain.brier:.3f}, and their "
+            f"log loss {other.log_loss:.3f} from {plain.log_loss:.3f}"
         )
     return calibration
 

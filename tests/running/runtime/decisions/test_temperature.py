@@ -98,7 +98,7 @@ def test_answers_that_are_right_each_time_become_no_certainties():
     [
         (drawn(2.0, 19), "a temperature needs 20 right answers; there are 19"),
         ([(Answer(("a",), (1.0,), 1.0), "a")] * 99, "there are 0"),
-        ([(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30, "no temperature helps: .* 1.099"),
+        ([(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30, "no temperature helps: .* 1.099 from 1.099"),
         ([(tempered(a, 2.0), r) for a, r in drawn(2.0, 30)], "have a temperature already"),
         ([(Answer(OPTIONS, (0.4, 0.3, 0.3), 1.0), "d")] * 30, "'d' is none of the options"),
     ],
