@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.apps.server.scripted import Server
-from tests.apps.server.seeing import DATA, LENGTHS, seeing, texts_and_pictures
+from tests.apps.server.seeing import DATA, FILES, LENGTHS, seeing, texts_and_pictures
 
 PREDICATE = {"type": "predicate", "name": "urgent", "instructions": "Is it urgent?"}
 CHOICE = {
@@ -146,6 +146,43 @@ def test_assets_are_pictures_within_the_state_of_typesafes_form():
             assert refusal["param"] == f"questions.q.{field}"
     finally:
         server.close()
+
+
+def in_parts(server, names, **body):
+    """Send a body with files as TypeSafe's client does."""
+    request = json.dumps({"state": "<a>", "questions": SYSTEM_ONE} | body)
+    files = [(name, (name, FILES["red"], "image/png")) for name in names]
+    parts = [("request", (None, request, "application/json")), *files]
+    return server.client.post("/v1/systemone", files=parts)
+
+
+def test_the_files_of_a_body_in_parts_are_its_assets():
+    server = seeing()
+    try:
+        asset = {"type": "image", "part": "part0", "data_base64": "ignored"}
+        joined = in_parts(server, ["part0"], assets={"<a>": asset})
+        assert joined.is_success, joined.text
+        whole = asked_one(server, state="<a>", assets={"<a>": {"data_base64": DATA["red"]}})
+        assert joined.json()["answers"] == whole.json()["answers"]
+        assert "x-localspec-ignored" not in joined.headers
+        lacking = in_parts(server, ["part1"], assets={"<a>": asset}).json()["error"]
+        assert lacking["param"] == "assets.<a>.part"
+        assert in_parts(server, [], state=7).json()["error"]["param"].startswith("state")
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("body", [b"--", b"--a\r\n", b"--a\r\n\r\n{}\r\n--a--", b'--\r\nname="'])
+def test_a_body_in_parts_without_a_request_is_refused(server, body):
+    answer = server.client.post("/v1/systemone", content=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "request")
+
+
+def test_a_body_in_parts_is_no_way_around_what_pages_must_declare(server):
+    page = {"origin": "http://elsewhere", "content-type": "multipart/form-data; boundary=a"}
+    body = b'--a\r\nname="request"\r\n\r\n{}\r\n--a--'
+    answer = server.client.post("/v1/systemone", content=body, headers=page)
+    assert "must be a JSON object" in answer.json()["error"]["message"]
 
 
 def test_assets_are_refused_where_the_model_reads_text_only(server):

@@ -95,6 +95,7 @@ class Asset(RequestPart):
     type: Literal["image"] = "image"
     format: str = ""  # shown by the file itself
     data_base64: str = Field(min_length=1)
+    part: str = ""  # of a body in parts, from which the data were taken
 
 
 class SystemOneRequest(DecisionRequest):
