@@ -16,12 +16,14 @@ import click
 
 from localspec.apps.commands.right_answers import (
     all_of,
-    report,
+    calibration_lines,
+    quality_table,
     require_labels,
     right_answers,
     without_answers,
 )
 from localspec.base.errors import UsageError
+from localspec.console.notices import tell
 from localspec.console.options.declare import (
     READABLE,
     TEXT,
@@ -94,11 +96,16 @@ def decide(context: click.Context, model: str, questions: Path, file: Path) -> N
     with ExitStack() as closing:
         runtime = closing.enter_context(locate_and_load(model, loaded.draft, make_loading(loaded)))
         out = closing.enter_context(opened(chosen.out))
+        if runtime.decider.temperature != 1 and not chosen.calibrate:
+            tell(
+                f"answers have the temperature of a calibration, {runtime.decider.temperature:.3g}"
+            )
         count = closing.enter_context(Progress(len(rows), unit=STATES))
         if is_labelled:
             labelled = ask_labelled(runtime, asked, zip(states, rights, strict=True), chosen, count)
-            calibration = runtime.calibrate(all_of(labelled)) if chosen.calibrate else None
-            out.write(report(labelled, calibration))
+            out.write(quality_table(labelled) + "\n")
+            if chosen.calibrate:
+                out.write(calibration_lines(runtime.calibrate(all_of(labelled))))
             return
         write: Write | None = None
         for row, state in zip(rows, states, strict=True):

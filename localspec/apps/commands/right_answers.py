@@ -76,21 +76,24 @@ def all_of(labelled: Mapping[str, Sequence[Labelled]]) -> list[Labelled]:
     return [pair for pairs in labelled.values() for pair in pairs]
 
 
-def report(
-    labelled: Mapping[str, Sequence[Labelled]], calibration: Calibration | None = None
-) -> str:
-    """Show how good the answers to each question are, all of them, and those of a temperature."""
+def quality_table(labelled: Mapping[str, Sequence[Labelled]]) -> str:
+    """Show how good the answers to each question are, and all of them."""
     from localspec.running.runtime.decisions.temperature import quality
 
     rows = [HEADINGS, *(figures(name, quality(pairs)) for name, pairs in labelled.items())]
     if len(labelled) > 1:
         rows.append(figures("all", quality(all_of(labelled))))
-    if not calibration:
-        return columns(rows, numbers=True) + "\n"
-    rows.append(figures("all, calibrated by the other half", calibration.held_out))
-    count, value = calibration.labels, calibration.temperature
-    kept = f"the temperature {value:.3g}, of {count:,} right answers, is kept for this model"
-    return f"{columns(rows, numbers=True)}\n{kept}\n"
+    return columns(rows, numbers=True)
+
+
+def calibration_lines(calibration: Calibration) -> str:
+    other = calibration.held_out
+    return (
+        "each half of the answers with the temperature that fits the other: Brier score "
+        f"{other.brier:.3f}, log loss {other.log_loss:.3f}\n"
+        f"the temperature {calibration.temperature:.3g}, of {calibration.labels:,} right answers, "
+        "is kept for this model\n"
+    )
 
 
 def figures(name: str, quality: Quality) -> Sequence[str]:

@@ -108,13 +108,14 @@ def test_answers_are_compared_with_right_ones_and_calibrated_by_them(written, ca
         capsys.readouterr().err
     )
     *table, calibrated, kept = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in table] == [line.split() for line in plain]
+    assert table == plain
     before, after = (float(line.split()[-1]) for line in (table[-1], calibrated))
     assert after < before
     assert "of 20 right answers, is kept for this model" in kept
     assert decide(questions, states, "--column", "text", "--evaluate") == 0
-    now = capsys.readouterr().out.splitlines()
-    assert float(now[-1].split()[-1]) < before  # by the temperature that was kept
+    shown = capsys.readouterr()
+    assert float(shown.out.split()[-1]) < before  # by the temperature that was kept
+    assert "answers have the temperature of a calibration" in shown.err
     assert run(["forget"]) == 0
     assert "removed 1 temperature of decisions" in capsys.readouterr().out
 
