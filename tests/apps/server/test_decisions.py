@@ -276,6 +276,7 @@ HOSTILE_ONES = [
     ({"state": None}, "state"),
     ({"state": 7}, "state"),
     ({"assets": ["a"]}, "assets"),
+    ({"assets": {"e": {"data_base64": "AA=="}}, "state": "e" * 1_001}, "assets"),
     ({"assets": {"a": {"type": "video"}}}, "assets.a.type"),
     ({"assets": {"a": {"type": "image", "part": "part0"}}}, "assets.a.data_base64"),
     ({"assets": {"": {"data_base64": "AA=="}}}, "assets"),

@@ -18,6 +18,7 @@ from localspec.running.runtime.decisions.prompts import State
 from localspec.running.runtime.decisions.question import Option, Question
 
 MAX_QUESTIONS, MAX_ASSETS = 400, 100
+MAX_PLACES = 1_000  # where assets stand in a state
 Content = str | dict[str, JsonValue] | list[JsonValue]
 
 
@@ -112,8 +113,14 @@ class SystemOneRequest(DecisionRequest):
 
     def model_post_init(self, _: object) -> None:
         """Part the state at its pictures: large bodies are checked on a thread."""
-        names = sorted(self.assets, key=len, reverse=True)
-        self._parts = parted(as_text(self.state_), names)
+        text, names = as_text(self.state_), sorted(self.assets, key=len, reverse=True)
+        if (count := sum(map(text.count, names))) > MAX_PLACES:
+            raise refused(
+                f"assets: their names stand {count:,} times in the state; they may {MAX_PLACES:,} "
+                "times: choose names that no text has",
+                "assets",
+            )
+        self._parts = parted(text, names)
 
     def references(self) -> list[MediaReference]:
         return [
