@@ -65,7 +65,7 @@ class DecideOptions:
         default=1,
     )
     evaluate: bool = flag("Write how good the answers are, beside the right ones.")
-    calibrate: bool = flag("Fit a temperature to the right answers, and keep it for the model.")
+    calibrate: bool = flag("Fit temperatures to the right answers, and keep them for the model.")
 
 
 @click.command("decide", cls=SectionedCommand, params=options(DecideOptions, LoadingOptions))
@@ -96,10 +96,8 @@ def decide(context: click.Context, model: str, questions: Path, file: Path) -> N
     with ExitStack() as closing:
         runtime = closing.enter_context(locate_and_load(model, loaded.draft, make_loading(loaded)))
         out = closing.enter_context(opened(chosen.out))
-        if runtime.decider.temperature != 1 and not chosen.calibrate:
-            tell(
-                f"answers have the temperature of a calibration, {runtime.decider.temperature:.3g}"
-            )
+        if (kinds := ", ".join(runtime.decider.temperatures)) and not chosen.calibrate:
+            tell(f"answers are calibrated: {kinds}")
         count = closing.enter_context(Progress(len(rows), unit=STATES))
         if is_labelled:
             labelled = ask_labelled(runtime, asked, zip(states, rights, strict=True), chosen, count)

@@ -20,12 +20,12 @@ def forget() -> None:
     The files of a corpus stay, and are indexed anew when it is used again. What runs now goes on
     with what it has loaded until it ends.
     """
-    removed, choices, temperatures = stored.forget(), drop_choices(), kept_temperatures.drop_all()
+    removed, choices, calibrated = stored.forget(), drop_choices(), kept_temperatures.drop_all()
     kinds = [amount(removed)] if removed != stored.NOTHING else []
     if choices:
         kinds.append(f"who drafts for {choices} model{'s' * (choices > 1)}")
-    if temperatures:
-        kinds.append(f"{temperatures} temperature{'s' * (temperatures > 1)} of decisions")
+    if calibrated:
+        kinds.append(f"the temperatures of {calibrated} model{'s' * (calibrated > 1)}")
     click.echo(f"removed {' and '.join(kinds)}" if kinds else "there was nothing to remove")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from localspec.base.errors import UsageError
@@ -62,7 +63,7 @@ def require_labels(questions: Mapping[str, Question], rights: Sequence[Mapping[s
     """Refuse too few right answers, and questions that have the same one each time."""
     from localspec.running.runtime.decisions.temperature import require_enough
 
-    require_enough(sum(map(len, rights)))
+    require_enough(Counter(questions[name].kind for row in rights for name in row))
     for name in questions:
         of_question = [row[name] for row in rights if name in row]
         if len(set(of_question)) == 1:
@@ -86,14 +87,18 @@ def quality_table(labelled: Mapping[str, Sequence[Labelled]]) -> str:
     return columns(rows, numbers=True)
 
 
-def calibration_lines(calibration: Calibration) -> str:
-    other = calibration.held_out
-    return (
-        "each half of the answers with the temperature that fits the other: Brier score "
-        f"{other.brier:.3f}, log loss {other.log_loss:.3f}\n"
-        f"the temperature {calibration.temperature:.3g}, of {calibration.labels:,} right answers, "
-        "is kept for this model\n"
-    )
+def calibration_lines(calibrations: Iterable[Calibration]) -> str:
+    """Say what temperatures do to answers that they were not fitted to."""
+    lines = []
+    for calibration in calibrations:
+        plain, other = calibration.plain, calibration.held_out
+        lines.append(
+            f"{calibration.kind}: a temperature fitted to the other half of {calibration.labels:,} answers makes "
+            f"the Brier score {other.brier:.3f} from {plain.brier:.3f}, the log loss "
+            f"{other.log_loss:.3f} from {plain.log_loss:.3f}: "
+            + (f"{calibration.temperature:.3g} is kept" if calibration.helps else "none is kept")
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def figures(name: str, quality: Quality) -> Sequence[str]:

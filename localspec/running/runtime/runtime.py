@@ -78,8 +78,8 @@ class Runtime:
         self.vectors = vectors
         self._tiers = engine.tiers
         self._worker = Worker(engine)
-        temperature = kept_temperatures.temperature_of(facts)
-        self.decider = Decider(self.text, self._worker.submit, self.slots, temperature)
+        self.decider = Decider(self.text, self._worker.submit, self.slots)
+        self.decider.temperatures = kept_temperatures.temperatures_of(facts)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
 
@@ -189,7 +189,7 @@ class Runtime:
         """Answer questions about a state, a text or what JSON can hold, by probabilities.
 
         Options are shown in as many orders as `permutations` says, and the answers averaged. They
-        have the temperature of `calibrate`, if there is one, and are to be `calibrated`.
+        have the temperatures of `calibrate`, if there are any, and are to be `calibrated`.
         """
         future = self.begin_deciding(state, questions, permutations, calibrated=calibrated)
         try:
@@ -209,15 +209,20 @@ class Runtime:
         parts, listed = as_state(state), list(questions.values())
         return self.decider.prepare(parts, listed, permutations, calibrated=calibrated).begin()
 
-    def calibrate(self, labelled: Sequence[Labelled]) -> Calibration:
-        """Fit a temperature to answers and the options that are right, and keep it for the model.
+    def calibrate(self, labelled: Sequence[Labelled]) -> list[Calibration]:
+        """Fit temperatures to answers and the options that are right, and keep those that help.
 
-        The answers must have none yet (`calibrated=False`); later ones have this one.
+        Each kind of question has its own. The answers must have none yet (`calibrated=False`).
         """
-        calibration = calibrate(labelled)
-        kept_temperatures.keep(self.facts, calibration)
-        self.decider.temperature = calibration.temperature
-        return calibration
+        calibrations = calibrate(labelled)
+        temperatures = {
+            calibration.kind: calibration.temperature
+            for calibration in calibrations
+            if calibration.helps
+        }
+        kept_temperatures.keep(self.facts, temperatures)
+        self.decider.temperatures = temperatures
+        return calibrations
 
     def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
         events = Events()

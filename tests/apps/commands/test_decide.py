@@ -90,7 +90,7 @@ def test_files_without_sense_are_refused_before_a_model_is_loaded(
 
 LABELLED = "text,urgent,team,tone\n" + "".join(
     f"the sea {at},{('yes', 'No', 'true')[at % 3]},{('other', 'billing')[at % 2]},\n"
-    for at in range(10)
+    for at in range(18)
 )
 
 
@@ -99,25 +99,25 @@ def test_answers_are_compared_with_right_ones_and_calibrated_by_them(written, ca
     assert decide(questions, states, "--column", "text", "--evaluate") == 0, capsys.readouterr().err
     plain = capsys.readouterr().out.splitlines()
     assert plain[0].split() == ["answers", "right", "Brier", "score", "log", "loss"]
-    assert [line.split()[:2] for line in plain[1:]] == [
-        ["urgent", "10"],
-        ["team", "10"],
-        ["all", "20"],
-    ]
+    counts = [line.split()[:2] for line in plain[1:]]
+    assert counts == [["urgent", "18"], ["team", "18"], ["all", "36"]]
     assert decide(questions, states, "--column", "text", "--calibrate") == 0, (
         capsys.readouterr().err
     )
-    *table, calibrated, kept = capsys.readouterr().out.splitlines()
+    *table, urgent, team = capsys.readouterr().out.splitlines()
     assert table == plain
-    before, after = (float(line.split()[-1]) for line in (table[-1], calibrated))
-    assert after < before
-    assert "of 20 right answers, is kept for this model" in kept
+    assert urgent.startswith(
+        "predicate: a temperature fitted to the other half of 18 answers makes"
+    )
+    assert team.startswith("choice: ")
+    assert "10 is kept" in [line.rpartition(": ")[2] for line in (urgent, team)]
     assert decide(questions, states, "--column", "text", "--evaluate") == 0
     shown = capsys.readouterr()
-    assert float(shown.out.split()[-1]) < before  # by the temperature that was kept
-    assert "answers have the temperature of a calibration" in shown.err
+    losses = [float(lines[-1].split()[-1]) for lines in (shown.out.splitlines(), plain)]
+    assert losses[0] < losses[1]  # by the temperature that was kept
+    assert "answers are calibrated: " in shown.err
     assert run(["forget"]) == 0
-    assert "removed 1 temperature of decisions" in capsys.readouterr().out
+    assert "removed the temperatures of 1 model" in capsys.readouterr().out
 
 
 def test_a_model_is_not_shown_the_right_answers(written, capsys):
@@ -135,7 +135,11 @@ def test_a_model_is_not_shown_the_right_answers(written, capsys):
     ("column", "way", "message"),
     [
         ("angry", "--evaluate", "there is no right answer"),
-        ("urgent", "--calibrate", "a temperature needs 20 right answers; there are 3"),
+        (
+            "urgent",
+            "--calibrate",
+            "a temperature needs 16 right answers",
+        ),
         ("team", "--evaluate", "state 1: team is 'yes'; it must be one of billing, other"),
         ("tone", "--evaluate", "state 1: tone is 'yes'; it must be one of calm, furious"),
     ],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from localspec.core.requests.job import Event, Job, Listener, Result
 from localspec.core.requests.settings import Settings
 from localspec.running.runtime.decisions.answer import Answer, Decision, average, weigh
 from localspec.running.runtime.decisions.prompts import Frame, State, frame
-from localspec.running.runtime.decisions.question import Question
+from localspec.running.runtime.decisions.question import Kind, Question
 from localspec.running.runtime.decisions.spelling import (
     Labels,
     Spelling,
@@ -64,19 +65,19 @@ class Asking:
 
     submit: Submit
     at_once: int
-    temperature: float
+    temperatures: Mapping[Kind, float]  # by which answers are calibrated
 
 
 class Decider:
     """Decides questions by a loaded model; any thread may call it.
 
-    temperature: of the answers, by which the model is calibrated
+    temperatures: by which answers to kinds of questions are calibrated
     """
 
-    def __init__(
-        self, model: ModelText, submit: Submit, slots: int, temperature: float = 1.0
-    ) -> None:
-        self._model, self._submit, self.temperature = model, submit, temperature
+    temperatures: Mapping[Kind, float] = MappingProxyType({})
+
+    def __init__(self, model: ModelText, submit: Submit, slots: int) -> None:
+        self._model, self._submit = model, submit
         self._labels = Labels(model.tokenizer)
         self._at_once = max(1, slots // 2)  # so that others find a slot, too
 
@@ -104,8 +105,8 @@ class Decider:
             for number, question in enumerate(questions)
             for order in question.orders(permutations)
         ]
-        asking = Asking(self._submit, self._at_once, self.temperature if calibrated else 1.0)
-        return Deciding(prompt, trials, asking)
+        temperatures = self.temperatures if calibrated else {}
+        return Deciding(prompt, trials, Asking(self._submit, self._at_once, temperatures))
 
     def _trial(self, prompt: Frame, number: int, question: Question, order: Sequence[int]) -> Trial:
         check_patience()
@@ -198,10 +199,12 @@ class Deciding:
 
     def _decision(self) -> Decision:
         answers = [
-            tempered(average([weighed(trial) for trial in trials]), self._asking.temperature)
+            average([weighed(trial) for trial in trials])
             for _, trials in groupby(self._trials, lambda trial: trial.number)
         ]
-        return Decision(tuple(answers), self._read, self._cached)
+        temperatures = self._asking.temperatures
+        calibrated = [tempered(answer, temperatures.get(answer.kind, 1.0)) for answer in answers]
+        return Decision(tuple(calibrated), self._read, self._cached)
 
 
 def weighed(trial: Trial) -> Answer:

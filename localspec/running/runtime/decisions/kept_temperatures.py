@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,28 +9,30 @@ from typing import Any
 from localspec.base.errors import UsageError
 from localspec.base.system import folders, kept_json
 from localspec.base.system.fingerprint import fingerprint
-from localspec.running.runtime.decisions.temperature import COLDEST, HOTTEST, Calibration
+from localspec.running.runtime.decisions.question import MOST_OPTIONS, Kind
+from localspec.running.runtime.decisions.temperature import COLDEST, HOTTEST
 from localspec.running.runtime.loaded_facts import LoadedFacts
 
+Temperatures = Mapping[Kind, float]
 
-def temperature_of(facts: LoadedFacts) -> float:
-    """Return the temperature that is kept for a model; 1: none is."""
+
+def temperatures_of(facts: LoadedFacts) -> Temperatures:
+    """Return the temperatures that are kept for a model, by kind of question."""
     path = record_path(facts) if temperatures_folder().exists() else None
-    return (path and kept_json.load(path, checked_temperature)) or 1.0
+    return (path and kept_json.load(path, checked_temperatures)) or {}
 
 
-def keep(facts: LoadedFacts, calibration: Calibration) -> None:
-    """Let a temperature be used for a model from now on."""
+def keep(facts: LoadedFacts, temperatures: Temperatures) -> None:
+    """Use these temperatures for a model from now on, in place of all that it had."""
     path = record_path(facts)
     if path is None or facts.target is None:
         raise UsageError("this model was not loaded from files, so no temperature is kept for it")
-    record = {
-        "of": facts.target.files.path.name,
-        "temperature": calibration.temperature,
-        "labels": calibration.labels,
-    }
+    if not temperatures:
+        path.unlink(missing_ok=True)
+        return
+    record = {"of": facts.target.files.path.name, "temperatures": temperatures}
     if not kept_json.keep(path, record):
-        raise UsageError(f"the temperature cannot be kept in {path.parent}")
+        raise UsageError(f"the temperatures cannot be kept in {path.parent}")
 
 
 def drop_all() -> int:
@@ -56,8 +57,9 @@ def record_path(facts: LoadedFacts) -> Path | None:
     return temperatures_folder() / f"{fingerprint([facts.target.files.path, *paths], scales)}.json"
 
 
-def checked_temperature(record: Mapping[str, Any]) -> float:
-    temperature = float(record["temperature"])
-    if not (math.isfinite(temperature) and COLDEST <= temperature <= HOTTEST):
-        raise ValueError(f"a temperature of {temperature}")
-    return temperature
+def checked_temperatures(record: Mapping[str, Any]) -> Temperatures:
+    kept = record["temperatures"]
+    listed = {kind: float(kept[kind]) for kind in MOST_OPTIONS if kind in kept}
+    if not all(COLDEST <= temperature <= HOTTEST for temperature in listed.values()):
+        raise ValueError(f"temperatures of {listed}")
+    return listed

@@ -1,9 +1,14 @@
-"""A temperature by which answers are as sure as they are right: fitted to right answers."""
+"""Temperatures by which answers are as sure as they are right: fitted to right answers.
+
+Each kind of question has its own. By one for all, the 1.5B of docs/lab/decisions.md gains nothing:
+it is too unsure of choices, and too sure of levels.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +16,9 @@ from numpy.typing import NDArray
 
 from localspec.base.errors import UsageError
 from localspec.running.runtime.decisions.answer import Answer
+from localspec.running.runtime.decisions.question import Kind
 
-FEWEST_LABELS = 20
+FEWEST_LABELS = 16  # of a kind of question
 COLDEST, HOTTEST = 0.1, 10.0
 LEAST_LOG = -100.0  # of a probability: what an option costs at most that a model rules out
 HALVINGS = 20  # of the range in which a temperature is searched for
@@ -38,18 +44,25 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A temperature, and what it does.
+    """A temperature of one kind of question, and what it does.
 
     temperature: by which the logarithms of all probabilities are divided
     labels: right answers that it was fitted to
     plain: the quality of the answers without it
-    held_out: with temperatures that were fitted to the other half of the labels
+    held_out: of each half of them with the temperature that fits the other
     """
 
+    kind: Kind
     temperature: float
     labels: int
     plain: Quality
     held_out: Quality
+
+    @property
+    def helps(self) -> bool:
+        """Whether answers that a temperature was not fitted to are better with it."""
+        plain, other = self.plain, self.held_out
+        return other.log_loss < plain.log_loss and other.brier < plain.brier
 
 
 def tempered(answer: Answer, temperature: float) -> Answer:
@@ -74,32 +87,38 @@ def quality(labelled: Sequence[Labelled]) -> Quality:
     return Quality(len(pairs), hits, math.fsum(squares) / count, math.fsum(losses) / count)
 
 
-def calibrate(labelled: Sequence[Labelled]) -> Calibration:
-    """Fit a temperature, and check on labels that it was not fitted to that it helps."""
-    useful = [(answer, right) for answer, right in labelled if len(answer.options) > 1]
-    require_enough(len(useful))
-    if any(answer.temperature != 1 for answer, _ in useful):
+def calibrate(labelled: Sequence[Labelled]) -> list[Calibration]:
+    """Fit a temperature to each kind of question that has enough right answers."""
+    if any(answer.temperature != 1 for answer, _ in labelled):
         raise UsageError("these answers have a temperature already: ask with calibrated=False")
-    halves = useful[::2], useful[1::2]
+    by_kind: dict[Kind, list[Labelled]] = defaultdict(list)
+    for answer, right in labelled:
+        if len(answer.options) > 1:
+            by_kind[answer.kind].append((answer, right))
+    require_enough({kind: len(pairs) for kind, pairs in by_kind.items()})
+    enough = [kind for kind, pairs in by_kind.items() if len(pairs) >= FEWEST_LABELS]
+    return [calibrate_kind(kind, by_kind[kind]) for kind in enough]
+
+
+def calibrate_kind(kind: Kind, labelled: Sequence[Labelled]) -> Calibration:
+    halves = labelled[::2], labelled[1::2]
     held_out = [
         (tempered(answer, temperature), right)
         for half, temperature in zip(halves, map(fit, halves[::-1]), strict=True)
         for answer, right in half
     ]
-    calibration = Calibration(fit(useful), len(useful), quality(useful), quality(held_out))
-    plain, other = calibration.plain, calibration.held_out
-    if not (other.log_loss < plain.log_loss and other.brier < plain.brier):
+    qualities = quality(labelled), quality(held_out)
+    return Calibration(kind, fit(labelled), len(labelled), *qualities)
+
+
+def require_enough(labels: Mapping[Kind, int]) -> None:
+    """Refuse right answers that are too few for each kind of question."""
+    if max(labels.values(), default=0) < FEWEST_LABELS:
+        counts = ", ".join(f"{kind} has {count}" for kind, count in labels.items())
         raise UsageError(
-            f"no temperature helps: one fitted to half of the {len(useful)} right answers makes "
-            f"the Brier score of the others {other.brier:.3f} from {plain.brier:.3f}, and their "
-            f"log loss {other.log_loss:.3f} from {plain.log_loss:.3f}"
+            f"a temperature needs {FEWEST_LABELS} right answers to questions of one kind, which "
+            f"have two options or more; {counts or 'there are none'}"
         )
-    return calibration
-
-
-def require_enough(count: int) -> None:
-    if count < FEWEST_LABELS:
-        raise UsageError(f"a temperature needs {FEWEST_LABELS} right answers; there are {count}")
 
 
 def fit(labelled: Sequence[Labelled]) -> float:

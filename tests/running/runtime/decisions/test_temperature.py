@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,7 +50,8 @@ def drawn(temperature, count, seed=1):
 @pytest.mark.parametrize("temperature", [0.5, 2.0, 5.0])
 def test_the_temperature_is_found_by_which_answers_are_too_sure(temperature):
     labelled = drawn(temperature, 2000)
-    calibration = calibrate(labelled)
+    [calibration] = calibrate(labelled)
+    assert (calibration.kind, calibration.helps) == ("choice", True)
     assert calibration.temperature == pytest.approx(temperature, rel=0.1)
     assert calibration.labels == 2000
     assert calibration.held_out.log_loss < calibration.plain.log_loss
@@ -93,12 +95,32 @@ def test_answers_that_are_right_each_time_become_no_certainties():
     assert max(tempered(labelled[0][0], temperature).probabilities) < 0.999
 
 
+def test_each_kind_of_question_has_its_own_temperature():
+    levels = [(replace(answer, kind="score"), right) for answer, right in drawn(4.0, 1000)]
+    few = [(replace(answer, kind="predicate"), right) for answer, right in drawn(4.0, 15)]
+    fitted = {each.kind: each.temperature for each in calibrate([*drawn(0.5, 1000), *levels, *few])}
+    assert fitted == {"choice": pytest.approx(0.5, rel=0.1), "score": pytest.approx(4.0, rel=0.1)}
+
+
+@pytest.mark.parametrize(
+    "labelled",
+    [
+        [(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30,
+        drawn(1.0, 16),
+        [(Answer(OPTIONS, (0.6, 0.3, 0.1), 1.0), OPTIONS[at % 2]) for at in range(30)],
+    ],
+)
+def test_a_temperature_that_helps_no_others_is_known_as_such(labelled):
+    [calibration] = calibrate(labelled)
+    assert not calibration.helps
+
+
 @pytest.mark.parametrize(
     ("labelled", "message"),
     [
-        (drawn(2.0, 19), "a temperature needs 20 right answers; there are 19"),
-        ([(Answer(("a",), (1.0,), 1.0), "a")] * 99, "there are 0"),
-        ([(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30, "no temperature helps: .* 1.099 from 1.099"),
+        (drawn(2.0, 15), "needs 16 right answers .*; choice has 15"),
+        ([(Answer(("a",), (1.0,), 1.0), "a")] * 99, "there are none"),
+        ([], "there are none"),
         ([(tempered(a, 2.0), r) for a, r in drawn(2.0, 30)], "have a temperature already"),
         ([(Answer(OPTIONS, (0.4, 0.3, 0.3), 1.0), "d")] * 30, "'d' is none of the options"),
     ],
@@ -112,7 +134,7 @@ def labelled_by(model):
     """Ask about some states; what the model says most is mostly wrong."""
     answers = [
         answer
-        for at in range(10)
+        for at in range(16)
         for answer in model.decide(f"the sea {at}", ASKED, calibrated=False).values()
     ]
     return [
@@ -120,21 +142,30 @@ def labelled_by(model):
     ]
 
 
-def test_a_temperature_is_kept_for_a_models_file_and_can_be_forgotten():
+def test_temperatures_are_kept_for_a_models_file_and_can_be_forgotten():
     path = engines.tiny("llama")
     with load(path) as model:
         plain = model.decide("the sea", ASKED)
-        calibration = model.calibrate(labelled_by(model))
+        calibrations = {each.kind: each for each in model.calibrate(labelled_by(model))}
         now = model.decide("the sea", ASKED)
         assert model.decide("the sea", ASKED, calibrated=False) == plain
-    assert now["it"].temperature == calibration.temperature != 1
-    assert now["it"] == tempered(plain["it"], calibration.temperature)
+    assert calibrations.keys() == {"predicate", "choice"}
+    assert any(each.helps for each in calibrations.values())
+    for name, answer in plain.items():
+        calibration = calibrations[answer.kind]
+        temperature = calibration.temperature if calibration.helps else 1.0
+        assert now[name] == tempered(answer, temperature)
+    assert now != plain
     with load(path) as model:
         assert model.decide("the sea", ASKED) == now
+        kept_temperatures.keep(model.facts, {})  # as where none helps
+    with load(path) as model:
+        assert model.decide("the sea", ASKED) == plain
+        model.calibrate(labelled_by(model))
     with load(engines.tiny("qwen3")) as model:
         assert model.decide("the sea", ASKED)["it"].temperature == 1
     [record] = (folders.data() / "temperatures").glob("*.json")
-    record.write_text(json.dumps({"temperature": 0.0}))
+    record.write_text(json.dumps({"temperatures": {"choice": 0.0, "predicate": 2.0}}))
     with load(path) as model:
         assert model.decide("the sea", ASKED) == plain
     assert kept_temperatures.drop_all() == 1
