@@ -92,13 +92,14 @@ def calibration_lines(calibrations: Iterable[Calibration]) -> str:
     lines = []
     for calibration in calibrations:
         plain, other = calibration.plain, calibration.held_out
+        kept = f"{calibration.temperature:.3g}" if calibration.helps else "none"
         lines.append(
-            f"{calibration.kind}: a temperature fitted to the other half of {calibration.labels:,} answers makes "
-            f"the Brier score {other.brier:.3f} from {plain.brier:.3f}, the log loss "
-            f"{other.log_loss:.3f} from {plain.log_loss:.3f}: "
-            + (f"{calibration.temperature:.3g} is kept" if calibration.helps else "none is kept")
+            f"{calibration.kind}: a temperature fitted to the other half of "
+            f"{calibration.labels:,} answers makes the Brier score {other.brier:.3f} from "
+            f"{plain.brier:.3f}, the log loss {other.log_loss:.3f} from {plain.log_loss:.3f}: "
+            f"{kept} is kept\n"
         )
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(lines)
 
 
 def figures(name: str, quality: Quality) -> Sequence[str]:
