@@ -101,7 +101,8 @@ def calibrate(labelled: Sequence[Labelled]) -> list[Calibration]:
 
 
 def calibrate_kind(kind: Kind, labelled: Sequence[Labelled]) -> Calibration:
-    halves = labelled[::2], labelled[1::2]
+    in_turn = sorted(labelled, key=lambda pair: pair[1])  # files may have yes and no in turn
+    halves = in_turn[::2], in_turn[1::2]
     held_out = [
         (tempered(answer, temperature), right)
         for half, temperature in zip(halves, map(fit, halves[::-1]), strict=True)

@@ -102,12 +102,18 @@ def test_each_kind_of_question_has_its_own_temperature():
     assert fitted == {"choice": pytest.approx(0.5, rel=0.1), "score": pytest.approx(4.0, rel=0.1)}
 
 
+def test_right_answers_in_turn_are_in_both_halves():
+    wrongly_sure = Answer(("yes", "no"), (0.3, 0.7), 1.0, "predicate")
+    [calibration] = calibrate([(wrongly_sure, right) for right in ("yes", "no") * 10])
+    assert calibration.helps
+    assert calibration.held_out.brier == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize(
     "labelled",
     [
         [(Answer(OPTIONS, (1 / 3,) * 3, 1.0), "a")] * 30,
         drawn(1.0, 16),
-        [(Answer(OPTIONS, (0.6, 0.3, 0.1), 1.0), OPTIONS[at % 2]) for at in range(30)],
     ],
 )
 def test_a_temperature_that_helps_no_others_is_known_as_such(labelled):
