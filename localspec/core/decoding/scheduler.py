@@ -49,7 +49,7 @@ class Scheduler:
         replies = [g for g in generations if not g.reads]
         # Prompts that have waited come first, and leave the batch to the replies behind them.
         left = self.batch - sum(1 + limit(g, longest) for g in replies)
-        beside = min(max(left, self.batch // 4), self.batch if allowance is None else allowance)
+        beside = min(max(left, self.batch // 4, 1), self.batch if allowance is None else allowance)
         reading = beside if replies or not alone else self.batch
         turns: list[Turn] = []
         capacity, has_prompt = self.batch, False
