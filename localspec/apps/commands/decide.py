@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,25 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from localspec.apps.commands.right_answers import (
+    all_of,
+    calibration_lines,
+    quality_table,
+    require_labels,
+    right_answers,
+    without_answers,
+)
 from localspec.base.errors import UsageError
-from localspec.console.options.declare import READABLE, TEXT, WRITABLE, option, options, read
+from localspec.console.notices import tell
+from localspec.console.options.declare import (
+    READABLE,
+    TEXT,
+    WRITABLE,
+    flag,
+    option,
+    options,
+    read,
+)
 from localspec.console.options.loading import LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL, name_or_path
 from localspec.console.options.sections import SectionedCommand
@@ -24,6 +41,8 @@ from localspec.console.progress.progress_bar import Progress, Unit
 if TYPE_CHECKING:
     from localspec.running.runtime.decisions.answer import Answer
     from localspec.running.runtime.decisions.question import Question
+    from localspec.running.runtime.decisions.temperature import Labelled
+    from localspec.running.runtime.runtime import Runtime
 
 TABLE, LINES = ".csv", ".jsonl"
 STATES = Unit("states", 1, 0, "states/s", 1)
@@ -45,6 +64,8 @@ class DecideOptions:
         "Number of orders in which options are shown; the answers are averaged.",
         default=1,
     )
+    evaluate: bool = flag("Write how good the answers are, beside the right ones.")
+    calibrate: bool = flag("Fit temperatures to the right answers, and keep them for the model.")
 
 
 @click.command("decide", cls=SectionedCommand, params=options(DecideOptions, LoadingOptions))
@@ -57,6 +78,7 @@ def decide(context: click.Context, model: str, questions: Path, file: Path) -> N
 
     QUESTIONS is JSON as /v1/systemone has it: names, each with a type (noul, choice or score),
     instructions and criteria. FILE is a table (.csv), which gets columns, or JSON lines (.jsonl).
+    With --evaluate and --calibrate it has the right answers in columns of the questions' names.
     """
     from localspec.console.questions.interactive_load import locate_and_load
 
@@ -65,11 +87,24 @@ def decide(context: click.Context, model: str, questions: Path, file: Path) -> N
         raise UsageError(f"--out {chosen.out} is the file that is read: give another")
     asked = questions_in(questions)
     rows = rows_in(file)
-    states = [state_of(number, row, chosen.column) for number, row in enumerate(rows, 1)]
+    is_labelled = chosen.evaluate or chosen.calibrate
+    rights = right_answers(asked, rows) if is_labelled else []
+    if chosen.calibrate:
+        require_labels(asked, rights)
+    shown = [without_answers(asked, row) for row in rows] if is_labelled else rows
+    states = [state_of(number, row, chosen.column) for number, row in enumerate(shown, 1)]
     with ExitStack() as closing:
         runtime = closing.enter_context(locate_and_load(model, loaded.draft, make_loading(loaded)))
         out = closing.enter_context(opened(chosen.out))
+        if (kinds := ", ".join(runtime.decider.temperatures)) and not chosen.calibrate:
+            tell(f"answers are calibrated: {kinds}")
         count = closing.enter_context(Progress(len(rows), unit=STATES))
+        if is_labelled:
+            labelled = ask_labelled(runtime, asked, zip(states, rights, strict=True), chosen, count)
+            out.write(quality_table(labelled) + "\n")
+            if chosen.calibrate:
+                out.write(calibration_lines(runtime.calibrate(all_of(labelled))))
+            return
         write: Write | None = None
         for row, state in zip(rows, states, strict=True):
             decided = runtime.decide(state, asked, permutations=chosen.permutations)
@@ -79,6 +114,30 @@ def decide(context: click.Context, model: str, questions: Path, file: Path) -> N
             write(row, answers)
             out.flush()
             count(1)
+
+
+def ask_labelled(
+    runtime: Runtime,
+    asked: Mapping[str, Question],
+    states: Iterable[tuple[object, Mapping[str, str]]],
+    chosen: DecideOptions,
+    count: Callable[[int], object],
+) -> dict[str, list[Labelled]]:
+    """Ask what has a right answer; return the answers to each question with these."""
+    labelled: dict[str, list[Labelled]] = {}
+    for state, rights in states:
+        questions = {name: asked[name] for name in rights}
+        if questions:
+            answers = runtime.decide(
+                state,
+                questions,
+                permutations=chosen.permutations,
+                calibrated=not chosen.calibrate,
+            )
+            for name, answer in answers.items():
+                labelled.setdefault(name, []).append((answer, rights[name]))
+        count(1)
+    return labelled
 
 
 def questions_in(file: Path) -> dict[str, Question]:

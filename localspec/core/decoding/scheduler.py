@@ -46,8 +46,11 @@ class Scheduler:
             [g] = generations
             turn = self._reading(g) if g.reads else self._turn(g, self.batch, longest)
             return [turn.at_edge(self.batch, self.batch) if g.media or g.parting else turn]
-        beside = self.batch if allowance is None else allowance
-        reading = self.batch if alone and all(g.reads for g in generations) else beside
+        replies = [g for g in generations if not g.reads]
+        # Prompts that have waited come first, and leave the batch to the replies behind them.
+        left = self.batch - sum(1 + limit(g, longest) for g in replies)
+        beside = min(max(left, self.batch // 4, 1), self.batch if allowance is None else allowance)
+        reading = beside if replies or not alone else self.batch
         turns: list[Turn] = []
         capacity, has_prompt = self.batch, False
         for g in in_turn(generations):

@@ -100,10 +100,17 @@ class AsyncModel:
             return [await stream.result() for stream in streams]
 
     async def decide(
-        self, state: object, questions: Mapping[str, Question], *, permutations: int = 1
+        self,
+        state: object,
+        questions: Mapping[str, Question],
+        *,
+        permutations: int = 1,
+        calibrated: bool = True,
     ) -> dict[str, Answer]:
         """Answer questions about a state by probabilities, as `Runtime.decide` does."""
-        begin = partial(self.runtime.begin_deciding, state, questions, permutations)
+        begin = partial(
+            self.runtime.begin_deciding, state, questions, permutations, calibrated=calibrated
+        )
         future = await in_thread(begin, lambda future: future.cancel())
         decision = await asyncio.wrap_future(future)
         return dict(zip(questions, decision.answers, strict=True))

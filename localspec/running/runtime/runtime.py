@@ -22,10 +22,12 @@ from localspec.core.requests.worker import Events, Reads, Stream, Worker, as_it_
 from localspec.formats.templates.message import Tool
 from localspec.running.memory.machine import Pool
 from localspec.running.runtime import prompting
+from localspec.running.runtime.decisions import kept_temperatures
 from localspec.running.runtime.decisions.answer import Answer, Decision
 from localspec.running.runtime.decisions.deciding import Decider
 from localspec.running.runtime.decisions.prompts import as_state
 from localspec.running.runtime.decisions.question import Question
+from localspec.running.runtime.decisions.temperature import Calibration, Labelled, calibrate
 from localspec.running.runtime.loaded_facts import NO_FACTS, LoadedFacts
 from localspec.running.runtime.media_text import mark_media, split_at_marks
 from localspec.running.runtime.message_media import with_media
@@ -81,6 +83,7 @@ class Runtime:
         self._tiers = engine.tiers
         self._worker = Worker(engine)
         self.decider = Decider(self.text, self._worker.submit, self.slots)
+        self.decider.temperatures = kept_temperatures.temperatures_of(facts)
         # Also if it is never closed: the thread must not outlive the interpreter in mid-forward.
         self._close = weakref.finalize(self, _end, self._worker, closing or ExitStack())
 
@@ -180,24 +183,50 @@ class Runtime:
             return [stream.result for stream in streams]
 
     def decide(
-        self, state: object, questions: Mapping[str, Question], *, permutations: int = 1
+        self,
+        state: object,
+        questions: Mapping[str, Question],
+        *,
+        permutations: int = 1,
+        calibrated: bool = True,
     ) -> dict[str, Answer]:
         """Answer questions about a state, a text or what JSON can hold, by probabilities.
 
-        Options are shown in as many orders as `permutations` says, and the answers averaged.
+        Options are shown in as many orders as `permutations` says, and the answers averaged. They
+        have the temperatures of `calibrate`, if there are any, and are to be `calibrated`.
         """
-        future = self.begin_deciding(state, questions, permutations)
+        future = self.begin_deciding(state, questions, permutations, calibrated=calibrated)
         try:
             return dict(zip(questions, future.result().answers, strict=True))
         finally:
             future.cancel()  # where the wait for it was ended
 
     def begin_deciding(
-        self, state: object, questions: Mapping[str, Question], permutations: int = 1
+        self,
+        state: object,
+        questions: Mapping[str, Question],
+        permutations: int = 1,
+        *,
+        calibrated: bool = True,
     ) -> Future[Decision]:
         """Begin to decide; the answers come in the order of the questions."""
-        listed = list(questions.values())
-        return self.decider.prepare(as_state(state), listed, permutations).begin()
+        parts, listed = as_state(state), list(questions.values())
+        return self.decider.prepare(parts, listed, permutations, calibrated=calibrated).begin()
+
+    def calibrate(self, labelled: Sequence[Labelled]) -> list[Calibration]:
+        """Fit temperatures to answers and the options that are right, and keep those that help.
+
+        Each kind of question has its own. The answers must have none yet (`calibrated=False`).
+        """
+        calibrations = calibrate(labelled)
+        temperatures = {
+            calibration.kind: calibration.temperature
+            for calibration in calibrations
+            if calibration.helps
+        }
+        kept_temperatures.keep(self.facts, temperatures)
+        self.decider.temperatures = temperatures
+        return calibrations
 
     def _begin(self, tokens: Sequence[int], settings: Settings, reads: Reads) -> Stream:
         events = Events()

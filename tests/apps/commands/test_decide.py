@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from localspec import Question
 from localspec.apps.command_line import run
+from localspec.apps.commands.right_answers import option_of
 from tests import engines
 
 TEAMS = {"billing": "money", "other": None}
@@ -84,3 +86,83 @@ def test_files_without_sense_are_refused_before_a_model_is_loaded(
     paths = written("questions.json", questions), written(name, states)
     assert decide(*paths, "--column", "text") == 2
     assert message in capsys.readouterr().err
+
+
+LABELLED = "text,urgent,team,tone\n" + "".join(
+    f"the sea {at},{('yes', 'No', 'true')[at % 3]},{('other', 'billing')[at % 2]},\n"
+    for at in range(18)
+)
+
+
+def test_answers_are_compared_with_right_ones_and_calibrated_by_them(written, capsys):
+    questions, states = written("questions.json", QUESTIONS), written("states.csv", LABELLED)
+    assert decide(questions, states, "--column", "text", "--evaluate") == 0, capsys.readouterr().err
+    plain = capsys.readouterr().out.splitlines()
+    assert plain[0].split() == ["answers", "right", "Brier", "score", "log", "loss"]
+    counts = [line.split()[:2] for line in plain[1:]]
+    assert counts == [["urgent", "18"], ["team", "18"], ["all", "36"]]
+    assert decide(questions, states, "--column", "text", "--calibrate") == 0, (
+        capsys.readouterr().err
+    )
+    *table, urgent, team = capsys.readouterr().out.splitlines()
+    assert table == plain
+    assert urgent.startswith(
+        "predicate: a temperature fitted to the other half of 18 answers makes"
+    )
+    assert team.startswith("choice: ")
+    assert "10 is kept" in [line.rpartition(": ")[2] for line in (urgent, team)]
+    assert decide(questions, states, "--column", "text", "--evaluate") == 0
+    shown = capsys.readouterr()
+    losses = [float(lines[-1].split()[-1]) for lines in (shown.out.splitlines(), plain)]
+    assert losses[0] < losses[1]  # by the temperature that was kept
+    assert "answers are calibrated: " in shown.err
+    assert run(["forget"]) == 0
+    assert "removed the temperatures of 1 model" in capsys.readouterr().out
+
+
+def test_a_model_is_not_shown_the_right_answers(written, capsys):
+    questions = written("questions.json", {"team": QUESTIONS["team"]})
+    rows = [{"text": f"{at}", "team": team} for at in range(2) for team in TEAMS]
+    whole = "\n".join(map(json.dumps, rows))
+    assert decide(questions, written("a.jsonl", whole), "--evaluate") == 0
+    losses = capsys.readouterr().out
+    rights = "\n".join(json.dumps({"team": row["team"], "text": row["text"]}) for row in rows)
+    assert decide(questions, written("b.jsonl", rights), "--evaluate") == 0
+    assert capsys.readouterr().out == losses
+
+
+@pytest.mark.parametrize(
+    ("column", "way", "message"),
+    [
+        ("angry", "--evaluate", "there is no right answer"),
+        (
+            "urgent",
+            "--calibrate",
+            "a temperature needs 16 right answers",
+        ),
+        ("team", "--evaluate", "state 1: team is 'yes'; it must be one of billing, other"),
+        ("tone", "--evaluate", "state 1: tone is 'yes'; it must be one of calm, furious"),
+    ],
+)
+def test_right_answers_without_sense_are_refused_before_a_model_is_loaded(
+    written, capsys, column, way, message
+):
+    states = written("states.csv", f"{column}\nyes\nno\nyes\n")
+    assert decide(written("questions.json", QUESTIONS), states, way) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_one_right_answer_for_all_states_makes_no_temperature(written, capsys):
+    states = written("states.csv", "urgent,team\n" + "yes,billing\nyes,other\n" * 10)
+    assert decide(written("questions.json", QUESTIONS), states, "--calibrate") == 2
+    assert "all 20 right answers to 'urgent' are 'yes'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cell", "level"), [("calm", "calm"), ("1", "furious"), (0, "calm")])
+def test_a_level_is_named_by_its_text_or_its_number(cell, level):
+    tone = Question.score("How?", ["calm", "furious"])
+    assert option_of(tone, cell, "here") == level
+
+
+def test_a_level_that_is_a_number_is_named_by_that():
+    assert option_of(Question.score("How many?", ["1", "0"]), "1", "here") == "1"

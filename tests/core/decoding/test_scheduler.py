@@ -27,11 +27,11 @@ def text(length, said=0):
     return made
 
 
-def read(texts, rounds=1):
+def read(texts, rounds=1, allowance=PIECE):
     """Run rounds beside replies, in which texts are read; tell who had a turn in each."""
     feeds = []
     for _ in range(rounds):
-        turns = SCHEDULER.plan(texts, PIECE)
+        turns = SCHEDULER.plan(texts, allowance)
         for each in texts:
             each.waited += 1
             each.age += 1
@@ -49,9 +49,11 @@ def test_prompts_are_read_one_after_the_other():
     assert [sorted(set(each) - {0}) for each in rounds] == [[1], [1], [1], [1, 2], [1, 2]]
 
 
-def test_replies_have_a_turn_in_every_round():
-    rounds = read([text(5, said=1), text(900), text(40), text(9, said=3)], rounds=12)
-    assert all({0, 3} <= set(each) for each in rounds)
+@pytest.mark.parametrize("allowance", [PIECE, 600])  # the latter is more than a batch
+def test_replies_have_a_turn_in_every_round(allowance):
+    prompts = [text(900), text(40), text(900), text(900)]
+    rounds = read([text(5, said=1), *prompts, text(9, said=3)], 12, allowance)
+    assert all({0, 5} <= set(each) for each in rounds)
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_one():

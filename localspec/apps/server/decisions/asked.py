@@ -11,6 +11,7 @@ from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.fields import as_name
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.base.errors import UsageError
+from localspec.running.runtime.decisions.answer import Answer
 from localspec.running.runtime.decisions.deciding import MOST_ORDERS
 from localspec.running.runtime.decisions.question import Kind, Option, Question
 
@@ -33,3 +34,8 @@ def made(field: str, kind: Kind, words: str | None, options: Sequence[Option]) -
         return Question(kind, words, tuple(options))
     except UsageError as error:
         raise refused(f"{field}: {error}", field) from error
+
+
+def additions(answer: Answer) -> Object:
+    """Return the fields of an answer that are ours."""
+    return {"label_mass": answer.label_mass, "temperature": answer.temperature}

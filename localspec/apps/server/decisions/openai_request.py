@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictStr, model_validator
 
 from localspec.apps.server.conversation.entries import Entry, references
 from localspec.apps.server.conversation.items import groups
-from localspec.apps.server.decisions.asked import DecisionRequest, Object, made
+from localspec.apps.server.decisions.asked import DecisionRequest, Object, additions, made
 from localspec.apps.server.decisions.contents import Messages, Words, state_of, words_of
 from localspec.apps.server.faults import refused
 from localspec.apps.server.requests.leniency import RequestPart
@@ -129,7 +129,7 @@ class OpenAiDecisions(DecisionRequest):
                 "type": q.type,
                 "name": q.name,
                 **q.answer_fields(answer),
-                "label_mass": answer.label_mass,
+                **additions(answer),
             }
             for q, answer in zip(self.questions, decision.answers, strict=True)
         ]

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from localspec.apps.server.api import Api
 from localspec.apps.server.decisions.asked import Object
 from localspec.apps.server.decisions.openai_request import OpenAiDecisions
+from localspec.apps.server.decisions.parts import as_one_object
 from localspec.apps.server.decisions.systemone_request import SystemOneRequest
 from localspec.apps.server.faults import Fault, Refused
 from localspec.apps.server.handler import MediaBody, RequestHandler
@@ -50,7 +51,7 @@ def decisions(handler: RequestHandler) -> list[BaseRoute]:
 
     return [
         body_route("/v1/decisions", OpenAiDecisions, openai),
-        body_route("/v1/systemone", SystemOneRequest, systemone),
+        body_route("/v1/systemone", SystemOneRequest, systemone, join=as_one_object),
     ]
 
 

@@ -18,6 +18,8 @@ from localspec.apps.server.replies.streaming import Gone
 from localspec.apps.server.requests.json_size import check_size, is_small
 
 M = TypeVar("M", bound=BaseModel)
+Join = Callable[[bytes], bytes]  # makes one object of a body in parts
+BOUNDARY = b"--"  # that such a body begins with
 SHORT_BYTES = 1_024
 LARGE_BYTES = 256 << 10
 LARGE_VALUES = 10_000  # which take 0.1 s to check
@@ -33,19 +35,24 @@ def body_route(
     kind: type[M],
     endpoint: Callable[[Request, M], Awaitable[Response]],
     method: str = "POST",
+    *,
+    join: Join | None = None,
 ) -> Route:
     """Return a route whose endpoint gets the request and its body, checked as a kind of model."""
-    return Route(path, partial(with_body, kind, endpoint), methods=[method])
+    return Route(path, partial(with_body, kind, endpoint, join), methods=[method])
 
 
 async def with_body(
-    kind: type[M], endpoint: Callable[[Request, M], Awaitable[Response]], request: Request
+    kind: type[M],
+    endpoint: Callable[[Request, M], Awaitable[Response]],
+    join: Join | None,
+    request: Request,
 ) -> Response:
-    return await endpoint(request, await read(request, kind))
+    return await endpoint(request, await read(request, kind, join))
 
 
-async def read(request: Request, kind: type[M]) -> M:
-    """Read the body of a request; a large one is checked on a thread."""
+async def read(request: Request, kind: type[M], join: Join | None = None) -> M:
+    """Read the body of a request, joined if it is in parts; a large one is checked on a thread."""
     media_type = request.headers.get("content-type", "").partition(";")[0]
     try:
         body = await request.body()
@@ -53,6 +60,8 @@ async def read(request: Request, kind: type[M]) -> M:
         raise Gone from error
     if body and not media_type.strip().lower().endswith("json"):
         raise refused(NO_OBJECT)
+    if join and body.startswith(BOUNDARY):
+        body = await request.app.state.preparing.run_for(request, partial(join, body))
     request.scope[SHORT] = len(body) <= SHORT_BYTES
     if len(body) <= LARGE_VALUES or not is_large(text_of(body)):
         return parse(body, kind)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from localspec.running.runtime.decisions.question import Question
+from localspec.running.runtime.decisions.question import Kind, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,15 @@ class Answer:
     options: the values of the question's options; of a predicate, "yes" and "no"
     probabilities: one for each, together one
     label_mass: the probability, of all that the model could write, of any option
+    kind: of the question
+    temperature: by which the model was calibrated for that kind; 1: it was not
     """
 
     options: tuple[str, ...]
     probabilities: tuple[float, ...]
     label_mass: float
+    kind: Kind = "choice"
+    temperature: float = 1.0
 
     @property
     def best(self) -> str:
@@ -73,7 +77,7 @@ def weigh(question: Question, logprobs: Sequence[float]) -> Answer:
     whole = math.fsum(weights)
     values = tuple(option.value for option in question.options)
     shares = tuple(weight / whole for weight in weights)
-    return Answer(values, shares, min(math.exp(total), 1.0))
+    return Answer(values, shares, min(math.exp(total), 1.0), question.kind)
 
 
 def average(answers: Sequence[Answer]) -> Answer:
@@ -84,7 +88,7 @@ def average(answers: Sequence[Answer]) -> Answer:
     columns = zip(*(answer.probabilities for answer in answers), strict=True)
     mass = math.fsum(answer.label_mass for answer in answers) / len(answers)
     shares = tuple(math.fsum(column) / len(answers) for column in columns)
-    return Answer(first.options, shares, mass)
+    return replace(first, probabilities=shares, label_mass=mass)
 
 
 def log_of_sum(logs: Iterable[float]) -> float:

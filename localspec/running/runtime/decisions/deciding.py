@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from localspec.core.requests.job import Event, Job, Listener, Result
 from localspec.core.requests.settings import Settings
 from localspec.running.runtime.decisions.answer import Answer, Decision, average, weigh
 from localspec.running.runtime.decisions.prompts import Frame, State, frame
-from localspec.running.runtime.decisions.question import Question
+from localspec.running.runtime.decisions.question import Kind, Question
 from localspec.running.runtime.decisions.spelling import (
     Labels,
     Spelling,
@@ -28,6 +29,7 @@ from localspec.running.runtime.decisions.spelling import (
     nodes_of,
     spellings_of,
 )
+from localspec.running.runtime.decisions.temperature import tempered
 from localspec.running.runtime.decisions.wording import words_of
 from localspec.running.runtime.model_text import ModelText
 
@@ -57,8 +59,22 @@ class Ask:
     judged: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How places are asked about."""
+
+    submit: Submit
+    at_once: int
+    temperatures: Mapping[Kind, float]  # by which answers are calibrated
+
+
 class Decider:
-    """Decides questions by a loaded model; any thread may call it."""
+    """Decides questions by a loaded model; any thread may call it.
+
+    temperatures: by which answers to kinds of questions are calibrated
+    """
+
+    temperatures: Mapping[Kind, float] = MappingProxyType({})
 
     def __init__(self, model: ModelText, submit: Submit, slots: int) -> None:
         self._model, self._submit = model, submit
@@ -66,7 +82,12 @@ class Decider:
         self._at_once = max(1, slots // 2)  # so that others find a slot, too
 
     def prepare(
-        self, state: State, questions: Sequence[Question], permutations: int = 1
+        self,
+        state: State,
+        questions: Sequence[Question],
+        permutations: int = 1,
+        *,
+        calibrated: bool = True,
     ) -> Deciding:
         """Prepare all prompts, which may take long."""
         if not 1 <= permutations <= MOST_ORDERS:
@@ -84,7 +105,8 @@ class Decider:
             for number, question in enumerate(questions)
             for order in question.orders(permutations)
         ]
-        return Deciding(prompt, trials, self._submit, self._at_once)
+        temperatures = self.temperatures if calibrated else {}
+        return Deciding(prompt, trials, Asking(self._submit, self._at_once, temperatures))
 
     def _trial(self, prompt: Frame, number: int, question: Question, order: Sequence[int]) -> Trial:
         check_patience()
@@ -107,12 +129,9 @@ class Deciding:
     The first place is asked about alone, so that the state is read once; then a few at once are.
     """
 
-    def __init__(
-        self, prompt: Frame, trials: Sequence[Trial], submit: Submit, at_once: int
-    ) -> None:
+    def __init__(self, prompt: Frame, trials: Sequence[Trial], asking: Asking) -> None:
         self._future: Future[Decision] = Future()
-        self._runs, self._trials = prompt.runs, trials
-        self._submit, self._at_once = submit, at_once
+        self._runs, self._trials, self._asking = prompt.runs, trials, asking
         self._state = tokens_of(prompt.state)
         self._pending: Iterator[Ask] = (
             Ask(trial, node, judged)
@@ -140,7 +159,7 @@ class Deciding:
         while ask := self._take(at_once):
             tokens = np.concatenate((self._state, ask.trial.tokens, tokens_of(ask.node)))
             settings = replace(DECIDES, judged=ask.judged, media=self._runs)
-            job = self._submit(tokens, settings, partial(self._hear, ask))
+            job = self._asking.submit(tokens, settings, partial(self._hear, ask))
             with self._lock:
                 if ask in self._jobs:
                     self._jobs[ask] = job
@@ -164,7 +183,7 @@ class Deciding:
             if isinstance(event, Exception):
                 raise event
             self._note(ask, event)
-            self._next(self._at_once)
+            self._next(self._asking.at_once)
             if not self._jobs:
                 with suppress(InvalidStateError):  # it was cancelled just now
                     self._future.set_result(self._decision())
@@ -183,7 +202,9 @@ class Deciding:
             average([weighed(trial) for trial in trials])
             for _, trials in groupby(self._trials, lambda trial: trial.number)
         ]
-        return Decision(tuple(answers), self._read, self._cached)
+        temperatures = self._asking.temperatures
+        calibrated = [tempered(answer, temperatures.get(answer.kind, 1.0)) for answer in answers]
+        return Decision(tuple(calibrated), self._read, self._cached)
 
 
 def weighed(trial: Trial) -> Answer:
