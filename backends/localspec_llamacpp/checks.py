@@ -52,7 +52,8 @@ def check(footprint: Footprint, options: Options) -> None:
         raise UsageError(
             f"KV type {options.kv_type!r} is unknown; known, also as K,V for each: {names}"
         )
-    within("threads", options.threads, 1, os.cpu_count() or 1)
+    for name, count in (("threads", options.threads), ("threads_batch", options.threads_batch)):
+        within(name, count, 1, os.cpu_count() or 1)
     for adapter in options.adapters:
         adapter_headers.require_fit(footprint, adapter.path)
     within("cpu_moe", options.cpu_moe, 0, footprint.layers)

@@ -12,7 +12,15 @@ from mlx.nn.layers.base import Module
 from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
-from localspec.interfaces.backend import CONTEXT, Adapter, Footprint, Options, Progress, silent
+from localspec.interfaces.backend import (
+    BY_LAYER,
+    CONTEXT,
+    Adapter,
+    Footprint,
+    Options,
+    Progress,
+    silent,
+)
 from localspec_mlx import products
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
@@ -141,7 +149,12 @@ def check(options: Options) -> None:
         ("gpu_layers", options.gpu_layers or None),
         ("split", options.split or None),
         ("cpu_moe", options.cpu_moe),
+        ("split_mode", None if options.split_mode == BY_LAYER else options.split_mode),
         ("threads", options.threads),
+        ("threads_batch", options.threads_batch),
+        ("micro_batch", options.micro_batch),
+        ("mlock", options.mlock or None),
+        ("direct_io", options.direct_io or None),
         ("flash_attention", options.flash_attention),
     ):
         if value is not None:

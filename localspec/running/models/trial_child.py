@@ -119,7 +119,8 @@ def trial_options(options: Options, context: int) -> Options:
     tentative = min(TRIAL_TENTATIVE, options.batch - BATCH_MARGIN)
     split = tuple(float(share > 0) for share in options.split)
     adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)
-    small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
+    small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative)
+    small = replace(small, mmap=True, mlock=False, direct_io=False)
     draft = DraftOptions()
     return replace(small, split=split, adapters=adapters, draft=draft, pooling="", verbose=False)
 

@@ -33,3 +33,10 @@ def test_a_draft_that_no_batch_would_hold_is_refused_with_both_numbers():
         Options(tentative=MAX_TENTATIVE)
     with pytest.raises(UsageError, match="tentative is 513; it must be from 0 to 512"):
         Options(tentative=513, batch=1024)
+
+
+def test_a_micro_batch_is_part_of_a_batch():
+    options = make_loading(LoadingOptions(batch=1024, micro_batch=1024)).options
+    assert (options.batch, options.micro_batch) == (1024, 1024)
+    with pytest.raises(UsageError, match="give --batch 1024, too"):
+        make_loading(LoadingOptions(micro_batch=1024))
