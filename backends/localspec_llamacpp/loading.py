@@ -120,11 +120,12 @@ def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
 
 def load_mode(options: Options, *, huge_pages: bool) -> int:
     """Choose how llama.cpp brings weights into memory, and whether they stay there."""
+    mode: int = lib.LLAMA_LOAD_MODE_NONE if huge_pages else lib.LLAMA_LOAD_MODE_AUTO
     if options.direct_io:
-        return lib.LLAMA_LOAD_MODE_DIRECT_IO
-    if options.mlock:
-        return lib.LLAMA_LOAD_MODE_MLOCK if huge_pages else lib.LLAMA_LOAD_MODE_MMAP_MLOCK
-    return lib.LLAMA_LOAD_MODE_NONE if huge_pages else lib.LLAMA_LOAD_MODE_AUTO
+        mode = lib.LLAMA_LOAD_MODE_DIRECT_IO
+    elif options.mlock:
+        mode = lib.LLAMA_LOAD_MODE_MLOCK if huge_pages else lib.LLAMA_LOAD_MODE_MMAP_MLOCK
+    return mode
 
 
 def set_up(

@@ -43,6 +43,7 @@ from localspec.interfaces.media import Medium, Sight
 from localspec.interfaces.media_positions import positions
 from localspec.interfaces.vector_model import VectorModel
 from localspec.running.models.engines import Engine, engine
+from localspec.running.models.trial_speed import Speeds, measurable, measure
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
@@ -90,6 +91,15 @@ class Trial:
             if model.sight and "image" in model.sight.kinds:
                 tell()
                 look(model, model.sight)
+        finally:
+            model.close()
+
+    def measure(self, options: Options, seconds: float) -> Speeds:
+        """Load a model for one text, and time it."""
+        driven = uses_gpu(self._engine.probe(), options)
+        model = self._engine.load(self._path, measurable(options, driven=driven))
+        try:
+            return measure(model, seconds)
         finally:
             model.close()
 
@@ -208,6 +218,9 @@ def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> o
             return asdict(trial.footprint())
         case "needs":
             return asdict(trial.needs(Options.from_json(request["options"])))
+        case "measure":
+            options = Options.from_json(request["options"])
+            return asdict(trial.measure(options, request["seconds"]))
         case _:
             trial.run(Options.from_json(request["options"]), tell)
             return None
