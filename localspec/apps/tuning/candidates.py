@@ -48,7 +48,8 @@ class Candidates:
     clock: Callable[[], float] = time.monotonic
     first_plan: Plan | None = None
     first: Speeds | None = None
-    longest: float = 0.0  # seconds that one took
+    last: float = 0.0  # seconds that the last one took, with loading
+    longest: float = 0.0  # that one took
 
     def score(self, choice: Choice) -> float:
         """Return how fast a choice is, or 0 where it cannot be used."""
@@ -59,7 +60,8 @@ class Candidates:
             if self.first is None:
                 raise
             tried = Tried(choice, None, str(error))
-        self.longest = max(self.longest, self.clock() - start)
+        self.last = self.clock() - start
+        self.longest = max(self.longest, self.last)
         self.tell(tried)
         return 0.0 if tried.fault or tried.speeds is None else tried.speeds.score
 
@@ -81,18 +83,14 @@ class Candidates:
 class Table:
     """The lines of a table of what was tried, as it comes."""
 
-    WIDTH = 44  # of a choice
-
     def __init__(self, usual: Choice, say: Callable[[str], None]) -> None:
         self._usual, self._say = usual, say
-        self._say(f"{'tokens a second':<{self.WIDTH}}{'reading':>9}{'plain':>8}{'drafts':>8}")
+        self._say(f"{'reading':>9}{'plain':>9}{'drafts':>9}  tokens a second, loaded")
 
     def add(self, tried: Tried) -> None:
         changes = {name: v for name, v in tried.choice.items() if v != self._usual[name]}
-        title = as_typed(changes)
-        if tried.speeds is None:
-            self._say(f"{title:<{self.WIDTH}}  {tried.fault}")
-            return
-        reading, plain, wide = tried.speeds.reading, tried.speeds.plain, tried.speeds.wide
-        row = f"{title:<{self.WIDTH}}{reading:9.1f}{plain:8.1f}{wide:8.1f}"
-        self._say(f"{row}  {tried.fault}".rstrip())
+        row = f"{'-':>9}" * 3
+        if speeds := tried.speeds:
+            row = f"{speeds.reading:9.1f}{speeds.plain:9.1f}{speeds.wide:9.1f}"
+        fault = f": {tried.fault}" if tried.fault else ""
+        self._say(f"{row}  {as_typed(changes)}{fault}")

@@ -34,7 +34,7 @@ from localspec.running.runtime.tuning import Tuning
 BAR_WIDTH = 40  # characters of the longest bar
 COST_SHARE, COST_SECONDS = 1 / 12, 15.0  # of the time, and at most, for what drafts cost
 EACH_SHARE = 1 / 60  # of the time, to measure one choice besides loading it
-LAST_ONES = 5  # choices measured after the search: the best again, and the usual one
+LAST_ONES = 3  # choices for which there must be time: the next, the best again, the usual one
 KV_TYPES = Coordinate("kv_type", ("auto", "q8_0", "q4_0"))
 
 
@@ -94,7 +94,7 @@ def search(examined: ExaminedPair, loading: Loading, seconds: float, *, kv_types
     )
 
     def has_time() -> bool:
-        return time.monotonic() + LAST_ONES * candidates.longest < end
+        return time.monotonic() + LAST_ONES * candidates.last < end
 
     rivals = RivalWatch()
     outcome = Search(candidates.score, has_time).run(usual, start, coordinates)

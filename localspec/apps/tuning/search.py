@@ -11,7 +11,6 @@ STEP = 1.01  # times as fast, at least, for another choice to be the best so far
 GAIN = 1.03  # times as fast as the usual choice, at least, to be kept
 SWEEPS = 2  # times that all options are gone through: one may change what another is worth
 PATIENCE = 3  # values in one direction that are tried without a gain
-DUELS = 2  # further measurements of the best and of the usual choice, in turns
 
 Choice = Mapping[str, OptionValue]
 
@@ -32,9 +31,12 @@ class Search:
         self._scores: dict[tuple[OptionValue, ...], float] = {}
 
     def run(self, usual: Choice, start: Choice, coordinates: Sequence[Coordinate]) -> Outcome:
-        """Search from a start; return the usual choice unless another one is surely faster."""
-        self._score(usual)
-        best = start if self._score(start) else usual
+        """Search from a start, or from the usual choice where that is faster.
+
+        Another one is returned only if it is still faster when both are measured again.
+        """
+        usual_score = self._score(usual)  # first, as its text is what all must write
+        best = start if self._score(start) > usual_score else usual
         for _ in range(SWEEPS):
             before = best
             for coordinate in coordinates:
@@ -43,7 +45,7 @@ class Search:
                 break
         if best == usual:
             return Outcome(usual, 1.0)
-        for choice in (usual, best) * DUELS:
+        for choice in (usual, best):
             self._note(choice)
         usual_score = self._score(usual)
         gain = self._score(best) / usual_score if usual_score else float("inf")

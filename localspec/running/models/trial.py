@@ -102,6 +102,8 @@ class Examined:
 
         `ModelFileError` if that process ends, or takes `limit` seconds with loading.
         """
+        if any(device.worker for device in self.engine.devices):
+            self.close()  # a worker serves one process at a time
         process = self._start(self.files)
         try:
             return process.measure(options, seconds, limit)
