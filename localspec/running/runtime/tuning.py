@@ -17,6 +17,7 @@ from typing import Any
 from localspec.base.errors import LocalSpecError
 from localspec.base.system import folders, kept_json
 from localspec.base.system.fingerprint import fingerprint
+from localspec.base.system.power import power_source
 from localspec.interfaces.backend import Options
 from localspec.interfaces.coordinate import OptionValue
 from localspec.running.memory.planner import Limits
@@ -117,6 +118,7 @@ def circumstances(target: ModelFiles, loading: Loading) -> tuple[str, ...]:
     return (
         *target.engine.installed().circumstances,
         str(os.cpu_count()),
+        *power_source(),
         f"{loading.limits.device} {options.products} {options.bit_exact}",
     )
 
