@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from localspec.apps.tuning.search import Choice
@@ -50,6 +50,7 @@ class Candidates:
     first: Speeds | None = None
     last: float = 0.0  # seconds that the last one took, with loading
     longest: float = 0.0  # that one took
+    rivals: list[float] = field(default_factory=list)  # shares of the processors, for each
 
     def score(self, choice: Choice) -> float:
         """Return how fast a choice is, or 0 where it cannot be used."""
@@ -73,6 +74,7 @@ class Candidates:
         if self.first is not None:
             limit = max(TIMES_AS_LONG * self.longest, PAUSE_SECONDS + self.seconds)
         speeds = self.measure(plan.options, self.seconds, limit)
+        self.rivals.append(speeds.rivals)
         if self.first is None or self.first_plan is None:
             self.first_plan, self.first = plan, speeds
         same_kv = plan.options.kv_type == self.first_plan.options.kv_type

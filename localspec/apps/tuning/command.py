@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 
 import click
 
@@ -96,11 +97,10 @@ def search(examined: ExaminedPair, loading: Loading, seconds: float, *, kv_types
     def has_time() -> bool:
         return time.monotonic() + LAST_ONES * candidates.last < end
 
-    rivals = RivalWatch()
     outcome = Search(candidates.score, has_time).run(usual, start, coordinates)
     changes = {name: value for name, value in outcome.choice.items() if value != usual[name]}
     click.echo(f"\nFastest: {tuning.as_typed(changes)}, {outcome.gain:.2f} times the usual speed.")
-    if (share := rivals.share()) > CROWDED:
+    if (share := mean(candidates.rivals)) > CROWDED:
         click.echo(
             f"Other programs took {share:.0%} of the processors, so that this may be chance and is "
             "not used: repeat it when the machine is free.\n"

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from localspec.base.errors import LocalSpecError, ModelFileError
+from localspec.base.system.processors import RivalWatch
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.core.sampling.parameters import GREEDY
@@ -99,7 +100,9 @@ class Trial:
         driven = uses_gpu(self._engine.probe(), options)
         model = self._engine.load(self._path, measurable(options, driven=driven))
         try:
-            return measure(model, seconds)
+            rivals = RivalWatch()
+            speeds = measure(model, seconds)
+            return replace(speeds, rivals=rivals.share())
         finally:
             model.close()
 

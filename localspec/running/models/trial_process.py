@@ -96,7 +96,7 @@ class TrialProcess:
             answer = self._ask("measure", options, math.inf, seconds=seconds)
         finally:
             timer.cancel()
-        return Speeds(answer["reading"], answer["plain"], answer["wide"], tuple(answer["text"]))
+        return Speeds(**answer | {"text": tuple(answer["text"])})
 
     def _give_up(self, limit: float) -> None:
         self._expired = f"in {limit:.0f} seconds"

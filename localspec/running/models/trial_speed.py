@@ -28,12 +28,14 @@ class Speeds:
     reading: of a long prompt
     plain: written one by one
     wide: of a draft that is checked
+    rivals: the share of the processors that other programs took meanwhile
     """
 
     reading: float
     plain: float
     wide: float
     text: tuple[int, ...]
+    rivals: float = 0.0
 
     @property
     def score(self) -> float:

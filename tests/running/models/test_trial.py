@@ -191,5 +191,6 @@ def test_a_model_is_timed_in_a_process_that_ends_with_it():
         speeds = examined.measure(Options(context=256, threads=1, micro_batch=8), 0.05, 60.0)
         assert min(speeds.plain, speeds.reading, speeds.wide) > 0
         assert len(speeds.text) == WRITTEN + 1
+        assert 0 <= speeds.rivals <= 1
         with pytest.raises(ModelFileError, match="did not answer in 0 seconds"):
             examined.measure(Options(context=256, threads=1), 60.0, 0.01)

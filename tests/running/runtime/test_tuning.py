@@ -7,7 +7,6 @@ import pytest
 from localspec.apps.command_line import run
 from localspec.apps.tuning import command
 from localspec.base.errors import LocalSpecError
-from localspec.base.system.processors import RivalWatch
 from localspec.interfaces.backend import Options
 from localspec.running.memory.planner import Limits
 from localspec.running.models.locate import locate
@@ -24,7 +23,6 @@ USUAL = Loading(Options(context=256), proposer="none")
 @pytest.fixture(autouse=True)
 def target(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(RivalWatch, "share", lambda _: 0.0)  # however busy this machine is
     return locate(str(engines.tiny("llama")))
 
 
@@ -91,14 +89,14 @@ def test_changes_are_written_as_they_would_be_typed():
 class Measured:
     """Measures by rule in place of a process; the tiny model is not asked."""
 
-    def __init__(self, monkeypatch, speed):
+    def __init__(self, monkeypatch, speed, rivals=0.0):
         self.asked = []
         monkeypatch.setattr(Examined, "measure", lambda _, *about: self.measure(*about))
-        self._speed = speed
+        self._speed, self._rivals = speed, rivals
 
     def measure(self, options, seconds, limit):
         self.asked.append(options)
-        return Speeds(10.0, self._speed(options), 10.0, (1, 2))
+        return Speeds(10.0, self._speed(options), 10.0, (1, 2), self._rivals)
 
 
 def tune(target, *options):
@@ -134,8 +132,7 @@ def test_tune_begins_with_the_options_that_are_given_and_finds_the_usual_ones(
 
 
 def test_what_was_measured_beside_other_programs_is_told_and_not_kept(target, monkeypatch, capsys):
-    Measured(monkeypatch, lambda options: options.micro_batch or 1.0)
-    monkeypatch.setattr(RivalWatch, "share", lambda _: 0.4)
+    Measured(monkeypatch, lambda options: options.micro_batch or 1.0, rivals=0.4)
     assert tune(target) == 0
     assert "Other programs took 40% of the processors" in capsys.readouterr().out
     assert tuning.find_tuning(target, USUAL) is None
