@@ -28,8 +28,10 @@ class Processors(NamedTuple):
 def coordinates(footprint: Footprint, options: Options) -> list[Coordinate]:
     """List the options to search for a model on this machine, those that decide most first."""
     processors = Processors(physical_cores(), psutil.cpu_count() or 1)
-    cards = 0 if on_cpu(options) else len(gpus(places()))
-    return list(coordinates_on(processors, cards, footprint, options))
+    cards = [] if on_cpu(options) else gpus(places())
+    listed = coordinates_on(processors, len(cards), footprint, options)
+    far = any(card.device.worker for card in cards)  # where `row` is refused, and `tensor` crashes
+    return [one for one in listed if not (far and one.option == "split_mode")]
 
 
 def coordinates_on(
