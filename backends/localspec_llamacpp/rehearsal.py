@@ -169,6 +169,7 @@ class LlamaRehearsal:
 
     def _laid_out(self, place: LayerPlacement, *, head: bool = False) -> LaidOut:
         key = (place, head)
+        products.use(place.own_products)  # also of weights that were laid out before
         if key not in self._opened:
             LOG.take_layers()
             weights = ModelWeights(self._path, place, head=head, empty=True)

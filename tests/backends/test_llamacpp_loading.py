@@ -12,6 +12,8 @@ from localspec.base.errors import UsageError
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Options, Row
 from localspec.running.memory.planner import divided
+from localspec.running.models.locate import locate
+from localspec_llamacpp import backend as llamacpp
 from localspec_llamacpp.bindings.log import Log
 from localspec_llamacpp.loading import load_mode
 from tests import engines
@@ -79,3 +81,12 @@ def test_rows_are_divided_among_all_cards_and_not_where_there_is_one():
         divided(wishes, 1)
     with pytest.raises(UsageError, match="here are 0 for it"):
         divided(Options(split_mode="row", gpu_layers=0), 2)
+
+
+def test_a_rehearsal_goes_from_a_mapped_file_back_to_products_of_our_own():
+    """Weights that were laid out for them met a build that had been told not to use them."""
+    usual, mapped = Options(context=256), Options(context=256, mmap=True)
+    with llamacpp.rehearse(locate("smollm2-135m").path) as rehearsal:
+        needs = rehearsal.needs(usual)
+        rehearsal.needs(mapped)
+        assert rehearsal.needs(usual) == needs
