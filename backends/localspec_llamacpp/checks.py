@@ -54,7 +54,8 @@ def check(footprint: Footprint, options: Options) -> None:
         )
     if options.compute != "auto":
         raise UsageError("compute is for MLX; llama.cpp computes in numbers of its own: omit it")
-    within("threads", options.threads, 1, os.cpu_count() or 1)
+    for name, count in (("threads", options.threads), ("threads_batch", options.threads_batch)):
+        within(name, count, 1, os.cpu_count() or 1)
     for adapter in options.adapters:
         adapter_headers.require_fit(footprint, adapter.path)
     within("cpu_moe", options.cpu_moe, 0, footprint.layers)

@@ -11,13 +11,43 @@ import psutil
 
 from localspec_llamacpp.bindings import library
 
+MUCH_SLOWER = 0.7  # of the speed of the fastest core: not worth a thread beside it
+
 
 def physical_cores() -> int:
     """Count cores worth a thread each: hyper-threads and efficiency cores slow the others down."""
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if sys.platform == "linux":
         cores = min(cores, len(os.sched_getaffinity(0)), granted_cores(Path("/sys/fs/cgroup")))
+        cores = min(cores, fast_cores(Path("/sys/devices")) or cores)
     return max(1, min(cores, performance_cores() or cores))
+
+
+def fast_cores(devices: Path) -> int | None:
+    """Count the cores of a Linux machine that are much faster than its others; None: all alike."""
+    speeds: dict[str, int] = {}
+    fast = {number for text in _read(devices / "cpu_core/cpus") for number in _numbers(text)}
+    for folder in (devices / "system/cpu").glob("cpu[0-9]*"):
+        number = int(folder.name.removeprefix("cpu"))
+        [core] = _read(folder / "topology/core_cpus_list") or [folder.name]
+        [capacity] = _read(folder / "cpu_capacity") or [str(int(not fast or number in fast))]
+        speeds[core] = int(capacity)
+    most = max(speeds.values(), default=0)
+    count = sum(speed > MUCH_SLOWER * most for speed in speeds.values())
+    return count if count < len(speeds) else None
+
+
+def _read(file: Path) -> list[str]:
+    """Read a file of the system's; nothing if there is none."""
+    with suppress(OSError):
+        return [file.read_text(encoding="ascii").strip()]
+    return []
+
+
+def _numbers(ranges: str) -> list[int]:
+    """Read numbers as the system writes them: 0-3,8."""
+    pairs = (part.partition("-") for part in ranges.split(",") if part)
+    return [at for first, _, last in pairs for at in range(int(first), int(last or first) + 1)]
 
 
 def granted_cores(cgroup: Path) -> int:

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import llama_cpp.llama_cpp as lib
+
 from localspec.base.errors import BackendError, OutOfMemory, UsageError
 from localspec.base.system.free_memory import memory
 from localspec.interfaces.backend import (
@@ -51,10 +53,12 @@ def load(path: Path, options: Options, tell: Progress = silent) -> LlamaModel:
     """Load a model; report how much of it was read."""
     footprint = inspect(path)
     check(footprint, options)
-    LOG.verbose = options.verbose
+    LOG.verbose, LOG.unlocked = options.verbose, False
     if alike(options) and not even(options, footprint):
         rounding.round_alike()
-    place = placement(options, footprint)._replace(huge_pages=suits_huge_pages(footprint, options))
+    huge = suits_huge_pages(footprint, options)
+    place = placement(options, footprint)
+    place = place._replace(huge_pages=huge, load_mode=load_mode(options, huge_pages=huge))
     with ExitStack() as stack:
         weights = ModelWeights(path, place, head=options.head == path, tell=tell)
         stack.callback(weights.close)
@@ -98,6 +102,7 @@ def placement(options: Options, footprint: Footprint) -> LayerPlacement:
         options.cpu_moe or 0,
         packed=packed,
         own_products=options.own_products,
+        split_mode=options.split_mode,
     )
 
 
@@ -111,6 +116,16 @@ def suits_huge_pages(footprint: Footprint, options: Options) -> bool:
         return False
     host = memory()
     return host.free_bytes - footprint.weight_bytes > SPARE * host.total_bytes
+
+
+def load_mode(options: Options, *, huge_pages: bool) -> int:
+    """Choose how llama.cpp brings weights into memory, and whether they stay there."""
+    mode: int = lib.LLAMA_LOAD_MODE_NONE if huge_pages else lib.LLAMA_LOAD_MODE_AUTO
+    if options.direct_io:
+        mode = lib.LLAMA_LOAD_MODE_DIRECT_IO
+    elif options.mlock:
+        mode = lib.LLAMA_LOAD_MODE_MLOCK if huge_pages else lib.LLAMA_LOAD_MODE_MMAP_MLOCK
+    return mode
 
 
 def set_up(
@@ -142,6 +157,7 @@ def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> Cont
         apart=on_cpu(options),
         cells=min(context, window * options.slots) if shared else window * options.slots,
         batch=options.batch,
+        micro_batch=micro_batch(weights, options),
         outputs=max(min(options.slots * (options.tentative + 1), options.batch), sequences),
         snapshots=snapshots(weights, options),
         # Recurrent layers make llama.cpp cut a batch in pieces; a piece must not push out of a
@@ -150,10 +166,38 @@ def shape(weights: ModelWeights, options: Options, footprint: Footprint) -> Cont
         kv_type=kv_type(options, footprint),
         flash_attention=options.flash_attention,
         threads=options.threads or physical_cores(),
+        threads_batch=threads_batch(options, footprint),
         fixed_threads=has_fixed_threads(options, footprint),
         pictured=options.projector is not None,
         watched=is_watched(weights, options),
     )
+
+
+def micro_batch(weights: ModelWeights, options: Options) -> int:
+    """Return how many tokens of a batch are computed at once.
+
+    Heads and pictures want all of a batch; windows and states could lose in one piece what taking
+    back another needs.
+    """
+    whole = options.head or options.projector or weights.recurrent or weights.window
+    if options.micro_batch and whole:
+        raise UsageError(
+            f"micro_batch is {options.micro_batch}, and this model takes a batch as a whole, for "
+            "its head, projector, windows or states: omit it, or give a smaller batch"
+        )
+    return min(options.micro_batch or options.batch, options.batch)
+
+
+def threads_batch(options: Options, footprint: Footprint) -> int:
+    """Return the threads of forwards of several tokens, which must round as those of one do."""
+    threads = options.threads or physical_cores()
+    count = options.threads_batch or threads
+    if count != threads and options.bit_exact and not even(options, footprint):
+        raise UsageError(
+            f"bit_exact wants as many threads for one token ({threads}) as for several ({count}): "
+            "omit threads_batch"
+        )
+    return count
 
 
 def has_fixed_threads(options: Options, footprint: Footprint) -> bool:
@@ -163,7 +207,8 @@ def has_fixed_threads(options: Options, footprint: Footprint) -> bool:
     not.
     """
     differs = options.bit_exact and not even(options, footprint)
-    return options.threads is not None or differs or not on_cpu(options)
+    chosen = (options.threads, options.threads_batch) != (None, None)
+    return chosen or differs or not on_cpu(options)
 
 
 def is_watched(weights: ModelWeights, options: Options) -> bool:

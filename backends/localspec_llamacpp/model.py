@@ -24,6 +24,7 @@ from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.batch import ANY, Part
 from localspec_llamacpp.bindings.context import Context
+from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.gathering import Gathering
 from localspec_llamacpp.head import LlamaHead, joined, parted
@@ -35,6 +36,11 @@ from localspec_llamacpp.undo import AttentionUndo, CheckpointUndo, SnapshotUndo,
 
 if TYPE_CHECKING:
     from localspec_llamacpp.sight import LlamaSight
+
+UNLOCKED = (
+    "--mlock: the system did not let all weights be locked, so that they may leave memory; raise "
+    "its limit (ulimit -l)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class LlamaModel:
         apart = not shape.pooled and not self._whole  # so that it matters who is beside whom
         self._gathering = Gathering(context, self._lengths, self._exchange) if apart else None
         self._closed = False
+        self._notices = [UNLOCKED] if options.mlock and LOG.unlocked else []
         self.adapters = options.adapters
         self.adapt(usual_scales(options.adapters))
 
@@ -296,7 +303,8 @@ class LlamaModel:
             self._context.tell_nothing()
 
     def take_notices(self) -> list[str]:
-        return self._context.threads.take_notices()
+        notices, self._notices = [*self._notices, *self._context.threads.take_notices()], []
+        return notices
 
     def rest(self) -> None:
         openmp.end_threads()

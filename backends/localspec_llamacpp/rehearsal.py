@@ -10,7 +10,7 @@ from pathlib import Path
 
 from localspec.base.errors import BackendError, OutOfMemory, UsageError
 from localspec.base.tokenizer import Tokenizer
-from localspec.interfaces.backend import Adapter, Footprint, Needs, Options, Rehearsal
+from localspec.interfaces.backend import BY_LAYER, Adapter, Footprint, Needs, Options, Rehearsal
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.context import Context
 from localspec_llamacpp.bindings.log import LOG, BufferSize, CacheSize
@@ -78,6 +78,7 @@ class LlamaRehearsal:
 
     def needs(self, options: Options) -> Needs:
         check(self._headers, options)
+        options = replace(options, split_mode=BY_LAYER)  # rows take as much memory
         model = self._laid_out(placement(options, self._headers), head=options.head == self._path)
         active = self._headers.active_experts / max(self._headers.experts, 1)
         model = model._replace(
@@ -168,6 +169,7 @@ class LlamaRehearsal:
 
     def _laid_out(self, place: LayerPlacement, *, head: bool = False) -> LaidOut:
         key = (place, head)
+        products.use(place.own_products)  # also of weights that were laid out before
         if key not in self._opened:
             LOG.take_layers()
             weights = ModelWeights(self._path, place, head=head, empty=True)

@@ -42,6 +42,7 @@ SPEC = BackendSpec(
     header_bytes=HEADERS,
     packages=("llama-cpp-python",),
     vectors="localspec_llamacpp.vectors",
+    coordinates=deferred("localspec_llamacpp.coordinates", "coordinates"),
     builder=Builder(NAMES, deferred("localspec_llamacpp.building", "build"), advise),
     workers=Workers(
         deferred("localspec_llamacpp.workers", "serve"),

@@ -57,8 +57,8 @@ def pooled_shape(weights: ModelWeights, options: Options) -> PooledShape:
         tokens=min(options.context or TEXT_CONTEXT, trained),
         texts=TEXTS,
         flash_attention=options.flash_attention,
-        threads=options.threads or physical_cores(),
-        fixed_threads=options.threads is not None or not on_cpu(options),
+        threads=options.threads_batch or options.threads or physical_cores(),
+        fixed_threads=bool(options.threads_batch or options.threads) or not on_cpu(options),
     )
     return replace(shape, in_pieces=reads_on(weights, shape))
 
@@ -82,8 +82,8 @@ def shape_beside(weights: ModelWeights, options: Options) -> PooledShape:
         tokens=min(TEXT_CONTEXT if last else BATCH, weights.context or BATCH),
         texts=TEXTS_BESIDE,
         flash_attention=options.flash_attention,
-        threads=options.threads or physical_cores(),
-        fixed_threads=options.threads is not None or not on_cpu(options),
+        threads=options.threads_batch or options.threads or physical_cores(),
+        fixed_threads=bool(options.threads_batch or options.threads) or not on_cpu(options),
         pooling=options.pooling,
     )
     return replace(shape, in_pieces=last and reads_on(weights, shape))

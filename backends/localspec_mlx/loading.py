@@ -14,6 +14,7 @@ from mlx_lm.utils import load_adapters, load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
 from localspec.interfaces.backend import (
+    BY_LAYER,
     CONTEXT,
     METAL_PRODUCTS,
     Adapter,
@@ -170,7 +171,12 @@ def check(options: Options) -> None:
         ("gpu_layers", options.gpu_layers or None),
         ("split", options.split or None),
         ("cpu_moe", options.cpu_moe),
+        ("split_mode", None if options.split_mode == BY_LAYER else options.split_mode),
         ("threads", options.threads),
+        ("threads_batch", options.threads_batch),
+        ("micro_batch", options.micro_batch),
+        ("mlock", options.mlock or None),
+        ("direct_io", options.direct_io or None),
         ("flash_attention", options.flash_attention),
     ):
         if value is not None:

@@ -39,6 +39,7 @@ OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
 METAL_PRODUCTS = "own"  # LocalSpec's with MLX on Metal, too, where nobody has seen them run
 NUMBERS = ("auto", "float16")
+SPLIT_MODES = BY_LAYER, *_ = ("layer", "row", "tensor")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -151,14 +152,19 @@ class Options:
     context: tokens of one text; of all together where slots share a pool
     shared: whether slots share one KV cache, where the engine can do either
     batch: most tokens in one forward
+    micro_batch: so many of them are computed at once; None: all
     tentative: most tokens a row may mark as tentative: the longest draft
     kv_type: of keys and values: "auto" is 16 bits as suits the engine; or "q8_0", "q4_0"
     flash_attention: whether to use it; None: where the engine can
     gpu_layers: so many go to GPUs, the last ones; None: all that fit
     split: shares of the GPUs in the layers; none: the engine's own
+    split_mode: what is divided among GPUs: whole layers, or the rows of each matrix
     cpu_moe: layers, the first ones, whose experts stay on the host
     threads: of the processor; None: one for each fast core
+    threads_batch: the same for forwards of several tokens; None: as many
     mmap: map weights from their file also where reading them makes tokens faster
+    mlock: keep weights in memory, whatever else needs room
+    direct_io: read weights past the system's cache of files
     products: whose products of matrices are computed, where the engine has a choice
     compute: numbers to compute in: "auto", as the model was made, or "float16" for bfloat16
     members: processes that run the model together, where the engine can
@@ -177,14 +183,19 @@ class Options:
     context: int | None = None
     shared: bool | None = None
     batch: int = 512
+    micro_batch: int | None = None
     tentative: int = 8
     kv_type: str = "auto"
     flash_attention: bool | None = None
     gpu_layers: int | None = None
     split: tuple[float, ...] = ()
+    split_mode: str = BY_LAYER
     cpu_moe: int | None = None
     threads: int | None = None
+    threads_batch: int | None = None
     mmap: bool = False
+    mlock: bool = False
+    direct_io: bool = False
     products: str = OWN_PRODUCTS
     compute: str = "auto"
     members: int = 1
@@ -213,7 +224,13 @@ class Options:
                 raise UsageError(f"{name} is {value!r}, known: {', '.join(filter(None, names))}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
+        if self.split_mode not in SPLIT_MODES:
+            raise UsageError(f"split_mode is {self.split_mode!r}, known: {', '.join(SPLIT_MODES)}")
+        if self.direct_io and (self.mmap or self.mlock):
+            raise UsageError("direct_io reads weights once, past the cache: omit mmap and mlock")
         within("threads", self.threads, 1, 1 << 16)
+        within("threads_batch", self.threads_batch, 1, 1 << 16)
+        within("micro_batch", self.micro_batch, 1, 1 << 16)
         within("gpu_layers", self.gpu_layers, 0, 1 << 16)
         within("cpu_moe", self.cpu_moe, 0, 1 << 16)
         within("tentative", self.tentative, 0, MAX_TENTATIVE)

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localspec.base.model_files import RemoteModel as RemoteModel
 from localspec.base.model_files import files_of as files_of
+from localspec.interfaces.coordinate import Coordinate
 from localspec.interfaces.file_tools import AdapterTools, HeadTools, Projectors
 from localspec.interfaces.other_machines import Group, Workers
+
+if TYPE_CHECKING:
+    from localspec.interfaces.backend import Footprint, Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class BackendSpec:
     wide_batches: tuple[int, ...] = ()
     slow_without_gpu: bool = False  # so that no model is recommended for it on a CPU
     vectors: str = ""  # the module with the functions of `VectorEngine`, where it has them
+    # Options of loading that may be faster with other values; None: there is nothing to search.
+    coordinates: Callable[[Footprint, Options], Sequence[Coordinate]] | None = None
     builder: Builder | None = None
     workers: Workers | None = None
     group: Group | None = None

@@ -25,6 +25,7 @@ SIZE = re.compile(r"\w+: +(?:(?P<where>\S+) +(?P<kind>\w+) buffer )?size = +(?P<
 WARMED_UP = re.compile(r"\w+: warmup with image size = (?P<side>\d+) x")  # of a projector
 PLACE = re.compile(r"^.*?[/\\](?=[^/\\]+:\d+: )")  # where it was built, before file and line
 BLIND = re.compile(r"ggml_\w+_init: (failed to initialize .+)")  # by a driver, for good
+UNLOCKED = b"failed to mlock"
 SHORTAGE = re.compile(r"failed to allocate|unable to allocate|out of memory|bad_alloc", re.I)
 
 
@@ -51,6 +52,7 @@ class Log:
     def __init__(self) -> None:
         self.verbose = False
         self.blind = ""  # why a driver shows no devices
+        self.unlocked = False  # whether weights that were to stay in memory may leave it
         self._errors: list[str] = []
         self._sizes: list[BufferSize] = []
         self._caches: list[CacheSize] = []
@@ -65,6 +67,8 @@ class Log:
         self._level = level if level != _CONTINUED else self._level
         if self.verbose:
             sys.stderr.write(text.decode("utf-8", "replace"))
+        if UNLOCKED in text:
+            self.unlocked = True
         if self._level == _ERROR:
             self._note_error(" ".join(text.decode("utf-8", "replace").split()))
         elif b"size = " in text:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
+import llama_cpp.llama_cpp as lib
+
+from localspec.interfaces.backend import BY_LAYER
 from localspec_llamacpp import ggml
 
 EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
@@ -17,9 +20,11 @@ class LayerPlacement(NamedTuple):
     devices: tuple[int, ...] = ()  # ggml's pointers, in the order of layers
     split: tuple[float, ...] = ()  # shares of the devices; none: by their free memory
     experts_on_host: int = 0  # the number of layers, the first ones, whose experts stay there
-    huge_pages: bool = False  # for weights on the host, which are mapped from their file otherwise
+    huge_pages: bool = False  # for weights on the host, which are not mapped then
     packed: bool = True  # whether weights on the host may lie otherwise than in their file
     own_products: bool = True  # whether they are packed for LocalSpec's products, where there are
+    split_mode: str = BY_LAYER  # what is divided among the devices
+    load_mode: int = lib.LLAMA_LOAD_MODE_AUTO
 
 
 HOST = LayerPlacement(0)

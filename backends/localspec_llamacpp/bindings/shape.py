@@ -22,12 +22,14 @@ class ContextShape:
     apart: bool  # whether long rows are run apart from short ones
     cells: int  # tokens all sequences can hold together
     batch: int
+    micro_batch: int  # tokens of a batch that are computed at once
     outputs: int  # most rows of logits a forward can give
     snapshots: int  # states kept per sequence of a recurrent model, to go back to
     full_windows: bool  # whether layers with a window keep all tokens all the same
     kv_type: str
     flash_attention: bool | None  # None: llama.cpp decides
     threads: int
+    threads_batch: int  # of forwards of several tokens
     fixed_threads: bool  # also where other programs use the processors
     graph: str = MODEL  # what is computed: the model, or a kind of head
     pictured: bool = False  # whether texts may hold pictures
@@ -42,9 +44,9 @@ class ContextShape:
         """Write it down as llama.cpp takes it."""
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_seq_max = self.cells, self.sequences
-        params.n_batch = params.n_ubatch = self.batch
+        params.n_batch, params.n_ubatch = self.batch, min(self.micro_batch, self.batch)
         params.n_outputs_max, params.n_rs_seq = self.outputs, self.snapshots
-        params.n_threads = params.n_threads_batch = self.threads
+        params.n_threads, params.n_threads_batch = self.threads, self.threads_batch
         keys, _, values = self.kv_type.upper().partition(",")  # one for both, or one for each
         params.type_k, params.type_v = type_numbers()[keys], type_numbers()[values or keys]
         flash = self.flash_attention

@@ -35,6 +35,11 @@ INFILL = {
 USER_DEFINED = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
 CONTROL = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN
 LONGEST_NAME = 64  # bytes, of an architecture
+SPLIT_MODES = {
+    "layer": lib.LLAMA_SPLIT_MODE_LAYER,
+    "row": lib.LLAMA_SPLIT_MODE_ROW,
+    "tensor": lib.LLAMA_SPLIT_MODE_TENSOR,
+}
 
 
 class Reading:
@@ -82,6 +87,7 @@ class ModelWeights:
         params = lib.llama_model_default_params()
         params.load_mtp = head
         params.n_gpu_layers = placement.layers
+        params.split_mode = SPLIT_MODES[placement.split_mode]
         params.use_extra_bufts = placement.packed
         products.use(placement.own_products)
         count = len(placement.devices)
@@ -94,8 +100,8 @@ class ModelWeights:
         params.tensor_buft_overrides = ctypes.addressof(overrides)
         if empty:  # a model without its weights: contexts report what they would take
             params.no_alloc, params.load_mode = True, lib.LLAMA_LOAD_MODE_NONE
-        elif placement.huge_pages:
-            params.load_mode = lib.LLAMA_LOAD_MODE_NONE
+        else:
+            params.load_mode = placement.load_mode
         self.path = path
         self._lifetime = Lifetime()
         self.adapters: list[Any] = []  # llama.cpp's pointers, which it frees with the model

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import median
 
 from localspec.apps.bench.budget import Pace
@@ -16,6 +17,7 @@ from localspec.apps.bench.prompts import Prompt
 from localspec.apps.bench.reply import MeasuredReply, Round
 from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
+from localspec.base.system.energy import EnergyMeter, machine_meter
 from localspec.base.tokens import NONE, Tokens, tokens_of
 from localspec.core.proposers.silent import Silent
 from localspec.core.requests import request
@@ -27,6 +29,7 @@ from localspec.interfaces.backend import Model
 from localspec.running.runtime.runtime import Runtime
 
 WARM_UP = 8  # tokens that each mode generates first, which are not counted
+meter_of_run = cache(machine_meter)
 NEWEST = 8  # tokens of a prompt that are read by each mode, also where the others are held already
 
 
@@ -100,7 +103,8 @@ def _answer(
     settings = question.settings
     if settings.seed is not None:
         settings = replace(settings, seed=settings.seed + turn)
-    result, rounds = ask(engine, lineup.target, replace(question, settings=settings))
+    meter = meter_of_run()
+    result, rounds = ask(engine, lineup.target, replace(question, settings=settings), meter=meter)
     return MeasuredReply(
         mode=mode.name,
         prompt=question.prompt,
@@ -111,6 +115,7 @@ def _answer(
         text=result.text,
         finish=result.finish_reason,
         rounds=rounds,
+        joules=meter.joules(),
     )
 
 
@@ -119,8 +124,12 @@ def ask(
     target: Watched,
     question: Question,
     clock: Callable[[], float] = time.perf_counter,
+    meter: EnergyMeter | None = None,
 ) -> tuple[Result, tuple[Round, ...]]:
-    """Run one reply to the end, alone in the engine, and record its rounds."""
+    """Run one reply to the end, alone in the engine, and record its rounds.
+
+    The meter begins anew with the first token: who reads the prompt depends on the turn.
+    """
     rounds: list[Round] = []
     ends: list[Result | Exception] = []
     last = clock()
@@ -128,6 +137,8 @@ def ask(
     def hear(event: Event) -> None:
         nonlocal last
         if isinstance(event, Chunk):
+            if meter and not rounds:
+                meter.begin_anew()
             before, last = last, clock()
             forward, emitted = target.latest, len(event.tokens) // event.rounds
             seconds = (last - before) / event.rounds

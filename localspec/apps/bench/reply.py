@@ -55,6 +55,7 @@ class MeasuredReply:
     finish: str
     rounds: tuple[Round, ...]
     cached_tokens: int = 0  # of the prompt, read before by another mode
+    joules: float | None = None  # of all rounds after the first; None where nothing counts them
 
     @property
     def first_token(self) -> float:
@@ -89,6 +90,7 @@ class MeasuredReply:
             "looping": self.looping,
             "first_token": self.first_token,
             "tokens_per_second": self.tokens_per_second,
+            "joules": self.joules,
             "rounds": [astuple(round_) for round_ in self.rounds],
         }
 

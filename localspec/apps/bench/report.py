@@ -7,9 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from textwrap import fill
 
+from localspec.apps.bench.modes import AGAIN
 from localspec.apps.bench.reply import Round
 from localspec.apps.bench.setup import Setup
-from localspec.apps.bench.summary import Section, Trial, forwards, loops, sections, speeds, trials
+from localspec.apps.bench.summary import (
+    Section,
+    Trial,
+    forwards,
+    loops,
+    sections,
+    speeds,
+    total,
+    trials,
+)
 from localspec.apps.bench.table import TABLES, printed
 from localspec.apps.bench.timed_run import Outcome
 from localspec.apps.bench.verdict import AUTO, LOOKUP, Drafter, Verdict, judge, title
@@ -110,10 +120,25 @@ def _notes(report: Report, verdict: Verdict) -> Iterator[str]:
             f"Plain decoding reads weights at {share:.0%} of what memory allows "
             f"({report.read_speed / 1e9:.1f} GB/s)."
         )
+    if energy := energy_line(report):
+        yield energy
     looping = sum(map(loops, report.trials))
     if 0 < looping < len(report.trials):
         were = "was" if looping == 1 else "were"
         yield f"{looping} of the prompts {were} answered in a loop, which does not count."
+
+
+def energy_line(report: Report) -> str:
+    """Say what a token takes in each mode; empty where the machine does not count it."""
+    modes = [AGAIN, *deciding(report.verdict)] if report.verdict else []
+    taken = {summary.mode: summary.joules for summary in total(report.sections).summaries}
+    titles = {AGAIN: "plain", LOOKUP: "by prompt lookup alone", AUTO: "with drafts"}
+    shown = [
+        f"{titles.get(mode, mode)} {joules:.2f}" for mode in modes if (joules := taken.get(mode))
+    ]
+    if not shown:
+        return ""
+    return f"Joules a token, of all that ran on the machine: {', '.join(shown)}."
 
 
 def forward_line(forwards: Mapping[int, float]) -> str:

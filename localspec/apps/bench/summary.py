@@ -38,6 +38,7 @@ class Summary:
     same_text: int  # replies with the text of plain decoding
     replies: int
     forecast: Forecast | None
+    joules: float | None = None  # a token; None where nothing counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,15 @@ def summarise(mode: str, trials: Sequence[Trial], usual: Mapping[int, float]) ->
         forecast=(
             forecast(rounds, median(r.seconds for r in plain), usual) if rounds and plain else None
         ),
+        joules=joules_per_token(replies),
     )
+
+
+def joules_per_token(replies: Sequence[MeasuredReply]) -> float | None:
+    """Divide the energy of replies among the tokens after their first round."""
+    counted = [(reply.joules, reply.decoding) for reply in replies if reply.joules is not None]
+    tokens = sum(round_.emitted for _, rounds in counted for round_ in rounds)
+    return sum(joules for joules, _ in counted) / tokens if tokens else None
 
 
 def mean_emitted(rounds: Sequence[Round]) -> float:

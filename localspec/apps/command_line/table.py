@@ -97,8 +97,8 @@ SECTIONS: Mapping[str, Sequence[ListedCommand]] = {
         ListedCommand("prove", "apps.prove.command:prove", "Show that speculation changes nothing"),
         ListedCommand(
             "tune",
-            "apps.commands.tune:tune",
-            "Measure what forwards and drafts take on this machine",
+            "apps.tuning.command:tune",
+            "Find the fastest way to load a model on this machine",
         ),
         ListedCommand(
             "forget",

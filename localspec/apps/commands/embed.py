@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 AT_ONCE = 512  # texts between two looks at the progress
 NPY, LINES = ".npy", ".jsonl"
 DIGITS = 8  # after the point; more say nothing of a number of 32 bits
-FOR_TEXT = ("draft", "adapter", "bit_exact", "kv_type", "cpu_moe")  # so do their options begin
+FOR_TEXT = (
+    "draft",
+    "adapter",
+    "bit_exact",
+    "kv_type",
+    "cpu_moe",
+    "batch",
+    "micro_batch",
+)  # so do their options begin
 
 
 @dataclass(frozen=True, slots=True)

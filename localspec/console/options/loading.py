@@ -26,6 +26,7 @@ from localspec.console.options.size import SIZE
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import (
     BATCH_MARGIN,
+    BY_LAYER,
     CONTEXT,
     DRAFT_CONTEXT,
     MAX_TENTATIVE,
@@ -33,6 +34,7 @@ from localspec.interfaces.backend import (
     NUMBERS,
     OWN_PRODUCTS,
     PRODUCTS,
+    SPLIT_MODES,
     DraftOptions,
     Options,
 )
@@ -155,6 +157,12 @@ class LoadingOptions:
     split: tuple[float, ...] | None = option(
         SHARES, "Share of the layers per GPU, e.g. 3,1.", "SHARE,...", otherwise="by free memory"
     )
+    split_mode: str = option(
+        click.Choice(SPLIT_MODES),
+        "What several GPUs divide: whole layers, or rows of each matrix (row), or these with the "
+        "KV cache (tensor). Which is faster depends on the cards and their link.",
+        default=BY_LAYER,
+    )
     main_gpu: int | None = option(
         click.IntRange(0),
         "GPU for models that fit on one GPU, and for the draft model.",
@@ -173,10 +181,20 @@ class LoadingOptions:
         "Number of CPU threads.",
         otherwise="one per physical core, fewer while others use them",
     )
+    threads_batch: int | None = option(
+        COUNT,
+        "Number of CPU threads for forwards of several tokens: prompts and drafts.",
+        otherwise="as --threads",
+    )
+    micro_batch: int | None = option(
+        COUNT, "Tokens of a forward that are computed at once (llama.cpp).", otherwise="all"
+    )
     mmap: bool = flag(
         "Weights mapped from their file instead of read into huge pages (llama.cpp on a CPU, "
         "Linux): loads faster and shares memory; a token takes up to 1.2 times as long."
     )
+    mlock: bool = flag("Weights kept in memory, where the system would take it for others.")
+    direct_io: bool = flag("Weights read past the system's cache of files, once.")
     products: str = option(
         click.Choice((*PRODUCTS, METAL_PRODUCTS)),
         "Whose matrix products a processor computes: LocalSpec's own, where llama.cpp was built "
@@ -257,20 +275,30 @@ def make_loading(
 
 def engine_options(options: LoadingOptions, depth: int) -> Options:
     """Make the options of an engine, for drafts of at least so many tokens."""
-    usual = Options()
-    tentative = max(depth, usual.tentative)
+    tentative = max(depth, Options().tentative)
+    batch = options.batch or max(Options().batch, tentative + BATCH_MARGIN)
+    if options.micro_batch and options.micro_batch > batch:
+        raise UsageError(
+            f"--micro-batch {options.micro_batch:,} is more than a batch, {batch:,} tokens: give "
+            f"--batch {options.micro_batch}, too"
+        )
     return Options(
         context=options.context,
-        batch=options.batch or max(usual.batch, tentative + BATCH_MARGIN),
+        batch=batch,
+        micro_batch=options.micro_batch,
         tentative=tentative,
         kv_type=options.kv_type,
         flash_attention=SWITCH[options.flash_attention],
         gpu_layers=options.gpu_layers,
         split=options.split or (),
+        split_mode=options.split_mode,
         cpu_moe=options.cpu_moe,
         bit_exact=options.bit_exact,
         threads=options.threads,
+        threads_batch=options.threads_batch,
         mmap=options.mmap,
+        mlock=options.mlock,
+        direct_io=options.direct_io,
         products=options.products,
         compute=options.compute,
         draft=DraftOptions(

@@ -35,8 +35,9 @@ SECTIONS: Mapping[str, Sequence[str]] = {
             draft_gpu_layers draft_kv_type draft_threads
         """,
         "Engine, memory and GPUs": """
-            device budget kv_type gpu_layers cpu_moe split main_gpu workers threads
-            flash_attention mmap products no_mmproj_offload verbose
+            device budget kv_type gpu_layers cpu_moe split split_mode main_gpu workers threads
+            threads_batch batch micro_batch flash_attention mmap mlock direct_io products
+            no_mmproj_offload verbose
         """,
     }.items()
 }

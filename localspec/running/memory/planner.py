@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from localspec.base.errors import UsageError
 from localspec.base.system import free_memory
 from localspec.interfaces.backend import (
+    BY_LAYER,
     CELLS,
     CONTEXT,
     Device,
@@ -70,6 +71,7 @@ def plan_pair(
     if options.split and len(options.split) != len(machine.gpus):
         shares = f"--split has {len(options.split)} shares"
         raise UsageError(f"{shares}, and GPUs are {len(machine.gpus)}: give one for each")
+    options = divided(options, len(machine.gpus))
     trained = target.footprint().context or CELLS
     batches = open_batches(target, options, limits)
     request = PlanRequest(
@@ -88,6 +90,19 @@ def plan_pair(
     for change, why in unused(target, options, limits, machine):
         pair_plan = pair_plan.noting(change, why)
     return pair_plan
+
+
+def divided(options: Options, gpus: int) -> Options:
+    """Divide the rows of matrices among all GPUs, where no shares of them are named."""
+    if options.split_mode == BY_LAYER:
+        return options
+    gpus = 0 if options.gpu_layers == 0 else gpus
+    if gpus < 2:
+        raise UsageError(
+            f"--split-mode {options.split_mode} divides a model among GPUs, and here "
+            f"{'is 1' if gpus == 1 else f'are {gpus}'} for it: omit it"
+        )
+    return replace(options, split=options.split or (1.0,) * gpus)
 
 
 def unused(
@@ -115,6 +130,8 @@ def drafting_options(
         adapters=(),
         bit_exact=False,
         split=(),
+        split_mode=BY_LAYER,
+        micro_batch=None,
         cpu_moe=None,
         head=None,
         projector=None,
@@ -124,6 +141,7 @@ def drafting_options(
     if draft.files.engine != target.files.engine:  # it may not know these
         drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
         drafting = replace(drafting, compute="auto")
+        drafting = replace(drafting, threads_batch=None, mlock=False, direct_io=False)
     inherits = own.gpu_layers is None and not own.device.isdecimal()
     layers = drafting.gpu_layers if inherits else own.gpu_layers
     drafting = replace(
@@ -131,6 +149,7 @@ def drafting_options(
         gpu_layers=0 if machine.gpus and machine.home is None else layers,
         kv_type=own.kv_type or options.kv_type,
         threads=own.threads or drafting.threads,
+        threads_batch=None if own.threads else drafting.threads_batch,
         draft=replace(own, context=min(own.context, draft.footprint().context or own.context)),
     )
     if "cpu" in (limits.device, own.device):

@@ -17,6 +17,7 @@ from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.trial_child import trial_context, trial_options, uses_gpu
 from localspec.running.models.trial_process import TrialProcess
 from localspec.running.models.trial_record import Record
+from localspec.running.models.trial_speed import Speeds
 
 T = TypeVar("T")
 
@@ -95,6 +96,19 @@ class Examined:
                 return ""
             self._record.keep_verdict(small, verdict)
         return verdict
+
+    def measure(self, options: Options, seconds: float, limit: float) -> Speeds:
+        """Load the model in a process of its own, and time it there for about so many seconds.
+
+        `ModelFileError` if that process ends, or takes `limit` seconds with loading.
+        """
+        if any(device.worker for device in self.engine.devices):
+            self.close()  # a worker serves one process at a time
+        process = self._start(self.files)
+        try:
+            return process.measure(options, seconds, limit)
+        finally:
+            process.close()
 
     def _verdict(self, options: Options, driven: bool) -> str | None:
         try:

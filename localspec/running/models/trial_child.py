@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from localspec.base.errors import LocalSpecError, ModelFileError
+from localspec.base.system.processors import RivalWatch
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.core.sampling.parameters import GREEDY
@@ -43,6 +44,7 @@ from localspec.interfaces.media import Medium, Sight
 from localspec.interfaces.media_positions import positions
 from localspec.interfaces.vector_model import VectorModel
 from localspec.running.models.engines import Engine, engine
+from localspec.running.models.trial_speed import Speeds, measurable, measure
 
 GOING: dict[str, object] = {}  # the reply that says no more than that it goes on
 TRIAL_CONTEXT, TRIAL_SLOTS = 128, 2  # of the model that is tried
@@ -93,6 +95,17 @@ class Trial:
         finally:
             model.close()
 
+    def measure(self, options: Options, seconds: float) -> Speeds:
+        """Load a model for one text, and time it."""
+        driven = uses_gpu(self._engine.probe(), options)
+        model = self._engine.load(self._path, measurable(options, driven=driven))
+        try:
+            rivals = RivalWatch()
+            speeds = measure(model, seconds)
+            return replace(speeds, rivals=rivals.share())
+        finally:
+            model.close()
+
     def _rehearse(self) -> Rehearsal:
         if self._rehearsal is None:
             self._rehearsal = self._closing.enter_context(self._engine.rehearse(self._path))
@@ -119,7 +132,8 @@ def trial_options(options: Options, context: int) -> Options:
     tentative = min(TRIAL_TENTATIVE, options.batch - BATCH_MARGIN)
     split = tuple(float(share > 0) for share in options.split)
     adapters = tuple(replace(adapter, scale=1.0) for adapter in options.adapters)
-    small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative, mmap=True)
+    small = replace(options, slots=TRIAL_SLOTS, context=context, tentative=tentative)
+    small = replace(small, mmap=True, mlock=False, direct_io=False)
     draft = DraftOptions()
     return replace(small, split=split, adapters=adapters, draft=draft, pooling="", verbose=False)
 
@@ -207,6 +221,9 @@ def answer(trial: Trial, request: dict[str, Any], tell: Callable[[], None]) -> o
             return asdict(trial.footprint())
         case "needs":
             return asdict(trial.needs(Options.from_json(request["options"])))
+        case "measure":
+            options = Options.from_json(request["options"])
+            return asdict(trial.measure(options, request["seconds"]))
         case _:
             trial.run(Options.from_json(request["options"]), tell)
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -30,6 +31,7 @@ from localspec.base.errors import (
 from localspec.interfaces.backend import Footprint, Needs, Options
 from localspec.running.models.locate import ModelFiles
 from localspec.running.models.trial_child import GOING
+from localspec.running.models.trial_speed import Speeds
 
 LOG = logging.getLogger(__name__)
 
@@ -86,8 +88,24 @@ class TrialProcess:
         finally:
             notice.cancel()
 
-    def _ask(self, question: str, options: Options | None = None, more: float = 0.0) -> Any:
-        fields = {"ask": question, "options": options and asdict(options)}
+    def measure(self, options: Options, seconds: float, limit: float) -> Speeds:
+        """Time the model for about so many seconds, `limit` at most with loading."""
+        timer = threading.Timer(limit, self._give_up, [limit])
+        timer.start()
+        try:
+            answer = self._ask("measure", options, math.inf, seconds=seconds)
+        finally:
+            timer.cancel()
+        return Speeds(**answer | {"text": tuple(answer["text"])})
+
+    def _give_up(self, limit: float) -> None:
+        self._expired = f"in {limit:.0f} seconds"
+        self._process.kill()
+
+    def _ask(
+        self, question: str, options: Options | None = None, more: float = 0.0, **about: float
+    ) -> Any:
+        fields = {"ask": question, "options": options and asdict(options), **about}
         request = json.dumps(fields, default=os.fspath)
         answered = threading.Event()
         most = self._seconds + more

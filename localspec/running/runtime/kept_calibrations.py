@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from localspec.base.system import folders, kept_json, processors
 from localspec.base.system.fingerprint import fingerprint
+from localspec.base.system.power import power_source
 from localspec.interfaces.backend import Model, Options
 from localspec.interfaces.costs import UNMEASURED, Attention, Costs
 from localspec.running.runtime.calibration import (
@@ -121,7 +122,10 @@ def key_of(loaded_pair: LoadedPair) -> str:
     adapters = [adapter.path for adapter in plan.options.adapters if adapter.scale]
     return fingerprint(
         [*(model.files.path for model in loaded_pair.models), *adapters],
-        [repr(bare), repr(ALL_SIZES), str(os.cpu_count()), *machine, *links(loaded_pair)],
+        [
+            *(repr(bare), repr(ALL_SIZES), str(os.cpu_count())),
+            *(*machine, *links(loaded_pair), *power_source()),
+        ],
     )
 
 

@@ -28,7 +28,7 @@ from localspec.interfaces.proposer import Proposer
 from localspec.running.memory.planner import Limits, Watcher, current_machine
 from localspec.running.models.locate import locate
 from localspec.running.models.recommended import prefixes, usual_sampling
-from localspec.running.runtime import kept_calibrations, pair_history
+from localspec.running.runtime import kept_calibrations, pair_history, tuning
 from localspec.running.runtime.cache_identity import identity
 from localspec.running.runtime.drafter_choice import pair_files
 from localspec.running.runtime.loaded_facts import LoadedFacts
@@ -73,7 +73,7 @@ def load_pair(
         files.target.engine.vector_engine()  # refuse before anything is loaded
     with files.examine(tell) as examined:
         require_text(examined.target.footprint())
-        resolved = resolve(examined, loading)
+        resolved, tuned = resolve_tuned(examined, loading)
     with ExitStack() as closing:
         loaded = closing.enter_context(load_models(resolved, insists=loading.insists, tell=tell))
         fall, costs = "", None
@@ -95,7 +95,7 @@ def load_pair(
         if vectors:
             closing.callback(vectors.close)
         notices = target.take_notices() if isinstance(target, NotingModel) else []
-        sentences = filter(None, (files.reason, *advice(loaded, costs), fall))
+        sentences = filter(None, (files.reason, tuned, *advice(loaded, costs), fall))
         facts = LoadedFacts(
             loaded.pair.match,
             resolved.plan,
@@ -115,6 +115,19 @@ def load_vectors_beside(loaded: LoadedPair) -> VectorRuntime | None:
         return None
     beside = target.files.engine.vector_engine().vectors_beside(loaded.pair.target, options)
     return VectorRuntime(beside, LoadedFacts(target=target), prefixes(target.files.name))
+
+
+def resolve_tuned(examined: ExaminedPair, loading: Loading) -> tuple[ResolvedPair, str]:
+    """Plan with the options that were measured to be fastest; return what that changes, in words.
+
+    There may be less room for them than there was.
+    """
+    if kept := tuning.find_tuning(examined.target.files, loading):
+        try:
+            return resolve(examined, kept.apply(loading)), str(kept)
+        except LocalSpecError as error:
+            LOG.warning("loaded as usual, not as tuned: %s", error)
+    return resolve(examined, loading), ""
 
 
 def resolve(examined: ExaminedPair, loading: Loading) -> ResolvedPair:

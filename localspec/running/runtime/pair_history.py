@@ -180,7 +180,8 @@ def key_of(loaded_pair: LoadedPair) -> str:
     options = [
         f"{way.kv_type} {way.flash_attention} {way.gpu_layers} {way.split} {way.cpu_moe} "
         f"{way.threads} {way.members} {way.adapters or None} {way.bit_exact} {bool(way.head)} "
-        f"{way.own_products}{' metal' * (way.products == METAL_PRODUCTS)}"
+        f"{way.own_products}{' metal' * (way.products == METAL_PRODUCTS)} "
+        f"{way.threads_batch} {way.micro_batch} {way.split_mode}"
         for way in ways
         if way
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from localspec.base.errors import ModelFileError, UsageError
-from localspec.interfaces.backend import BATCH_MARGIN, Options
+from localspec.interfaces.backend import BATCH_MARGIN, BY_LAYER, Options
 from localspec.running.memory.concessions import TEXT_ONLY
 from localspec.running.memory.plan import Plan
 from localspec.running.memory.planner import Limits, plan_pair
@@ -115,6 +115,7 @@ def asks_for_gpu(options: Options, limits: Limits) -> bool:
         or limits.main_gpu is not None
         or options.gpu_layers is not None
         or options.split
+        or options.split_mode != BY_LAYER
         or options.cpu_moe
         or options.draft.device.isdecimal()
         or options.draft.gpu_layers

@@ -18,6 +18,7 @@ from localspec.apps.bench.modes import AGAIN, Kind, Lineup, Mode, kinds
 from localspec.apps.bench.prompts import Prompt
 from localspec.apps.bench.watched import Watched
 from localspec.base.errors import BackendError, UsageError
+from localspec.base.system.energy import Counter, EnergyMeter
 from localspec.base.tokens import tokens_of
 from localspec.core.proposers.draft_model import DraftModelProposer
 from localspec.core.proposers.ngram import NgramProposer
@@ -322,3 +323,13 @@ def test_a_mode_may_say_how_far_it_drafts(name, proposer, depth):
 def test_a_mode_that_there_is_not_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
         kinds((name,))
+
+
+def test_the_energy_of_a_reply_is_counted_from_its_first_token_on():
+    model = Slow()
+    meter = EnergyMeter([Counter("package-0", lambda: 2 * model.now)])
+    target = Watched(model)
+    asked = question(settings=Settings(max_tokens=4, ignore_end=True))
+    _, rounds = ask(Engine(target, Silent()), target, asked, model.clock, meter)
+    decoding = sum(round_.seconds for round_ in rounds[1:])
+    assert meter.joules() == pytest.approx(2 * decoding)

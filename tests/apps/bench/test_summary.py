@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.apps.bench.reply import Round
-from localspec.apps.bench.summary import forwards, sections, summarise, total, trials
+from localspec.apps.bench.summary import (
+    forwards,
+    joules_per_token,
+    sections,
+    summarise,
+    total,
+    trials,
+)
 from tests.apps.bench.invented import (
     ALL_RIGHT,
     HALF_RIGHT,
@@ -155,3 +164,13 @@ def test_replies_of_a_single_token_have_no_speed_and_spoil_none():
     assert short.forecast is None
     replies += [*plain(PLAIN_ROUND, asked=two), reply("ngram:4", ALL_RIGHT, asked=two)]
     assert figures(sections(trials(replies, MODES), MODES)[0]).ratio == pytest.approx(2.5)
+
+
+def test_joules_are_divided_among_the_tokens_after_the_first():
+    replies = [
+        replace(reply("plain", PLAIN_ROUND, PLAIN_ROUND), joules=3.0),
+        replace(reply("plain", HALF_RIGHT), joules=2.0),
+        reply("plain", ALL_RIGHT),
+    ]
+    assert joules_per_token(replies) == pytest.approx(5.0 / (2 + 3))
+    assert joules_per_token(replies[2:]) is None

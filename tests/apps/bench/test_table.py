@@ -159,3 +159,10 @@ def test_json_holds_every_reply_round_by_round():
     assert (named["drafted"], named["accepted"], named["emitted"]) == (4, 2, 3)
     assert (named["seconds"], named["checking"]) == (0.020, 0.017)
     assert second["tokens_per_second"] == 200
+
+
+def test_the_energy_of_a_token_is_said_where_the_machine_counts_it():
+    replies = [replace(one, joules=len(one.tokens) - 1.0) for one in run()]
+    shown = " ".join(text(reported(replies), details=False).split())
+    assert "Joules a token, of all that ran on the machine: plain 1.00, ngram:4 1.00." in shown
+    assert "Joules" not in text(reported(), details=False)

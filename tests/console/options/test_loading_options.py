@@ -46,3 +46,10 @@ def test_a_batch_that_is_given_is_not_widened_by_a_plan():
 def test_numbers_to_compute_in_are_those_of_the_model_unless_others_are_named():
     assert make_loading(LoadingOptions()).options.compute == "auto"
     assert make_loading(LoadingOptions(compute="float16")).options.compute == "float16"
+
+
+def test_a_micro_batch_is_part_of_a_batch():
+    options = make_loading(LoadingOptions(batch=1024, micro_batch=1024)).options
+    assert (options.batch, options.micro_batch) == (1024, 1024)
+    with pytest.raises(UsageError, match="give --batch 1024, too"):
+        make_loading(LoadingOptions(micro_batch=1024))

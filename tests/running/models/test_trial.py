@@ -13,8 +13,9 @@ import pytest
 from localspec.base.errors import ModelFileError
 from localspec.interfaces.backend import Options
 from localspec.running.models import trial, trial_process, trial_record
-from localspec.running.models.locate import ModelFiles
+from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.trial_process import WAITS, TrialProcess, last_words
+from localspec.running.models.trial_speed import WRITTEN
 from tests import engines, tiny_vision
 from tests.backends import gguf_copies
 from tests.tiny import WIDTH
@@ -182,3 +183,14 @@ def test_a_folder_is_tried_too():
     files = ModelFiles(engines.MLX_ENGINE, engines.tiny_folder("llama"))
     passes(files, options=Options(context=512))
     assert len(list(trial_record.folder().glob("*.json"))) == 1
+
+
+def test_a_model_is_timed_in_a_process_that_ends_with_it():
+    files = locate(str(engines.tiny("llama")))
+    with trial.examine(files, TrialProcess) as examined:
+        speeds = examined.measure(Options(context=256, threads=1, micro_batch=8), 0.05, 60.0)
+        assert min(speeds.plain, speeds.reading, speeds.wide) > 0
+        assert len(speeds.text) == WRITTEN + 1
+        assert 0 <= speeds.rivals <= 1
+        with pytest.raises(ModelFileError, match="did not answer in 0 seconds"):
+            examined.measure(Options(context=256, threads=1), 60.0, 0.01)

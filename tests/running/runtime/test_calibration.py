@@ -59,6 +59,7 @@ def test_a_context_with_no_room_to_measure_in_still_answers(options, capsys):
     assert not list(kept_calibrations.folder().glob("*"))  # it would be one for all contexts
     capsys.readouterr()
     assert run(["tune", model, *small, *options]) == 2
+    assert run(["tune", model, "--costs", *small, *options]) == 2
     assert "--context is 20; to measure takes at least 73 tokens" in capsys.readouterr().err
 
 
@@ -463,7 +464,7 @@ def test_what_was_measured_on_a_busy_machine_is_forgotten_once_rounds_are_much_f
 
 def test_tune_prints_the_curves_and_keeps_them(capsys):
     path = str(engines.tiny("llama"))
-    code = run(["tune", path, "--draft", path, "--seconds", "1"])
+    code = run(["tune", path, "--draft", path, "--seconds", "12", "--costs"])
     out, err = capsys.readouterr()
     assert "tokens checked at once" in out
     assert "tokens drafted by draft-model" in out

@@ -19,6 +19,7 @@ from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.requests.reading import body_route, read_query
 from localspec.apps.server.served import Served
+from localspec.base.system.energy import coarse_meter
 from localspec.core.sampling.lists import LISTS
 from localspec.core.sampling.parameter import Parameter
 from localspec.core.sampling.parameters import PARAMETERS
@@ -121,6 +122,7 @@ def machine(offer: ServedOffer, served: Served | None) -> Object:
         "pairing": pairing.share if pairing else None,
         "advice": list(facts.advice) if facts else [],
         "falls": pair_history.fallen(),
+        "energy": coarse_meter().reading(),
         "corpus": [
             {"about": str(source), **asdict(source)}
             for source in (facts.corpus.facts() if facts and facts.corpus else ())

@@ -58,6 +58,7 @@ def test_the_machine_is_shown_without_loading_a_model(server):
     assert machine["plan"] is None
     assert machine["falls"] == machine["corpus"] == []
     assert machine["features"] == []
+    assert "energy" in machine
 
 
 def test_a_slot_tells_what_it_read_and_wrote():

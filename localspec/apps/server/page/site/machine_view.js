@@ -4,7 +4,7 @@ import { BenchView } from "./bench_view.js";
 import { Chart } from "./chart.js";
 import { el, find, replace, shown } from "./dom.js";
 import { about, nameOf } from "./lens.js";
-import { acceptance, decoded, metrics, total } from "./metrics.js";
+import { acceptance, decoded, metrics, taken, total } from "./metrics.js";
 
 const EVERY_MS = 1000; // between two looks
 const SELDOM = 5; // looks, of which one is at the memory, which takes the server longer
@@ -22,6 +22,7 @@ export const bytes = (count) => {
 export class MachineView {
   #timer = null;
   #before = null; // what was decoded at the last look, and when
+  #energy = null; // what the machine had taken at the last look at it
   #logged = 0; // number of the last line of the log
   #model = "";
   #looks = 0;
@@ -152,9 +153,17 @@ export class MachineView {
     );
   }
 
-  #memory({ plan, devices }, samples, model) {
+  /** Say what the machine took since the last look. */
+  #taken(energy, model) {
+    const now = energy && { ...energy, model, tokens: this.#before.tokens };
+    const words = taken(this.#energy, now);
+    this.#energy = now;
+    return words;
+  }
+
+  #memory({ plan, devices, energy }, samples, model) {
     const resident = total(samples, "localspec_memory_bytes");
-    tell("#resident", `The server takes ${bytes(resident)} of memory.`);
+    tell("#resident", `The server takes ${bytes(resident)} of memory.${this.#taken(energy, model)}`);
     const pools = plan?.pools ?? [];
     replace(
       find("#plan"),

@@ -62,3 +62,13 @@ export function decoded(samples, slots, model) {
     accepted: ended("accepted") + live("n_accepted"),
   };
 }
+
+/** What a machine took between two readings, in watts, and per token where a model wrote any. */
+export function taken(before, now) {
+  const seconds = before && now ? now.seconds - before.seconds : 0;
+  if (seconds <= 0) return "";
+  const joules = now.joules - before.joules;
+  const tokens = now.model === before.model ? now.tokens - before.tokens : 0;
+  const each = tokens > 0 ? `, ${(joules / tokens).toFixed(2)} J a token` : "";
+  return ` The machine takes ${(joules / seconds).toFixed(0)} W${each} (${now.of.join(", ")}).`;
+}
