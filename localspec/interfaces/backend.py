@@ -218,14 +218,14 @@ class Options:
         choices = [
             ("products", self.products, (*PRODUCTS, METAL_PRODUCTS)),
             ("compute", self.compute, NUMBERS),
+            ("split_mode", self.split_mode, SPLIT_MODES),
+            ("pooling", self.pooling, ("", *VECTOR_POOLINGS)),
         ]
-        for name, value, names in (*choices, ("pooling", self.pooling, ("", *VECTOR_POOLINGS))):
+        for name, value, names in choices:
             if value not in names:
                 raise UsageError(f"{name} is {value!r}, known: {', '.join(filter(None, names))}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
-        if self.split_mode not in SPLIT_MODES:
-            raise UsageError(f"split_mode is {self.split_mode!r}, known: {', '.join(SPLIT_MODES)}")
         if self.direct_io and (self.mmap or self.mlock):
             raise UsageError("direct_io reads weights once, past the cache: omit mmap and mlock")
         within("threads", self.threads, 1, 1 << 16)
