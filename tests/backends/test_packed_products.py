@@ -61,11 +61,15 @@ def packed(kind: str, numbers: Numbers, name: bytes = b"matrix") -> Iterator[c_v
 
 @contextmanager
 def chosen(panels: np.ndarray) -> Iterator[None]:
-    """Choose the panels of an output matrix that this thread computes."""
+    """Choose the panels of an output matrix that this thread computes.
+
+    Where the library is loaded twice, by its path and by llama.cpp, one packs and either computes.
+    """
     choose, place = "localspec_products_choose", panels.ctypes.data_as(c_void_p)
     ggml.call(choose, None, place, c_int(len(panels)), origin=CPU)
     try:
-        yield
+        with products.chosen(panels):
+            yield
     finally:
         ggml.call(choose, None, None, c_int(0), origin=CPU)
 
