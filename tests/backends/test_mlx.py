@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -30,13 +29,11 @@ from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.forward_loop import roll_by_forward
 from localspec.interfaces.testing import Alphabet
 from tests import engines
-from tests.runs import TEXTS, Want, converse, replies, said
+from tests.runs import TEXTS, Want, replies, said
 
 pytestmark = pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")
 if engines.MLX:
     import mlx.core as mx
-    from mlx.utils import tree_flatten
-    from mlx_lm.tuner.utils import linear_to_lora_layers
     from mlx_lm.utils import load_model
 
     from localspec_mlx import backend as mlx
@@ -454,9 +451,7 @@ def test_memory_is_given_back_on_closing():
         ({"threads": 2}, "threads"),
         ({"flash_attention": True}, "flash_attention"),
         ({"adapters": (Adapter(Path("nowhere")),)}, "nowhere"),
-        ({"adapters": (Adapter(Path("nowhere")),) * 2}, "one adapter"),
         ({"projector": Path("mmproj.gguf")}, "load a GGUF"),
-        ({"adapters": (Adapter(Path("nowhere"), 0.5),)}, "scale"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(options, message):
@@ -468,39 +463,6 @@ def test_options_that_make_no_sense_are_refused_by_name(options, message):
 def test_attention_with_sinks_says_that_it_cannot_be_quantised():
     with pytest.raises(UsageError, match="sinks"):
         engines.target("mlx gpt_oss", kv_type="q8_0")
-
-
-def adapter(folder):
-    """A LoRA that changes what the tiny llama says."""
-    folder.mkdir()
-    network, _ = load_model(engines.tiny_folder("llama"))
-    parameters = {"rank": 4, "scale": 20.0, "dropout": 0.0}
-    linear_to_lora_layers(network, 2, parameters)
-    rng = np.random.default_rng(3)
-    weights = {
-        name: mx.array(rng.normal(0, 0.2, value.shape).astype(np.float32))
-        for name, value in tree_flatten(network.parameters())
-        if "lora_" in name
-    }
-    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
-    settings = {"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": parameters}
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
-    return folder
-
-
-def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path):
-    path = adapter(tmp_path / "lora")
-    texts = []
-    for options, name in (
-        ({}, "silent"),
-        ({"adapters": (Adapter(path),)}, "silent"),
-        ({"adapters": (Adapter(path),)}, "ngram"),
-    ):
-        with closing(engines.target("mlx llama", **options)) as model:
-            proposer, _ = engines.proposer(name, model)
-            want = Want(PROMPT.tolist(), Settings(max_tokens=40, ignore_end=True))
-            texts.append(said(converse(Engine(model, proposer), [want])))
-    assert texts[0] != texts[1] == texts[2]
 
 
 def test_the_device_has_a_name_and_memory():
