@@ -108,7 +108,7 @@ class Keys:
                 part[at, :, cells] = row
         else:
             written = mx.put_along_axis(picked(part, self.rows), self.view.index, added, axis=2)
-            put(part, self.rows, written)
+            replace_rows(part, self.rows, written)
         rows = picked(part, self.rows)
         return rows[self.view.read] if self.view.straight else rows
 
@@ -197,7 +197,7 @@ class States:
         held = self.held[at]
         if held is not None and self.rows:
             held = mx.array(held)  # the old one may be marked
-            put(held, self.rows, value)
+            replace_rows(held, self.rows, value)
             value = held
         self.held[at] = value
 
@@ -308,7 +308,7 @@ def picked(part: mx.array, rows: Sequence[int]) -> mx.array:
     return mx.take(part, mx.array([*rows]), axis=0)
 
 
-def put(part: mx.array, rows: Sequence[int], written: mx.array) -> None:
+def replace_rows(part: mx.array, rows: Sequence[int], written: mx.array) -> None:
     """Replace some rows of a part, in place."""
     for at, row in zip(rows, written, strict=True):
         part[at] = row

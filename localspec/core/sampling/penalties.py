@@ -79,10 +79,10 @@ class Penalties:
         """
         if self._window < 0:
             return self._all.after(drafted)
-        room = max(self._window - more, 0)
-        reply = last([*self._last, *drafted], room)
+        window = max(self._window - more, 0)
+        reply = last([*self._last, *drafted], window)
         ids, counts = np.unique(np.array(reply, np.int64), return_counts=True)
-        others = np.setdiff1d(last(self._prompt, room - len(reply)), ids)
+        others = np.setdiff1d(last(self._prompt, window - len(reply)), ids)
         uncounted = np.zeros(len(others), np.int64)
         return np.concatenate((ids, others)), np.concatenate((counts, uncounted))
 
