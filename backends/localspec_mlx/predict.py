@@ -54,8 +54,10 @@ def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
 
 def _shifted(logits: mx.array, choice: Choice, shift: LogitShift) -> mx.array:
     """Change a row of logits, as the core does; tokens that only the device knows count as well."""
-    if len(shift.ids):
-        logits = logits.at[mx.array(shift.ids.astype(np.int32))].add(mx.array(shift.bias))
+    within = shift.ids < len(logits)  # a vocabulary may have more tokens; MLX checks no bounds
+    if within.any():
+        ids = mx.array(shift.ids[within].astype(np.int32))
+        logits = logits.at[ids].add(mx.array(shift.bias[within]))
     if not shift.penalises:
         return logits
     seen, counts = (mx.array(part.astype(np.int32)) for part in (shift.seen, shift.counts))
