@@ -14,7 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from localspec.interfaces.dice import FIRST, SECOND, SPREAD
-from localspec.interfaces.logit_shift import LogitShift
+from localspec.interfaces.logit_shift import LogitShift, shift_of
 from localspec.interfaces.token_source import PlainSampling, TokenSource
 
 
@@ -43,7 +43,7 @@ class Choice:
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
     """Choose a token for each row of logits [rows, vocabulary]."""
-    shifts = [choice.sampler.shift(choice.drafted, len(choice.newer)) for choice in choices]
+    shifts = [shift_of(choice.sampler, choice.drafted, len(choice.newer)) for choice in choices]
     if all(choice.sampler.sampling.greedy for choice in choices) and not any(shifts):
         return mx.argmax(logits, axis=-1)
     rows = zip(logits, choices, shifts, strict=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,3 +36,19 @@ class LogitShift(NamedTuple):
     @property
     def penalises(self) -> bool:
         return self.repetition != 1 or self.presence != 0 or self.frequency != 0
+
+
+@runtime_checkable
+class ShiftingSource(Protocol):
+    """A `TokenSource` that may change logits and be foreseen all the same."""
+
+    def shift(self, drafted: Sequence[int] = (), more: int = 0) -> LogitShift | None:
+        """Return how logits are changed after `drafted` and `more` tokens; None: they are not.
+
+        Which those `more` are the engine alone knows, and counts them in itself. Bans that depend
+        on them are left out. It is asked for only where choices are foreseen.
+        """
+
+
+def shift_of(source: object, drafted: Sequence[int] = (), more: int = 0) -> LogitShift | None:
+    return source.shift(drafted, more) if isinstance(source, ShiftingSource) else None

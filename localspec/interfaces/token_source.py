@@ -8,7 +8,6 @@ from typing import Protocol
 from localspec.base.tokens import Logits
 from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
-from localspec.interfaces.logit_shift import LogitShift
 
 
 class PlainSampling(Protocol):
@@ -37,14 +36,7 @@ class TokenSource(Protocol):
 
     @property
     def is_foreseen(self) -> bool:
-        """Whether the next choices follow from logits, `shift`, `sampling` and `dice` alone."""
-
-    def shift(self, drafted: Sequence[int] = (), more: int = 0) -> LogitShift | None:
-        """Return how logits are changed after `drafted` and `more` tokens; None: they are not.
-
-        Which those `more` are the engine alone knows, and counts them in itself. Bans that depend
-        on them are left out. It is asked for only where choices are foreseen.
-        """
+        """Whether the next choices follow from logits, `sampling`, `dice` and `shift_of` alone."""
 
     @property
     def is_constrained(self) -> bool:

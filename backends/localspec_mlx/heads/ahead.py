@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.logit_shift import shift_of
 from localspec_mlx.chain import LOOK, Step
 from localspec_mlx.predict import Choice, predict
 
@@ -91,7 +92,7 @@ class Foresight:
 
         Where logits are changed by the text, the next draft waits until that is known.
         """
-        certain = roll.sampler.is_foreseen and roll.sampler.shift() is None
+        certain = roll.sampler.is_foreseen and shift_of(roll.sampler) is None
         self.last = (roll, tokens) if certain and len(tokens) else None
         self.lengths = [*self.lengths[-1:], len(tokens)]
 
