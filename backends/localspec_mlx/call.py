@@ -93,6 +93,14 @@ class CellView:
         self.straight = alone and max(first + call.width, low + self._seen) <= cells
 
     @cached_property
+    def places(self) -> list[slice] | None:
+        """List the cells of each row's new tokens; None where some do not follow each other."""
+        starts = [start % self._cells for start in self._call.starts]
+        if self._call.fewer is not None or max(starts) + self._call.width > self._cells:
+            return None
+        return [slice(start, start + self._call.width) for start in starts]
+
+    @cached_property
     def index(self) -> mx.array:
         """The cell of each new token: [rows, 1, width, 1]."""
         return (self._call.queries % self._cells)[:, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -46,9 +46,14 @@ def extend(runner: Stepping, host: Host, paths: Sequence[RolledRow]) -> None:
     starts = [runner.slots.length(slot) for slot in at]
     most = max(path.roll.depth - len(path.tokens) for path in paths)
 
-    def choices(step: int) -> list[Choice]:
-        pairs = zip(paths, places, strict=True)
-        return [Choice(path.roll.sampler, place + step) for path, place in pairs]
+    drawn_before = [tuple(path.tokens) for path in paths]
+
+    def choices(newer: Sequence[mx.array]) -> list[Choice]:
+        texts = enumerate(zip(paths, places, drawn_before, strict=True))
+        return [
+            Choice(path.roll.sampler, place + len(newer), drawn, newer, column)
+            for column, (path, place, drawn) in texts
+        ]
 
     follow(host, islice(chained(runner, host, at, first, choices), most), dict(enumerate(paths)))
     steps = runner.slots.length(at[0]) - starts[0] + 1
@@ -63,12 +68,16 @@ def chained(
     host: Host,
     at: Sequence[int],
     first: mx.array,
-    choices: Callable[[int], Sequence[Choice]],
+    choices: Callable[[Sequence[mx.array]], Sequence[Choice]],
 ) -> Iterator[Step]:
-    """Begin one step after another, from the logits of the first; nothing waits for them."""
-    logits = first
-    for place in count():
-        step = Step(logits, predict(logits, choices(place)))
+    """Begin one step after another, from the logits of the first; nothing waits for them.
+
+    How tokens are chosen may depend on those of the steps before.
+    """
+    logits, newer = first, list[mx.array]()
+    while True:
+        step = Step(logits, predict(logits, choices(tuple(newer))))
+        newer.append(step.tokens)
         host.start(step, runner.slots.arrays(at))
         yield step
         runner.slots.mark(at, more=True)

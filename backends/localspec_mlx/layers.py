@@ -25,8 +25,8 @@ class Layer(Protocol):
     def face(self) -> object:
         """The object that the model's definition is given."""
 
-    def begin(self, call: RowSpans) -> None:
-        """Prepare for a run."""
+    def begin(self, call: RowSpans, rows: Sequence[int] = ()) -> None:
+        """Prepare for a run; of these `rows` without the others, where any are given."""
 
     def arrays(self) -> Iterator[mx.array]: ...
 
@@ -63,18 +63,19 @@ class Keys:
         self.packing = packing
         self.offset: int | mx.array = 0
         self.view = IDLE.view(0, window)
+        self.rows: Sequence[int] = ()  # that run without others; none: all do
         if packing:  # mlx-lm attends to quantised keys where it finds these
             self.bits, self.group_size = packing.bits, packing.group_size
 
     def face(self) -> object:
         return self
 
-    def begin(self, call: RowSpans) -> None:
+    def begin(self, call: RowSpans, rows: Sequence[int] = ()) -> None:
         needed = -(-call.end // STEP) * STEP
         cells = max(self.cells, min(needed, self.most) if self.most else needed)
         if cells > self.cells:
             self.cells, self.parts = cells, [grown(part, cells) for part in self.parts]
-        self.offset, self.view = call.offset, call.view(cells, self.window)
+        self.offset, self.view, self.rows = call.offset, call.view(cells, self.window), rows
 
     def make_mask(
         self, width: int, return_array: bool = False, window_size: int | None = None
@@ -85,7 +86,9 @@ class Keys:
         new = self.packing.pack(keys, values) if self.packing else (keys, values)
         if not self.parts:
             self.parts = [grown(part[..., :0, :], self.cells) for part in new]
-        if self.view.straight:
+        if self.rows:
+            readable = [self._readable(*pair) for pair in zip(self.parts, new, strict=True)]
+        elif self.view.straight:
             for part, added in zip(self.parts, new, strict=True):
                 part[self.view.write] = added
             readable = [part[self.view.read] for part in self.parts]
@@ -97,6 +100,17 @@ class Keys:
         if not self.packing:
             return readable[0], readable[1]
         return tuple(readable[: len(readable) // 2]), tuple(readable[len(readable) // 2 :])
+
+    def _readable(self, part: mx.array, added: mx.array) -> mx.array:
+        """Write into the rows that run, where they lie; return what they attend to."""
+        if places := self.view.places:
+            for at, row, cells in zip(self.rows, added, places, strict=True):
+                part[at, :, cells] = row
+        else:
+            written = mx.put_along_axis(picked(part, self.rows), self.view.index, added, axis=2)
+            replace_rows(part, self.rows, written)
+        rows = picked(part, self.rows)
+        return rows[self.view.read] if self.view.straight else rows
 
     def arrays(self) -> Iterator[mx.array]:
         yield from self.parts
@@ -173,18 +187,25 @@ class States:
     def __init__(self, size: int) -> None:
         self.held: list[mx.array | None] = [None] * size
         self.lengths: mx.array | None = None
+        self.rows: Sequence[int] = ()  # that run without others; none: all do
 
     def __getitem__(self, at: int) -> mx.array | None:
-        return self.held[at]
+        held = self.held[at]
+        return picked(held, self.rows) if held is not None and self.rows else held
 
     def __setitem__(self, at: int, value: mx.array) -> None:
+        held = self.held[at]
+        if held is not None and self.rows:
+            held = mx.array(held)  # the old one may be marked
+            replace_rows(held, self.rows, value)
+            value = held
         self.held[at] = value
 
     def face(self) -> object:
         return self
 
-    def begin(self, call: RowSpans) -> None:
-        self.lengths = call.lengths
+    def begin(self, call: RowSpans, rows: Sequence[int] = ()) -> None:
+        self.lengths, self.rows = call.lengths, rows
 
     def make_mask(self, width: int) -> mx.array | None:
         """Mark the real tokens: padding must not enter a state."""
@@ -235,7 +256,7 @@ class Foreign:
     def face(self) -> object:
         return self._cache
 
-    def begin(self, call: RowSpans) -> None:
+    def begin(self, call: RowSpans, rows: Sequence[int] = ()) -> None:
         pass
 
     def arrays(self) -> Iterator[mx.array]:
@@ -277,6 +298,20 @@ def grown(part: mx.array, cells: int) -> mx.array:
         return part
     padding = mx.zeros((*part.shape[:2], missing, *part.shape[3:]), part.dtype)
     return mx.concatenate([part, padding], axis=2)
+
+
+def picked(part: mx.array, rows: Sequence[int]) -> mx.array:
+    """Return some rows: of neighbours nothing is copied."""
+    first, end = rows[0], rows[-1] + 1
+    if [*rows] == [*range(first, end)]:
+        return part[first:end]
+    return mx.take(part, mx.array([*rows]), axis=0)
+
+
+def replace_rows(part: mx.array, rows: Sequence[int], written: mx.array) -> None:
+    """Replace some rows of a part, in place."""
+    for at, row in zip(rows, written, strict=True):
+        part[at] = row
 
 
 def taken(part: mx.array, at: int) -> mx.array:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.utils import load_adapters, load_model
+from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
 from localspec.interfaces.backend import (
     BY_LAYER,
     CONTEXT,
     METAL_PRODUCTS,
-    Adapter,
     Footprint,
     Options,
     Progress,
     silent,
 )
 from localspec_mlx import products, tuning
+from localspec_mlx.adapters import AdapterLayers
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
 from localspec_mlx.devices import failure, keep_buffers, prepare, probe, short_of_memory
@@ -56,7 +56,8 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     group = shared(options)
     if group and group.leads:
         group.tell(Call.LOAD, load_request(path, options))
-    model = load_weights(path, options.adapters)
+    model = load_weights(path)
+    adapters = AdapterLayers(model, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     halved = convert(model, path.name) if options.compute == "float16" else 0
     _read_weights(model, path)
@@ -74,7 +75,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     if group and group.leads:
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
-    loaded = MlxModel(blueprint, tokenizer, options, head)
+    loaded = MlxModel(blueprint, tokenizer, options, head, adapters)
     loaded.notices += [f"{path.name} {NOTICE}"] if halved else []
     keep_buffers(loaded, working(footprint, options, loaded.context))
     return loaded
@@ -107,19 +108,13 @@ def slack(options: Options) -> int:
     return options.batch + LOOK
 
 
-def load_weights(path: Path, adapters: Sequence[Adapter]) -> Module:
+def load_weights(path: Path) -> Module:
     try:
         model: Module = load_model(path, lazy=True)[0]
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for {path.name}: {error}") from error
         raise ModelFileError(f"{path.name} cannot be loaded: {error}") from error
-    for adapter in adapters:
-        try:
-            model = load_adapters(model, str(adapter.path))
-        except Exception as error:
-            raise ModelFileError(f"the adapter {adapter.path} does not fit: {error}") from error
-        model.eval()
     return model
 
 
@@ -161,8 +156,6 @@ def check(options: Options) -> None:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
     if options.projector:
         raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
-    if len(options.adapters) > 1 or any(adapter.scale != 1 for adapter in options.adapters):
-        raise UsageError("MLX takes one adapter, at the scale of its own file: --adapter FOLDER")
     if options.members > 1 and (options.head or options.adapters or options.compute != "auto"):
         raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:

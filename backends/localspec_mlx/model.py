@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from localspec.base.errors import BackendError, LocalSpecError
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
+from localspec.interfaces.abilities import usual_scales
+from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import RolledRow, check, roll_by_forward
 from localspec.interfaces.media import Sight
+from localspec_mlx.adapters import AdapterLayers
 from localspec_mlx.array_form import pack, unpack
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
@@ -47,6 +50,7 @@ class MlxModel:
         tokenizer: Tokenizer,
         options: Options,
         head: LoadedHead | None = None,
+        adapter_layers: AdapterLayers | None = None,
     ) -> None:
         assert options.context is not None
         self.tokenizer = tokenizer
@@ -67,6 +71,19 @@ class MlxModel:
         self._verbose = options.verbose
         self.notices: list[str] = []
         self._kv_type = options.kv_type
+        self._adapter_layers = adapter_layers
+        self.adapters = options.adapters
+        self._scales: Scales | None = None
+        self.adapt(usual_scales(options.adapters))
+
+    def adapt(self, scales: Scales) -> None:
+        if scales == self._scales:
+            return
+        with self._device([]) as runner:
+            self._undo_ahead(runner)
+            if self._adapter_layers:
+                self._adapter_layers.adapt(scales)
+        self._scales = scales
 
     def forward(self, rows: Sequence[Row]) -> list[LogitRows]:
         at = tuple(row.slot for row in rows)

@@ -28,7 +28,7 @@ def observe(path: Path, layers: Sequence[int], _: int) -> MlxObserved:
     """Load a model; the input of a layer is what the one before it returned."""
     inspect(path)
     prepare()
-    model = load_weights(path, ())
+    model = load_weights(path)
     try:
         return MlxObserved(model, layers)
     except ValueError as error:

@@ -11,17 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
 from localspec.interfaces.dice import FIRST, SECOND, SPREAD
+from localspec.interfaces.logit_shift import LogitShift, shift_of
 from localspec.interfaces.token_source import PlainSampling, TokenSource
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The way in which one row's next token will be chosen."""
+    """The way in which one row's next token will be chosen, after what its sampler has emitted.
+
+    drafted: tokens after that
+    newer: arrays with a token after those for each of several texts, of which it is one `column`
+    """
 
     sampler: TokenSource
     position: int
+    drafted: Sequence[int] = ()
+    newer: Sequence[mx.array] = ()
+    column: int = 0
     later: mx.array | None = None  # positions later, a number that only the device knows
     most: int = 0  # the largest that `later` can be
 
@@ -34,9 +43,34 @@ class Choice:
 
 def predict(logits: mx.array, choices: Sequence[Choice]) -> mx.array:
     """Choose a token for each row of logits [rows, vocabulary]."""
-    if all(choice.sampler.sampling.greedy for choice in choices):
+    shifts = [shift_of(choice.sampler, choice.drafted, len(choice.newer)) for choice in choices]
+    if all(choice.sampler.sampling.greedy for choice in choices) and not any(shifts):
         return mx.argmax(logits, axis=-1)
-    return mx.stack([_choose(row, choice) for row, choice in zip(logits, choices, strict=True)])
+    rows = zip(logits, choices, shifts, strict=True)
+    return mx.stack(
+        [_choose(_shifted(row, choice, by) if by else row, choice) for row, choice, by in rows]
+    )
+
+
+def _shifted(logits: mx.array, choice: Choice, shift: LogitShift) -> mx.array:
+    """Change a row of logits, as the core does; tokens that only the device knows count as well."""
+    within = shift.ids < len(logits)  # a vocabulary may have more tokens; MLX checks no bounds
+    if within.any():
+        ids = mx.array(shift.ids[within].astype(np.int32))
+        logits = logits.at[ids].add(mx.array(shift.bias[within]))
+    if not shift.penalises:
+        return logits
+    seen, counts = (mx.array(part.astype(np.int32)) for part in (shift.seen, shift.counts))
+    if choice.newer:
+        newest = choice.newer[-shift.window :] if shift.window > 0 else choice.newer
+        newer = mx.stack(list(newest))[:, choice.column].astype(seen.dtype)
+        counts = mx.concatenate([counts, ((newer[:, None] == seen) * counts).sum(1)])
+        seen = mx.concatenate([seen, newer])
+        counts = counts + (seen[:, None] == newer).sum(1)
+    old = logits[seen]
+    repeated = mx.where(old > 0, old / shift.repetition, old * shift.repetition)
+    penalty = shift.presence * (counts > 0) + shift.frequency * counts
+    return mx.put_along_axis(logits, seen, repeated - penalty, 0)
 
 
 def _choose(logits: mx.array, choice: Choice) -> mx.array:

@@ -44,7 +44,12 @@ class Runner:
         following = [row for row in following if len(row.tokens)]
         self.slots.mark([row.slot for row in following if row.tentative])
         groups = self._groups(following)
-        logits_of = {slot: row for group in groups for slot, row in self._run_group(group)}
+        at = [row.slot for row in following]
+        logits_of = {slot: row for group in groups for slot, row in self._run_group(group, at)}
+        if len(self.slots.groups(at)) < len(groups):
+            # What is still being read would be copied before the next run writes beside it.
+            for group in groups[:-1]:
+                mx.eval([logits_of[row.slot] for row in group])
         none = mx.zeros((0, self._vocabulary))
         return [logits_of.get(row.slot, none) for row in rows]
 
@@ -58,11 +63,13 @@ class Runner:
     def _kind(self, row: Row) -> int:
         return {"ragged": 0, "even": len(row.tokens), "alone": row.slot}[self._sharing]
 
-    def _run_group(self, rows: Sequence[Row]) -> Iterator[tuple[int, mx.array]]:
+    def _run_group(
+        self, rows: Sequence[Row], beside: Sequence[int]
+    ) -> Iterator[tuple[int, mx.array]]:
         """Run one group; return the wanted logits of each slot."""
         widths = [len(row.tokens) for row in rows]
         tokens = self._batch([row.tokens for row in rows])
-        logits = self._feed([row.slot for row in rows], tokens, widths)
+        logits = self._feed([row.slot for row in rows], tokens, widths, beside)
         for at, (row, end) in enumerate(zip(rows, widths, strict=True)):
             yield row.slot, logits[at, end - row.outputs : end]
 
@@ -76,9 +83,15 @@ class Runner:
             logits = mx.concatenate(runs)[:, -1]
         return logits.astype(mx.float32)
 
-    def _feed(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
+    def _feed(
+        self,
+        slots: Sequence[int],
+        tokens: mx.array,
+        widths: Sequence[int],
+        beside: Sequence[int] = (),
+    ) -> mx.array:
         """Run the model; keep the states that a head reads."""
-        logits = self.slots.run(slots, tokens, widths)
+        logits = self.slots.run(slots, tokens, widths, beside)
         if self._tap:
             states = self._tap.take_states()
             for at, (slot, width) in enumerate(zip(slots, widths, strict=True)):

@@ -7,7 +7,7 @@ A recurrent layer returns to a mark: the arrays it had then, which cost nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -60,34 +60,58 @@ class CacheSlots:
     def length(self, slot: int) -> int:
         return self._slots[slot].length
 
-    def run(self, slots: Sequence[int], tokens: mx.array, widths: Sequence[int]) -> mx.array:
-        """Append tokens [rows, width]; return the logits of all, not yet evaluated."""
-        return self.compute(slots, widths, lambda layers: self._blueprint.run(tokens, layers))
+    def run(
+        self,
+        slots: Sequence[int],
+        tokens: mx.array,
+        widths: Sequence[int],
+        beside: Collection[int] = (),
+    ) -> mx.array:
+        """Append tokens [rows, width]; return the logits of all, not yet evaluated.
+
+        Slots that run in turns with those `beside` them stay in one group.
+        """
+
+        def by(layers: Sequence[Layer]) -> mx.array:
+            return self._blueprint.run(tokens, layers)
+
+        return self.compute(slots, widths, by, beside)
 
     def compute(
         self,
         slots: Sequence[int],
         widths: Sequence[int],
         by: Callable[[Sequence[Layer]], Result],
+        beside: Collection[int] = (),
     ) -> Result:
         """Append tokens to slots, `widths` to each, by a computation over their layers."""
-        group = self._gather(tuple(slots))
+        part = self._part(slots, beside)
+        group = self._slots[slots[0]].group if part else None
+        group = group or self._gather(tuple(slots))
         rows = [self._slots[slot] for slot in slots]
         fewer = device_counts([row.fewer for row in rows])
         spans = RowSpans(tuple(row.length for row in rows), tuple(widths), fewer)
-        result = self.compute_at(group, spans, by)
+        result = self.compute_at(group, spans, by, part)
         for row, width in zip(rows, widths, strict=True):
             row.length += width
         return result
 
     def compute_at(
-        self, group: SlotGroup, spans: RowSpans, by: Callable[[Sequence[Layer]], Result]
+        self,
+        group: SlotGroup,
+        spans: RowSpans,
+        by: Callable[[Sequence[Layer]], Result],
+        part: Sequence[int] = (),
     ) -> Result:
-        """Compute over the layers of a group, from places at which its rows need not end."""
+        """Compute over the layers of a group, from places at which its rows need not end.
+
+        part: rows that run without the others; none: all do
+        """
         for layer in group.layers:
-            layer.begin(spans)
+            layer.begin(spans, part)
         result = by(group.layers)
-        for slot, start in zip(group.slots, spans.starts, strict=True):
+        slots = [group.slots[at] for at in part] or group.slots
+        for slot, start in zip(slots, spans.starts, strict=True):
             held = self._slots[slot]
             if held.group is group:
                 held.reached = max(held.reached, start + spans.width)
@@ -208,6 +232,15 @@ class CacheSlots:
             held.reached <= most or length + 1 - window >= held.reached - most
             for window, most in self._blueprint.windows
         )
+
+    def _part(self, slots: Sequence[int], beside: Collection[int]) -> list[int]:
+        """Return the rows of slots in a group whose other slots are beside them; else none."""
+        group = self._slots[slots[0]].group
+        if group is None or len(group.slots) == len(slots) or not {*group.slots} <= {*beside}:
+            return []
+        if any(self._slots[slot].group is not group for slot in (*slots, *group.slots)):
+            return []
+        return [group.slots.index(slot) for slot in slots]
 
     def _gather(self, slots: tuple[int, ...]) -> SlotGroup:
         first = self._slots[slots[0]].group

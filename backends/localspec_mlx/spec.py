@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from localspec.interfaces.backend_spec import BackendSpec, RemoteModel, deferred
-from localspec.interfaces.file_tools import HeadTools
+from localspec.interfaces.file_tools import AdapterTools, HeadTools
 from localspec.interfaces.other_machines import Group
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
@@ -54,6 +54,7 @@ SPEC = BackendSpec(
     wide_batches=(2048, 1024),
     slow_without_gpu=True,
     group=Group(launcher, deferred("localspec_mlx.member", "join")),
+    adapters=AdapterTools(deferred("localspec_mlx.folder.adapter", "describe")),
     heads=HeadTools(
         deferred("localspec_mlx.observing", "observe"),
         deferred("localspec_mlx.folder.head_writing", "write_head"),

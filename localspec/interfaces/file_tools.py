@@ -40,7 +40,8 @@ class AdapterTools(NamedTuple):
 
     # The facts of an adapter at a path that the engine claims, by name; none of another file.
     describe: Callable[[Path], Mapping[str, str]]
-    convert: Callable[[Published, Path], None]  # writes to a path where there is nothing yet
+    # Writes to a path where there is nothing yet; None where adapters are taken as published.
+    convert: Callable[[Published, Path], None] | None = None
 
 
 class Projector(NamedTuple):

@@ -36,7 +36,7 @@ class TokenSource(Protocol):
 
     @property
     def is_foreseen(self) -> bool:
-        """Whether the next choices follow from logits, `sampling` and `dice` alone."""
+        """Whether the next choices follow from logits, `sampling`, `dice` and `shift_of` alone."""
 
     @property
     def is_constrained(self) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,19 +21,19 @@ from localspec.core.control.depth import Depth
 from localspec.core.proposers.silent import Silent
 from localspec.core.requests.engine import Engine, EngineParts
 from localspec.core.requests.settings import Settings
+from localspec.core.sampling.banned import Bans
 from localspec.core.sampling.parameters import GREEDY, Sampling
-from localspec.core.sampling.sampler import Sampler
+from localspec.core.sampling.sampler import Sampler, SamplerParts
 from localspec.interfaces.adapter import Adapter
 from localspec.interfaces.backend import Roll, Row
 from localspec.interfaces.forward_loop import roll_by_forward
+from localspec.interfaces.testing import Alphabet
 from tests import engines
-from tests.runs import TEXTS, Want, converse, replies, said
+from tests.runs import TEXTS, Want, replies, said
 
 pytestmark = pytest.mark.skipif(not engines.MLX, reason="there is no MLX for this system")
 if engines.MLX:
     import mlx.core as mx
-    from mlx.utils import tree_flatten
-    from mlx_lm.tuner.utils import linear_to_lora_layers
     from mlx_lm.utils import load_model
 
     from localspec_mlx import backend as mlx
@@ -52,6 +52,14 @@ SAMPLINGS = {
     "min-p": Sampling(temperature=1.5, min_p=0.05),
     "all of them": Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.02),
 }
+SHIFTED = {
+    "repetition": Sampling(repetition=1.3),
+    "Qwen2.5": Sampling(temperature=0.7, top_p=0.8, top_k=20, repetition=1.05),
+    "presence and frequency": Sampling(temperature=0.9, presence=0.7, frequency=0.4),
+    "window": Sampling(temperature=0.9, repetition=1.3, frequency=0.4, penalty_window=5),
+    "bias": Sampling(bias={3: 4.0, 5: -100.0}),
+}
+ALL = SAMPLINGS | SHIFTED
 
 
 class Recorder:
@@ -113,7 +121,7 @@ def test_a_verification_takes_one_evaluation_and_one_transfer(name, slots):
 
 
 @pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9, top_k=20)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9, top_k=20), *SHIFTED.values()])
 def test_each_drafted_token_is_looked_at_while_the_next_is_computed(name, sampling):
     with closing(engines.draft(name)) as model:
         for depth in (1, 4, 8):
@@ -126,7 +134,7 @@ def test_each_drafted_token_is_looked_at_while_the_next_is_computed(name, sampli
             model.truncate(0, 0)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("sampling", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5"))
 def test_plain_decoding_never_lets_the_device_wait(name, sampling):
     """Each token is asked for before the one before it is known."""
@@ -145,7 +153,7 @@ def test_plain_decoding_never_lets_the_device_wait(name, sampling):
 
 
 @pytest.mark.parametrize("name", engines.there("mlx llama", "mlx qwen3_5", "mlx nemotron_h"))
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(0.9), SHIFTED["Qwen2.5"]])
 def test_what_is_begun_ahead_leaves_no_trace(name, sampling):
     """Texts end, others begin, and each says what it says alone."""
     settings = Settings(sampling=sampling, seed=7, ignore_end=True, depth=0)
@@ -172,6 +180,44 @@ def test_the_token_foretold_is_the_token_chosen(sampling):
         for sampler, row in zip(samplers, logits, strict=True)
     ]
     assert sum(a != b for a, b in zip(foretold, chosen, strict=True)) <= 1
+
+
+@pytest.mark.parametrize("sampling", SHIFTED.values(), ids=SHIFTED)
+@pytest.mark.parametrize("newer", [0, 1, 7])
+def test_the_device_counts_tokens_that_nobody_else_has_seen(sampling, newer):
+    """Few tokens, so that the drawn ones are those of the text, again and again."""
+    rng = np.random.default_rng(newer)
+    rows, words = 60, 12
+    drawn = rng.integers(0, words, (rows, 10 + newer))
+    logits = rng.normal(0, 1, (rows, words)).astype(np.float32)
+    samplers = [Sampler(sampling, seed, PROMPT) for seed in range(rows)]
+    choices, chosen = list[Choice](), list[int]()
+    unknown = tuple(mx.array(column) for column in drawn[:, 10:].T)
+    for at, (sampler, tokens) in enumerate(zip(samplers, drawn.tolist(), strict=True)):
+        sampler.emit(tokens[:6])
+        choices.append(Choice(sampler, 30 + newer, tokens[6:10], unknown, at))
+        law = sampler.distribution(logits[at], tokens[6:])
+        chosen.append(law.draw(sampler.dice, 30 + newer))
+    assert predict(mx.array(logits), choices).tolist() == chosen
+
+
+def test_the_device_draws_no_banned_token_and_no_end_too_soon():
+    words = Alphabet([b"a", b"b", b"ab", b"c", b"ca", b"b", b" ", b""], ends=[7])
+    rng = np.random.default_rng(4)
+    logits = rng.normal(0, 1, (80, words.size)).astype(np.float32)
+    ban = partial(Bans(words).ban, ("ab", "cc"))
+    parts = [SamplerParts(ban=ban(), ends=words.ends, min_tokens=2 + at % 4) for at in range(80)]
+    sampling = Sampling(temperature=1.2, bias={0: 1.5, 7: 2.0})
+    samplers = [Sampler(sampling, at, PROMPT, part) for at, part in enumerate(parts)]
+    for at, sampler in enumerate(samplers):
+        sampler.emit([0, 3][at % 2 :])
+    choices = [Choice(sampler, 9, [6, 3][at % 3 :]) for at, sampler in enumerate(samplers)]
+    chosen = [
+        choice.sampler.distribution(row, choice.drafted).draw(choice.sampler.dice, 9)
+        for choice, row in zip(choices, logits, strict=True)
+    ]
+    assert predict(mx.array(logits), choices).tolist() == chosen
+    assert {2, 7} <= {*logits.argmax(1).tolist()}
 
 
 class Contrary(Sampler):
@@ -410,9 +456,7 @@ def test_memory_is_given_back_on_closing():
         ({"direct_io": True}, "direct_io"),
         ({"flash_attention": True}, "flash_attention"),
         ({"adapters": (Adapter(Path("nowhere")),)}, "nowhere"),
-        ({"adapters": (Adapter(Path("nowhere")),) * 2}, "one adapter"),
         ({"projector": Path("mmproj.gguf")}, "load a GGUF"),
-        ({"adapters": (Adapter(Path("nowhere"), 0.5),)}, "scale"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(options, message):
@@ -424,39 +468,6 @@ def test_options_that_make_no_sense_are_refused_by_name(options, message):
 def test_attention_with_sinks_says_that_it_cannot_be_quantised():
     with pytest.raises(UsageError, match="sinks"):
         engines.target("mlx gpt_oss", kv_type="q8_0")
-
-
-def adapter(folder):
-    """A LoRA that changes what the tiny llama says."""
-    folder.mkdir()
-    network, _ = load_model(engines.tiny_folder("llama"))
-    parameters = {"rank": 4, "scale": 20.0, "dropout": 0.0}
-    linear_to_lora_layers(network, 2, parameters)
-    rng = np.random.default_rng(3)
-    weights = {
-        name: mx.array(rng.normal(0, 0.2, value.shape).astype(np.float32))
-        for name, value in tree_flatten(network.parameters())
-        if "lora_" in name
-    }
-    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
-    settings = {"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": parameters}
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
-    return folder
-
-
-def test_an_adapter_changes_what_a_model_says_and_speculation_does_not(tmp_path):
-    path = adapter(tmp_path / "lora")
-    texts = []
-    for options, name in (
-        ({}, "silent"),
-        ({"adapters": (Adapter(path),)}, "silent"),
-        ({"adapters": (Adapter(path),)}, "ngram"),
-    ):
-        with closing(engines.target("mlx llama", **options)) as model:
-            proposer, _ = engines.proposer(name, model)
-            want = Want(PROMPT.tolist(), Settings(max_tokens=40, ignore_end=True))
-            texts.append(said(converse(Engine(model, proposer), [want])))
-    assert texts[0] != texts[1] == texts[2]
 
 
 def test_the_device_has_a_name_and_memory():

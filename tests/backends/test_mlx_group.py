@@ -111,8 +111,10 @@ def read_until_lost(base: str, member: psutil.Process) -> None:
 def test_requests_end_where_a_member_is_lost(tmp_path):
     folder = tiny_mlx.write(tmp_path / "model", "qwen3_moe", num_key_value_heads=2)
     command = ["launch-group", "--each", "2", "serve", str(folder), "--port", "0"]
+    command += ["--cache-dir", str(tmp_path / "cache")]
     server = Told([*command, "--depth", "0", "--proposer", "none", "--slots", "1"])
     try:
+        server.wait_for("divided among processes keeps no prompts in --cache-dir")
         base = server.wait_for(r"answering at (\S+)/v1")[1]
         [member] = members(server.process.pid, rank="1")
         with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):  # not of waiting

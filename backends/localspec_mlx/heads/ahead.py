@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Roll, Row
+from localspec.interfaces.logit_shift import shift_of
 from localspec_mlx.chain import LOOK, Step
 from localspec_mlx.predict import Choice, predict
 
@@ -31,7 +32,7 @@ class Verified(NamedTuple):
         """Return how the next draft's tokens are chosen."""
         most = len(self.drafted)
         first = self.roll.start + 1 + step
-        return Choice(self.roll.sampler, first, most - self.rejected, most)
+        return Choice(self.roll.sampler, first, later=most - self.rejected, most=most)
 
     def agrees(self, accepted: int, newest: int, choices: Sequence[int]) -> bool:
         """Whether the core accepted as many tokens as the device, and chose the same next one."""
@@ -87,8 +88,12 @@ class Foresight:
         return max(min([*self.lengths, LOOK]), 1)
 
     def drafted(self, roll: Roll, tokens: Tokens) -> None:
-        """Note a draft, if the device knows what becomes of it."""
-        self.last = (roll, tokens) if roll.sampler.is_foreseen and len(tokens) else None
+        """Note a draft, if the device knows what becomes of it.
+
+        Where logits are changed by the text, the next draft waits until that is known.
+        """
+        certain = roll.sampler.is_foreseen and shift_of(roll.sampler) is None
+        self.last = (roll, tokens) if certain and len(tokens) else None
         self.lengths = [*self.lengths[-1:], len(tokens)]
 
     def verifies(self, row: Row, logits: mx.array) -> Verified | None:

@@ -92,7 +92,7 @@ class MlxHead:
             self._own[slot] = OwnStates(self.slots.length(slot), states, rejected)
         first = self._reader.logits(read.outputs).astype(mx.float32)
         steps = chained(
-            self, self._host, at, first, lambda step: [verified[s].choice(step) for s in at]
+            self, self._host, at, first, lambda newer: [verified[s].choice(len(newer)) for s in at]
         )
         chain = list(islice(steps, max(self._foresights[slot].expected for slot in at)))
         arrays: list[mx.array] = []

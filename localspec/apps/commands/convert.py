@@ -90,10 +90,11 @@ def convert_adapter(context: click.Context, folder: Path) -> None:
         raise UsageError(f"{folder} has no {ADAPTER_CONFIG}: give the folder that PEFT saved")
     require_published(options.base)
     out = options.new_file(folder)
-    adapters = next(filter(None, (engine.spec.adapters for engine in all_engines())), None)
-    if adapters is None:
+    tools = filter(None, (engine.spec.adapters for engine in all_engines()))
+    convert = next(filter(None, (tool.convert for tool in tools)), None)
+    if convert is None:
         raise UsageError("no engine here converts adapters: llama.cpp does")
-    adapters.convert(Published(folder, options.base, options.type, options.python), out)
+    convert(Published(folder, options.base, options.type, options.python), out)
     click.echo(f"{out}: {size(out.stat().st_size)}; to use it: --adapter {out}")
 
 

@@ -47,8 +47,8 @@ def info(context: click.Context, model: str) -> None:
 
 def adapter_facts(path: Path) -> Mapping[str, str]:
     """Return the facts of an adapter; none where a path is not one's."""
-    for spec in (engine.spec for engine in all_engines() if path.is_file()):
-        if spec.adapters and spec.claims(path):
+    for spec in (engine.spec for engine in all_engines()):
+        if spec.adapters and (spec.folder if path.is_dir() else spec.claims(path)):
             return spec.adapters.describe(path)
     return {}
 

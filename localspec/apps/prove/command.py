@@ -47,7 +47,7 @@ class ProveOptions:
         READABLE, 'JSONL file; each line has a "prompt" or "messages".', "FILE"
     )
     max_tokens: int | None = option(
-        COUNT, "Maximum tokens per reply.", "N", otherwise="16 to 64, by speed"
+        COUNT, "Maximum tokens per reply.", "N", otherwise="8 to 64, by speed"
     )
     samples: int | None = option(
         COUNT, "Number of samples per proposer.", "N", otherwise="150 to 2,000, by time"

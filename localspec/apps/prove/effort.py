@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
-from localspec.apps.prove.runs import ReplyRequest, run
+from localspec.apps.prove.refeed import empty_slots
 from localspec.base.tokens import Tokens
-from localspec.core.proposers.silent import Silent
-from localspec.interfaces.backend import Model
+from localspec.interfaces.backend import Model, Row
 
 GREEDY = 0.6  # of the time, for texts; the rest is for samples
-LENGTHS = (64, 32, 16)  # of replies, in tokens: shorter ones where there is time for few prompts
+LENGTHS = (64, 32, 16, 8)  # of replies, in tokens: shorter ones where there is time for few prompts
 MIN_PROMPTS = 3  # prompts, which are answered at once as well
-PROBE = 8  # tokens of a reply by which the speed is measured
+PROBE = 8  # tokens, one by one, by which the speed is measured
 # The time of a proposer with a prompt, in that of its plain text: alone, and beside two others.
 # Q4_K_M on a CPU, where a batch of eight tokens costs four to six times one, and one is kept.
 PROPOSER_TIME = 3.8
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,18 @@ class TextSpeed:
     def measure(
         cls, model: Model, prompt: Tokens, clock: Callable[[], float] = time.perf_counter
     ) -> TextSpeed:
-        """Measure by two short replies."""
-        seconds = []
-        for tokens in (1, 1 + PROBE):
-            begun = clock()
-            run(model, Silent(), [ReplyRequest(prompt, tokens)])
-            seconds.append(clock() - begun)
-        short, longer = seconds
-        return cls(short, max(longer - short, 0.0) / PROBE)
+        """Measure by a prompt, of which the last tokens are read one by one."""
+        empty_slots(model)
+        split = max(len(prompt) - PROBE, 1)
+        begun = clock()
+        for first in range(0, split, model.batch):
+            model.forward([Row(0, prompt[first : min(first + model.batch, split)])])
+        read = clock()
+        for at in range(split, len(prompt)):
+            model.forward([Row(0, prompt[at : at + 1])])
+        speed = cls(read - begun, (clock() - read) / max(len(prompt) - split, 1))
+        empty_slots(model)
+        return speed
 
     def effort(
         self, prompts: int, proposers: int, seconds: float, tokens: int | None = None
@@ -56,4 +62,20 @@ class TextSpeed:
             count = seconds / (text * (1 + PROPOSER_TIME * proposers))
             if count >= MIN_PROMPTS:
                 break
-        return Effort(min(prompts, max(MIN_PROMPTS, int(min(count, prompts)))), length)
+        # Where even the least takes too long, what is compared ends by the clock.
+        least = MIN_PROMPTS if MIN_PROMPTS * text < seconds / 2 else 1
+        return Effort(min(prompts, max(least, int(min(count, prompts)))), length)
+
+
+def within(
+    items: Iterable[T],
+    seconds: float,
+    least: int,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[T]:
+    """Pass items through until the time is over; so many at least."""
+    end = clock() + seconds
+    for count, item in enumerate(items, 1):
+        yield item
+        if count >= least and clock() > end:
+            return

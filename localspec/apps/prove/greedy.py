@@ -55,14 +55,19 @@ class Group:
 def compare(
     model: Model, plain: Sequence[ProofReply], proposers: Proposers, tokens: int
 ) -> Iterator[Comparison]:
-    """Run every proposer with every prompt, alone and beside others, at every depth in turn."""
-    for shift, (name, make) in enumerate(proposers.items()):
-        for size in sizes(model, len(plain)):
-            for first in range(0, len(plain), size):
-                some = plain[first : first + size]
-                # The usual tentative is 8: by threes each proposer starts at another depth.
-                depths = [1 + (first + at + 3 * shift) % model.tentative for at in range(len(some))]
-                yield from _compare(model, make(), Group(name, first, some, depths), tokens)
+    """Run every proposer with every prompt, alone and beside others, at every depth in turn.
+
+    All have had a prompt, alone and beside others, before any has the next ones.
+    """
+    groups = [
+        (first, size) for size in sizes(model, len(plain)) for first in range(0, len(plain), size)
+    ]
+    for first, size in sorted(groups):
+        some = plain[first : first + size]
+        for shift, (name, make) in enumerate(proposers.items()):
+            # The usual tentative is 8: by threes each proposer starts at another depth.
+            depths = [1 + (first + at + 3 * shift) % model.tentative for at in range(len(some))]
+            yield from _compare(model, make(), Group(name, first, some, depths), tokens)
 
 
 def sizes(model: Model, prompts: int) -> list[int]:

@@ -7,22 +7,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from localspec.apps.prove import prompts
-from localspec.apps.prove.effort import GREEDY, TextSpeed
+from localspec.apps.prove.effort import GREEDY, TextSpeed, within
 from localspec.apps.prove.greedy import Comparison, compare, sizes
 from localspec.apps.prove.proposers import Slips, drawn_drafts, usual_proposers
 from localspec.apps.prove.runs import ProofReply, plain
 from localspec.apps.prove.sampled import (
     MAX_SAMPLES,
-    MIN_SAMPLES,
     PLAIN,
     FitTest,
+    Sample,
     SampleCounts,
+    SampleEffort,
     draw_samples,
     fit_tests,
-    take_samples,
+    sample_effort,
 )
 from localspec.apps.prove.spots import spots
 from localspec.apps.prove.verdict import Verdict, judge
@@ -108,7 +110,7 @@ def greedy(
     models: Pair, plan: ProofPlan, watch: ProofWatch, seconds: float = math.inf
 ) -> tuple[list[ProofReply], list[Comparison]]:
     """Write the plain replies, and compare speculative ones with them."""
-    model = models.target
+    model, end = models.target, time.monotonic() + seconds
     texts = prompts.encode(model.tokenizer, plan.conversations)
     for text in texts:
         request.check(model, text, Settings(max_tokens=plan.tokens))
@@ -118,8 +120,9 @@ def greedy(
     replies = list(watch(plain(model, texts, effort.tokens), len(texts), "plain texts"))
     proposers = {**usual_proposers(models), "slips": lambda: Slips(replies)}
     length = len(proposers) * len(sizes(model, len(texts))) * len(texts)
-    compared = compare(model, replies, proposers, effort.tokens)
-    return replies, list(watch(compared, length, "speculative texts"))
+    left, least = end - time.monotonic(), len(proposers)
+    compared = within(compare(model, replies, proposers, effort.tokens), left, least)
+    return replies, list(watch(compared, length, "speculative texts", left, least))
 
 
 def sampled(
@@ -135,13 +138,29 @@ def sampled(
     proposers: dict[str, Proposer] = {PLAIN: Silent()}
     proposers |= {name: make() for name, make in usual_proposers(models).items()}
     proposers["drawn"] = drawn_drafts(model, places, sampling)
-    stream, count = draw_samples(model, places, proposers, sampling), len(proposers)
+    effort, end = SampleEffort([*proposers]), time.monotonic() + seconds
+    if not plan.samples and math.isfinite(seconds):
+        trial_run = draw_samples(model, places[:1], proposers, sampling)
+        a_sample = seconds_of_a_sample(trial_run, len(proposers))
+        effort = sample_effort([*proposers], (end - time.monotonic()) / a_sample)
+    proposers = {name: proposers[name] for name in effort.proposers}
+    stream = draw_samples(model, places[: 1 if effort.hurried else None], proposers, sampling)
     tallies = {name: SampleCounts() for name in proposers}
-    stream = take_samples(stream, count, plan.samples, seconds)
-    most, least = count * (plan.samples or MAX_SAMPLES), count * MIN_SAMPLES
-    for sample in watch(stream, most, "samples", seconds, least):
+    most = len(proposers) * (plan.samples or MAX_SAMPLES)
+    least = most if plan.samples else len(proposers) * effort.least
+    left = end - time.monotonic()
+    stream = within(islice(stream, most), left, least)
+    for sample in watch(stream, most, "samples", left, least):
         tallies[sample.proposer].add(sample)
     return tallies, fit_tests(model, tallies, sampling)
+
+
+def seconds_of_a_sample(stream: Iterator[Sample], count: int) -> float:
+    """Measure by so many samples, after as many others, which read the texts to sample at."""
+    list(islice(stream, count))
+    begun = time.monotonic()
+    list(islice(stream, count))
+    return max(time.monotonic() - begun, 1e-9) / count
 
 
 def open_with_spare_slots(

@@ -12,11 +12,10 @@ proposer, a rate of 38% is found 8 times of 10, and one of 40% 299 times of 300;
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice, product
+from itertools import cycle, product
 
 from localspec.apps.prove.chi_square import Fit, Observed, fit
 from localspec.apps.prove.spots import Case, Spot, reference_logits
@@ -24,6 +23,7 @@ from localspec.base.tokens import History
 from localspec.core.decoding.generation import Ending, Generation
 from localspec.core.decoding.round import conclude, propose, run
 from localspec.core.decoding.turn import Turn
+from localspec.core.proposers.registry import HEADS
 from localspec.core.sampling import filters
 from localspec.core.sampling.parameters import Sampling
 from localspec.core.sampling.sampler import Sampler
@@ -33,6 +33,8 @@ from localspec.interfaces.proposer import Proposer
 
 DRAFT_LENGTH = 2  # tokens
 MAX_SAMPLES, MIN_SAMPLES = 2000, 150  # samples per proposer, where no number is given
+HURRIED_SAMPLES = 50  # the fewest, at one spot, where there is no time for that many of two
+FIRST = ("draft-model", *HEADS, "drawn", "ngram")  # proposers that are left out last
 PLAIN = "plain"  # sampling without drafts: a control
 MIN_CASE_SAMPLES = 25  # samples of a case that justify computing its distribution
 
@@ -111,19 +113,23 @@ def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
     return tuple(draft.tokens.tolist())
 
 
-def take_samples(
-    stream: Iterator[Sample],
-    proposers: int,
-    samples: int | None,
-    seconds: float,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Sample]:
-    """Take as many samples of each proposer as asked for; else by time, up to `MAX_SAMPLES`."""
-    end = clock() + seconds
-    for count, sample in enumerate(islice(stream, proposers * (samples or MAX_SAMPLES)), 1):
-        yield sample
-        if samples is None and count >= proposers * MIN_SAMPLES and clock() > end:
-            return
+@dataclass(frozen=True, slots=True)
+class SampleEffort:
+    """Whose samples are drawn, and how many."""
+
+    proposers: Sequence[str]
+    least: int = MIN_SAMPLES  # of each, however long that takes
+    hurried: bool = False  # all at one spot
+
+
+def sample_effort(proposers: Sequence[str], samples: float) -> SampleEffort:
+    """Choose those for whom there is time, if so many samples can be drawn."""
+    if samples >= MIN_SAMPLES * len(proposers):
+        return SampleEffort(proposers)
+    by_need = sorted(proposers, key=[*FIRST, *proposers].index)
+    some = by_need[: max(2, int(samples / MIN_SAMPLES))]
+    hurried = samples < MIN_SAMPLES * len(some)
+    return SampleEffort(some, HURRIED_SAMPLES if hurried else MIN_SAMPLES, hurried)
 
 
 def fit_tests(

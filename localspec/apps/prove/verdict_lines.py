@@ -25,6 +25,9 @@ def verdict_lines(verdict: Verdict, *, details: bool = False) -> Iterator[str]:
     yield _sentence(verdict)
     yield from _greedy(verdict.greedy, details=details)
     yield from _sampled(verdict.sampled, details=details)
+    left_out = {*verdict.greedy.drafts} - {*verdict.sampled.drafts, "slips"}
+    if left_out and verdict.sampled.rounds:
+        yield f"not sampled, for want of time: {', '.join(sorted(left_out))}"
     if not details:
         yield "--details shows each proposer and each difference; --json has every figure."
 

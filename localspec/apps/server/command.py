@@ -103,6 +103,8 @@ def serve(
     with listening(options) as listener:
         # A group's connections do not outlive a fork, nor does a group a lost member.
         is_group = loading.options.members > 1
+        if is_group and options.cache_dir:
+            tell("a model that is divided among processes keeps no prompts in --cache-dir")
         child = UNSUPERVISED if is_group else supervise(tell, grace=GRACE_SECONDS + 1)
         thought = ThoughtDefaults(options.reasoning_budget, options.reasoning_budget_message)
         named = named_models(names, draft, loading, thought, restarted=not child.is_first)

@@ -22,12 +22,12 @@ SampleToken = Callable[[Logits], int]
 
 
 def are_plain(turns: Sequence[Turn], drafts: Sequence[Draft]) -> bool:
-    """Whether each turn has no draft, and samples a token by the target's logits as they are."""
+    """Whether each turn has no draft, and samples a token that nothing forces."""
     for turn, draft in zip(turns, drafts, strict=True):
         g = turn.generation
         if not turn.emits or len(draft.tokens) or turn.scored:
             return False
-        if not g.sampler.unadjusted or g.reports:
+        if not g.sampler.unforced or g.reports:
             return False
     return True
 
@@ -37,7 +37,7 @@ def token_sampler(g: Generation) -> SampleToken:
     sampler, history = g.sampler, g.history
     if sampler.sampling.greedy and sampler.unadjusted:
         return best
-    return lambda logits: sampler.distribution(logits).draw(sampler.dice, history.size)
+    return lambda logits: sampler.draw(logits, history.size)
 
 
 def plain_step(
@@ -68,8 +68,8 @@ class PlainRounds:
         round meets the error again, and fails those that it concerns.
         """
         newest_alone = all(turn.feed == 1 for turn in turns)
-        unadjusted = min(turn.generation.sampler.unadjusted for turn in turns)
-        most = min(most, unadjusted) if newest_alone else 1
+        unforced = min(turn.generation.sampler.unforced for turn in turns)
+        most = min(most, unforced) if newest_alone else 1
         quiets = [self._quiet(t.ask()) if t.generation.depth else ALWAYS_QUIET for t in turns]
         steps = Steps(turns, quiets, most, hurried)
         try:

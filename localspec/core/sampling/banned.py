@@ -68,13 +68,16 @@ class BannedStrings:
 
     def masked(self, logits: Logits, state: bytes) -> Logits:
         """Mask the tokens that would complete a string; none, if no other token is left."""
-        forbidden = [ids for ids in (self._holding_ids, self._completing(state)) if len(ids)]
-        if not forbidden:
+        forbidden = self.forbidden(state)
+        if not len(forbidden):
             return logits
         masked = logits.copy()
-        for ids in forbidden:
-            masked[ids[ids < len(logits)]] = -np.inf
+        masked[forbidden[forbidden < len(logits)]] = -np.inf
         return masked if masked.max() > -np.inf else logits
+
+    def forbidden(self, state: bytes) -> Ids:
+        """Return the tokens that would complete a string."""
+        return np.concatenate((self._holding_ids, self._completing(state)))
 
     def completes(self, state: bytes, token: int) -> bool:
         piece = self._vocabulary.pieces[token]
@@ -116,16 +119,27 @@ class Ban:
 
     def masked(self, logits: Logits, drafted: Sequence[int]) -> Logits:
         """Mask the logits after `drafted`: -inf for tokens that would complete a string."""
-        return self._strings.masked(logits, reduce(self._strings.after, drafted, self._state))
+        return self._strings.masked(logits, self._after(drafted))
+
+    def forbidden(self, drafted: Sequence[int]) -> Ids:
+        return self._strings.forbidden(self._after(drafted))
+
+    def _after(self, drafted: Sequence[int]) -> bytes:
+        return reduce(self._strings.after, drafted, self._state)
+
+    def require_open(self, token: int) -> None:
+        """Refuse a token that completes a string: it was drawn because no other was left."""
+        if self._strings.completes(self._state, token):
+            raise UsageError(
+                "every token that could follow would complete a banned string: ban fewer "
+                "strings, or such as the grammar and the tools of the request do not need"
+            )
 
     def emit(self, tokens: Sequence[int], exempt: Container[int] = ()) -> None:
         """Follow tokens of the reply; those at `exempt` places may complete a string."""
         for place, token in enumerate(tokens):
-            if place not in exempt and self._strings.completes(self._state, token):
-                raise UsageError(
-                    "every token that could follow would complete a banned string: ban fewer "
-                    "strings, or such as the grammar and the tools of the request do not need"
-                )
+            if place not in exempt:
+                self.require_open(token)
             self._state = self._strings.after(self._state, token)
 
 

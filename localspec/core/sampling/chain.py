@@ -37,8 +37,9 @@ class Chain:
         self._length = len(prompt)
         names = (*self._steps.shifts, *self._steps.cuts)
         self._shifts: dict[str, Shift] = {}
-        if "penalties" in names:
-            self._shifts["penalties"] = Penalties(sampling, prompt)
+        self.penalties = Penalties(sampling, prompt) if "penalties" in names else None
+        if self.penalties:
+            self._shifts["penalties"] = self.penalties
         if "dry" in names:
             self._shifts["dry"] = Dry(sampling, prompt, spell)
         self._leading = [self._shifts[name] for name in self._steps.shifts]

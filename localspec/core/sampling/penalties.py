@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +13,18 @@ from localspec.base.tokens import NONE, Logits, Tokens
 from localspec.core.sampling.parameters import Sampling
 
 Ints = NDArray[np.int64]
+Items = TypeVar("Items", list[int], Tokens)
 
 
 class TokenCounts:
     """Counts of each token in a text that grows."""
 
-    def __init__(self) -> None:
-        self._at: dict[int, int] = {}
-        self._ids = np.empty(64, np.int64)
-        self._counts = np.zeros(64, np.int64)
+    def __init__(self, others: Tokens) -> None:
+        """Begin with tokens that are not counted: those of the prompt."""
+        ids = np.unique(others).astype(np.int64)
+        self._at = {token: at for at, token in enumerate(ids.tolist())}
+        self._ids = np.concatenate((ids, np.empty(64, np.int64)))
+        self._counts = np.zeros(len(self._ids), np.int64)
 
     @property
     def ids(self) -> Ints:
@@ -55,32 +59,42 @@ class Penalties:
     def __init__(self, sampling: Sampling, prompt: Tokens) -> None:
         self._sampling = sampling
         self._window = sampling.penalty_window
-        self._emitted = TokenCounts()
         self._last = deque[int](maxlen=max(self._window, 0))  # of the reply, within the window
         reads = sampling.repetition != 1
         self._prompt = prompt[-self._window :] if reads and self._window > 0 else NONE
-        self._prompt_ids = np.unique(prompt) if reads and self._window < 0 else NONE
+        self._all = TokenCounts(prompt if reads and self._window < 0 else NONE)
 
     def emit(self, tokens: Sequence[int]) -> None:
         """Note tokens of the reply."""
         if self._window < 0:
             for token in tokens:
-                self._emitted.add(token)
+                self._all.add(token)
         else:
             self._last.extend(tokens)
 
+    def seen(self, drafted: Sequence[int], more: int = 0) -> tuple[Ints, Ints]:
+        """Return the tokens that stand before the next one, and their counts in the reply.
+
+        There may be `more` after `drafted` which nobody knows yet: they take room in the window.
+        """
+        if self._window < 0:
+            return self._all.after(drafted)
+        window = max(self._window - more, 0)
+        reply = last([*self._last, *drafted], window)
+        ids, counts = np.unique(np.array(reply, np.int64), return_counts=True)
+        others = np.setdiff1d(last(self._prompt, window - len(reply)), ids)
+        uncounted = np.zeros(len(others), np.int64)
+        return np.concatenate((ids, others)), np.concatenate((counts, uncounted))
+
     def apply(self, logits: Logits, drafted: Sequence[int]) -> None:
         """Penalise, in place, the tokens that stand before the next one, `drafted` the last."""
-        if self._window < 0:
-            (ids, counts), prompt = self._emitted.after(drafted), self._prompt_ids
-        else:
-            reply = [*self._last, *drafted][-self._window :]
-            ids, counts = np.unique(np.array(reply, np.int64), return_counts=True)
-            prompt = self._prompt[max(len(self._prompt) + len(reply) - self._window, 0) :]
-        by = self._sampling.repetition
-        if by != 1:
-            seen = np.union1d(ids, prompt)
-            old = logits[seen]
-            logits[seen] = np.where(old > 0, old / by, old * by)
-        penalty = self._sampling.presence + self._sampling.frequency * counts
+        (ids, counts), sampling = self.seen(drafted), self._sampling
+        if (by := sampling.repetition) != 1:
+            old = logits[ids]
+            logits[ids] = np.where(old > 0, old / by, old * by)
+        penalty = sampling.presence * (counts > 0) + sampling.frequency * counts
         logits[ids] -= penalty.astype(np.float32)
+
+
+def last(items: Items, count: int) -> Items:
+    return items[max(len(items) - count, 0) :]

@@ -17,6 +17,7 @@ from localspec.formats.thought.budget import ThoughtBudget
 from localspec.interfaces.backend import MAX_TENTATIVE
 from localspec.interfaces.dice import Dice
 from localspec.interfaces.distribution import Distribution
+from localspec.interfaces.logit_shift import LogitShift
 
 NO_LIMIT = 1 << 20
 
@@ -92,9 +93,35 @@ class Sampler:
         return self._thought.slack if self._thought else NO_LIMIT
 
     @property
+    def unforced(self) -> int:
+        """Count the next tokens, at least, that no grammar and no end of a thought may force."""
+        if self.constraint:
+            return 0
+        return self._thought.slack if self._thought else NO_LIMIT
+
+    @property
     def is_foreseen(self) -> bool:
         """Whether an engine can foresee the next distributions, for as long as a draft may be."""
-        return self.unadjusted > MAX_TENTATIVE and self.sampling.steps.simple
+        steps = self.sampling.steps
+        return self.unforced > MAX_TENTATIVE and steps.simple and "dry" not in steps.shifts
+
+    def shift(self, drafted: Sequence[int] = (), more: int = 0) -> LogitShift | None:
+        """Return how logits are changed after `drafted` and so many tokens that follow it."""
+        unended = len(drafted) + more < self._unended
+        if not (self._shifts or self._ban or unended):
+            return None
+        forbidden = [self._ban.forbidden(drafted)] if self._ban and not more else []
+        if unended:
+            forbidden.append(self._ends)
+        banned = np.concatenate((*forbidden, NONE)).astype(np.int64)
+        ids = np.concatenate((banned, self._bias_ids))
+        bias = np.concatenate((np.full(len(banned), -np.inf, np.float32), self._bias))
+        if not self.chain.penalties:
+            return LogitShift(ids, bias)
+        seen, counts = self.chain.penalties.seen(drafted, more)
+        s = self.sampling
+        factors = s.repetition, s.presence, s.frequency
+        return LogitShift(ids, bias, seen, counts, *factors, s.penalty_window)
 
     @property
     def is_constrained(self) -> bool:
@@ -128,6 +155,13 @@ class Sampler:
         It is asked for after each number of draft tokens in turn: some samplers have a state.
         """
         return self.chain.distribution(self.adjusted(logits, drafted), drafted, judges=True)
+
+    def draw(self, logits: Logits, position: int) -> int:
+        """Draw the next token; refuse one that completes a banned string before it is emitted."""
+        token = self.distribution(logits).draw(self.dice, position)
+        if self._ban and not (self._thought and self._thought.closing_places((token,))):
+            self._ban.require_open(token)
+        return token
 
     @property
     def is_simple(self) -> bool:

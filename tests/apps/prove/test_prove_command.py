@@ -16,7 +16,7 @@ from localspec.apps.command_line import run
 from localspec.apps.prove import prompts, proof
 from localspec.apps.prove.chi_square import Fit
 from localspec.apps.prove.command import ProofProgress
-from localspec.apps.prove.effort import Effort, TextSpeed
+from localspec.apps.prove.effort import PROBE, Effort, TextSpeed, within
 from localspec.apps.prove.greedy import Comparison, Difference
 from localspec.apps.prove.proof import (
     CONTEXT,
@@ -105,7 +105,7 @@ def test_a_pair_is_proven_in_words(model, few, capsys):
     assert "smallest p" in third
     assert last.startswith("--details shows each proposer")
     assert err.startswith(f"loading {model}; proving takes up to 4 min\nplain texts: 0 of 2\n")
-    assert "speculative texts: 0 of 20\nsamples: 0, about" in err
+    assert "speculative texts: 0, about" in err
 
 
 def test_details_name_every_proposer(model, few, capsys):
@@ -286,15 +286,28 @@ def test_a_slow_model_is_tried_with_fewer_and_shorter_texts():
     assert slow.effort(8, 4, 144) == Effort(3, 16)
     assert slow.effort(8, 4, 600) == Effort(5, 64)
     assert slow.effort(8, 4, 144, tokens=64) == Effort(3, 64)
-    assert slow.effort(2, 4, 0.0) == Effort(2, 16)
+    assert slow.effort(2, 4, 12) == Effort(2, 8)
+    assert slow.effort(2, 4, 11) == Effort(1, 8)  # three texts would take half of it
     assert slow.effort(8, 4, math.inf) == Effort(8, 64)
 
 
-def test_the_speed_is_measured_by_two_short_replies():
-    ticks = iter([0.0, 2.0, 10.0, 16.0])
-    text = tokens_of([1, 2, 3])
-    measured = TextSpeed.measure(ScriptedModel(hashed_logits(1)), text, lambda: next(ticks))
+def test_the_speed_is_measured_by_one_prompt_read_once():
+    ticks, model = iter([0.0, 2.0, 2.0 + PROBE / 2]), ScriptedModel(hashed_logits(1))
+    measured = TextSpeed.measure(model, tokens_of([1, 2, 3] * 30), lambda: next(ticks))
     assert measured == TextSpeed(reading=2.0, a_token=0.5)
+    assert model.forwards == 2 + PROBE  # its batch is 64
+    assert not any(model.held.values())
+
+
+def test_items_come_until_the_time_is_over_and_some_however_long_that_takes():
+    def passed(seconds, least):
+        made = []
+        items = (made.append(at) or at for at in range(20))  # one a second
+        return len(list(within(items, seconds, least, lambda: len(made))))
+
+    assert passed(5.5, 0) == 6
+    assert passed(5.5, 8) == 8
+    assert passed(50, 8) == 20
 
 
 def test_equal_texts_and_fitting_samples_are_a_proof():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count, islice
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,14 +12,15 @@ from localspec.apps.prove.chi_square import Observed, fit, survival
 from localspec.apps.prove.proposers import drawn_drafts
 from localspec.apps.prove.runs import ReplyRequest, plain, run
 from localspec.apps.prove.sampled import (
-    MAX_SAMPLES,
+    HURRIED_SAMPLES,
     MIN_CASE_SAMPLES,
     MIN_SAMPLES,
     Sample,
     SampleCounts,
+    SampleEffort,
     draw_samples,
     fit_tests,
-    take_samples,
+    sample_effort,
 )
 from localspec.apps.prove.spots import Case, Spot, reference_logits, spots
 from localspec.apps.prove.verdict import LEVEL
@@ -262,19 +263,15 @@ def test_spots_are_where_ngrams_may_be_right_and_the_target_is_undecided():
     assert leads[0] < np.median([each.top_two.lead for r in replies for each in r.answers.values()])
 
 
-def test_as_many_samples_as_wished_or_what_a_minute_brings_but_not_too_few():
-    def taken(samples, seconds_each):
-        ticks = count()
-        drawn = take_samples(
-            iter([None] * 9999), 2, samples, 60, lambda: next(ticks) * seconds_each
-        )
-        return len(list(drawn))
-
-    assert taken(50, 10.0) == 100
-    assert taken(3000, 10.0) == 6000
-    assert taken(None, 1e-6) == 2 * MAX_SAMPLES
-    assert taken(None, 100.0) == 2 * MIN_SAMPLES
-    assert 2 * MIN_SAMPLES < taken(None, 0.05) < 2 * MAX_SAMPLES
+def test_a_slow_model_is_sampled_with_fewer_proposers_and_then_less():
+    names = ["plain", "ngram", "suffix", "draft-model", "auto", "drawn"]
+    assert sample_effort(names, 900) == SampleEffort(names, MIN_SAMPLES)
+    four = ["draft-model", "drawn", "ngram", "plain"]
+    assert sample_effort(names, 899) == SampleEffort([*four, "suffix"], MIN_SAMPLES)
+    assert sample_effort(names, 600) == SampleEffort(four, MIN_SAMPLES)
+    assert sample_effort(names, 300) == SampleEffort(four[:2], MIN_SAMPLES)
+    assert sample_effort(names, 299) == SampleEffort(four[:2], HURRIED_SAMPLES, hurried=True)
+    assert sample_effort(["plain", "mtp", "drawn"], 0).proposers == ["mtp", "drawn"]
 
 
 @pytest.mark.parametrize("name", ["llama", "mamba2", "qwen35"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -238,3 +239,19 @@ def test_strings_behind_the_end_of_a_reply_are_no_error(proposer):
 def test_strings_beyond_the_bounds_are_refused_with_the_numbers(banned, message):
     with pytest.raises(UsageError, match=message):
         Settings(banned_strings=banned)
+
+
+def test_a_reply_that_fails_by_its_ban_takes_no_token_from_another():
+    """Texts of a round get their tokens one after another, and the second fails in the third."""
+    letters = Alphabet([bytes([ord("a") + at]) for at in range(7)])
+    everything = tuple(map("".join, product("abcdefg", repeat=3)))
+    free = Settings(8, seed=3)
+    wants = [Want([1, 2], free), Want([1, 2], replace(free, banned_strings=everything))]
+    engine, events = Engine(ScriptedModel(hashed_logits(1), letters), Silent()), ([], [])
+    for want, heard in zip(wants, events, strict=True):
+        engine.add(engine.prepare(tokens_of(want.prompt), want.settings, heard.append))
+    while engine.busy:
+        engine.step(lambda: False)
+    assert isinstance(events[1][-1], UsageError)
+    [alone] = replies(ScriptedModel(hashed_logits(1), letters), Silent(), wants[:1])
+    assert said([events[0][-1]]) == said([alone])
