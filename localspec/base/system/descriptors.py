@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -21,6 +22,30 @@ def raise_limit() -> None:
     if usual != resource.RLIM_INFINITY and usual < wished:
         with suppress(OSError, ValueError):  # some systems allow less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wished, most))
+
+
+@contextmanager
+def limit_kept() -> Iterator[None]:
+    """Keep the limit while a library is imported: mlx-lm lowers it, which only root can take back.
+
+    A running server imports engines, too, after it has counted how many connections it can have.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import resource
+
+    set_limit = resource.setrlimit
+
+    def set_other_limit(kind: int, limits: tuple[int, int]) -> None:
+        if kind != resource.RLIMIT_NOFILE:
+            set_limit(kind, limits)
+
+    resource.setrlimit = set_other_limit
+    try:
+        yield
+    finally:
+        resource.setrlimit = set_limit
 
 
 def left() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from localspec.base.errors import BackendError, UsageError
+from localspec.base.system.descriptors import limit_kept
 from localspec.base.system.fingerprint import installed_versions
 from localspec.interfaces.backend import Backend, Build, Device
 from localspec.interfaces.backend_spec import BackendSpec
@@ -39,7 +40,8 @@ class Engine:
         """Import it."""
         try:
             # A module of functions; it is held against the protocol by the type checker.
-            return cast(Backend, import_module(self.spec.module))
+            with limit_kept():
+                return cast(Backend, import_module(self.spec.module))
         except ModuleNotFoundError as error:
             raise BackendError(f"{self} needs {error.name}: {self.spec.install}") from error
         except (ImportError, OSError, RuntimeError) as error:  # the last two: of a shared library
