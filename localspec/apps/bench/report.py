@@ -113,7 +113,7 @@ def _notes(report: Report, verdict: Verdict) -> Iterator[str]:
         f"{heading['model']}, on {heading['machine']}: {len(report.trials)} prompts, replies of up "
         f"to {longest} tokens, {heading['sampling']}. Plain decoding, twice, differed from itself "
         f"by {verdict.unsteady:.1%}; other programs took {verdict.load.others:.0%} of the "
-        f"processors. The truth lies within ± 19 times of 20."
+        f"processors. After ± stands how far off a figure is at most, in 19 of 20 cases."
     )
     if share := report.read_share:
         yield (

@@ -141,12 +141,21 @@ def ask_labelled(
 
 
 def questions_in(file: Path) -> dict[str, Question]:
-    from localspec.running.runtime.decisions.question import question_of
+    from localspec.running.runtime.decisions.question import FIELDS, question_of
 
     value = parsed(text_in(file), str(file))
     if not isinstance(value, dict) or not value:
         raise UsageError(f"{file} has no questions: it must be an object with one at least")
-    return {name: question_of(name, asked) for name, asked in value.items()}
+    questions = {name: question_of(name, asked) for name, asked in value.items()}
+    for name, asked in value.items():
+        for field in asked.keys() - set(FIELDS):
+            tell(
+                f"question {name!r} has {field!r}, which changes nothing: it may have "
+                f"{', '.join(FIELDS)}"
+            )
+        if not questions[name].instructions and not asked.get("criteria"):
+            raise UsageError(f"question {name!r} asks nothing: it needs instructions")
+    return questions
 
 
 def rows_in(file: Path) -> Sequence[Any]:

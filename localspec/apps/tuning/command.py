@@ -172,7 +172,8 @@ def lines(calibration: Calibration) -> Iterator[str]:
     plain = calibration.target[min(calibration.target)]
     yield from curve("tokens checked at once", calibration.target, plain)
     attention = calibration.attention.row + calibration.attention.token
-    yield f"{'after 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
+    if attention:
+        yield f"{'after 1,000 more':>22}{attention * 1e6:10.2f} ms for one token"
     for by, points in calibration.drafting.items():
         yield ""
         yield from curve(f"tokens drafted by {by}", points, plain)

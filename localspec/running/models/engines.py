@@ -179,8 +179,8 @@ def require_model_in(folder: Path, takers: Sequence[Engine]) -> None:
             more = f" and {len(files) - MAX_LISTED} more" if len(files) > MAX_LISTED else ""
             raise UsageError(
                 f"{folder} is a folder, and a model is one file in it: "
-                f"{', '.join(files[:MAX_LISTED])}{more}; give its path, as in "
-                f"localspec chat {shlex.quote(str(folder / files[0]))}"
+                f"{', '.join(files[:MAX_LISTED])}{more}; give the path of "
+                f"one, as {shlex.quote(str(folder / files[0]))}"
             )
     if not takers:
         kinds = " or ".join(engine.spec.kind for engine in all_engines())

@@ -93,14 +93,15 @@ def pace_of_chip(devices: Sequence[Device]) -> Pace | None:
 
 
 def speed_text(pace: Pace, tokens_a_second: float) -> str:
-    """Describe a speed in a few words; "(busy)" if other programs made it slower than it is."""
+    """Describe a speed in a few words; it is the least where others were busy when it was taken."""
     if tokens_a_second == inf:
         return "on the GPU"
     if not tokens_a_second:
         return "slow without a GPU"
     count = round(tokens_a_second)
-    words = f"about {count} tokens/s" if count > 1 else "a token/s or less"
-    return f"{words} (busy)" if pace.busy else words
+    if pace.busy:
+        return f"{count} tokens/s or more" if count > 1 else "speed not known"
+    return f"about {count} tokens/s" if count > 1 else "a token/s or less"
 
 
 def expectation(name: str, backend: str, limits: Limits) -> str:

@@ -72,6 +72,13 @@ def test_json_lines_get_answers(written, capsys):
         ("{", "s.csv", "a\n1\n", "questions.json is not JSON"),
         ({}, "s.csv", "a\n1\n", "has no questions"),
         ({"q": {"type": "box"}}, "s.csv", "a\n1\n", "question 'q' has the type 'box'"),
+        (
+            {"q": {"type": "noul", "criteria": "Is it?"}},
+            "s.csv",
+            "a\n1\n",
+            "of noul they must",
+        ),
+        ({"q": {"type": "noul", "question": "?"}}, "s.csv", "a\n1\n", "it needs instructions"),
         ({"q": {"type": "score", "criteria": []}}, "s.csv", "a\n1\n", "a score has 0 options"),
         (QUESTIONS, "s.txt", "a\n1\n", "must end in .csv or .jsonl"),
         (QUESTIONS, "s.csv", "a\n", "there is no state in"),
@@ -86,6 +93,13 @@ def test_files_without_sense_are_refused_before_a_model_is_loaded(
     paths = written("questions.json", questions), written(name, states)
     assert decide(*paths, "--column", "text") == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_field_that_a_question_does_not_have_is_told(written, capsys):
+    misread = {**QUESTIONS["tone"], "question": "How upset?"}
+    paths = written("questions.json", {"tone": misread}), written("states.jsonl", '"one"\n')
+    assert decide(*paths) == 0
+    assert "question 'tone' has 'question', which changes nothing" in capsys.readouterr().err
 
 
 LABELLED = "text,urgent,team,tone\n" + "".join(

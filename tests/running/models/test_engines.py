@@ -112,7 +112,7 @@ def test_the_model_files_of_a_folder_are_listed_with_what_to_type(tmp_path):
     names = ["b.gguf", "a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "mmproj-b.gguf", "x.txt"]
     for name in names:
         (tmp_path / name).touch()
-    message = f"a-00001-of-00002.gguf, b.gguf; give its path, as in localspec chat {tmp_path}/a-"
+    message = f"a-00001-of-00002.gguf, b.gguf; give the path of one, as {tmp_path}/a-"
     with pytest.raises(UsageError, match=re.escape(message)):
         taker(tmp_path)
     (tmp_path / "config.json").touch()  # as in many repositories of GGUF files

@@ -87,6 +87,15 @@ def _options(options: Options) -> tuple[Option, ...]:
     return tuple(map(Option, options))
 
 
+CRITERIA = {  # by the type of a question
+    "noul": "an object or none",
+    "predicate": "an object or none",
+    "choice": "an object: options and what they mean",
+    "score": "a list of levels",
+}
+FIELDS = ("type", "instructions", "criteria")
+
+
 def question_of(name: str, value: object) -> Question:
     """Read a question as JSON has it: in the form of TypeSafe, by the kinds' own names as well."""
     if not isinstance(value, Mapping):
@@ -104,9 +113,14 @@ def question_of(name: str, value: object) -> Question:
             return Question.score(words, list(map(_words, criteria)))
     except UsageError as error:
         raise UsageError(f"question {name!r}: {error}") from error
+    if kind in CRITERIA:
+        raise UsageError(
+            f"the criteria of question {name!r} are {str(criteria)[:40]!r}; of {kind} they must be "
+            f"{CRITERIA[kind]} (what is asked stands in instructions)"
+        )
     raise UsageError(
-        f"question {name!r} has the type {kind!r:.40}; it must be noul (criteria: an object or "
-        "none), choice (an object: options and what they mean) or score (a list of levels)"
+        f"question {name!r} has the type {kind!r:.40}; it must be "
+        f"{', or '.join(f'{each} (criteria: {form})' for each, form in CRITERIA.items())}"
     )
 
 
