@@ -179,8 +179,8 @@ def test_a_speed_is_told_in_words(reading, words, busy):
 def test_what_is_to_be_pulled_is_told_with_its_size_and_speed():
     outlook = expectation("qwen3-8b", "auto", ROOMY.limits)
     assert re.fullmatch(
-        r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|\d+ tokens/s or more|a token/s or less|speed not "
-        "known) here, "
+        r"q8_0 takes 8\.1 GiB; (about \d+ tokens/s|\d+ tokens/s or more|a token/s or less|"
+        "speed not known) here, "
         "and it reasons .*",
         expectation("qwen3-8b:q8_0", "auto", ROOMY.limits),
     )
