@@ -42,7 +42,7 @@ def duration_text(kind: str, level: str, count: int) -> str:
         return f"{fast} to {slow} minutes on one core"
     return (
         f"{fast} to {slow} minutes of one core, "
-        f"so {ceil(fast / used)} to {ceil(slow / used)} on the {used} here if nothing else uses them"
+        f"so {ceil(fast / used)} to {ceil(slow / used)} on the {used} here if they are free"
     )
 
 

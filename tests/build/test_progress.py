@@ -41,11 +41,9 @@ def test_make_counts_in_per_cent():
 
 def test_minutes_are_said_for_the_cores_of_this_machine():
     assert effort.duration_text("cpu", "", 1) == "3 to 10 minutes on one core"
-    assert effort.duration_text("cpu", "", 2).endswith(
-        "so 2 to 5 on the 2 here if nothing else uses them"
-    )
+    assert effort.duration_text("cpu", "", 2).endswith("so 2 to 5 on the 2 here if they are free")
     assert effort.duration_text("cuda", "4", 16).endswith(
-        "so 6 to 18 on the 4 here if nothing else uses them"
+        "so 6 to 18 on the 4 here if they are free"
     )
     assert effort.duration_text("custom", "64", 2) == effort.duration_text("cpu", "", 2)
     assert effort.cores() >= 1
