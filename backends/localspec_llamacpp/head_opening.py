@@ -124,7 +124,8 @@ def _planned(trunk: ModelWeights, weights: ModelWeights, form: ContextShape) -> 
     # Its graph computes logits of all tokens of a batch, so that long ones would take much memory.
     # And what leaves a window would have to be read again after a truncation.
     batch = max(rows, ENCODED)
-    shape = replace(form, graph=graph, full_windows=True, batch=batch, outputs=batch)
+    shape = replace(form, graph=graph, full_windows=True, batch=batch, micro_batch=batch)
+    shape = replace(shape, outputs=batch)
     return HeadPlan(trunk, weights, shape, layers, block, form.batch)
 
 

@@ -67,13 +67,13 @@ def test_weights_that_are_quantised_get_scales_of_that_kind(tmp_path):
 
     folder = written(tmp_path / "tiny", "llama", intermediate_size=128)
     rewritten(folder, change, quantization={"group_size": 32, "bits": 4})
-    model = load_weights(folder, ())
+    model = load_weights(folder)
     assert convert(model, "tiny") > 0
     assert kinds(model) == {mx.uint32, mx.float16}
 
 
 def test_the_two_kinds_of_all_weights_are_never_in_memory_together(tmp_path):
-    model = load_weights(made(tmp_path / "tiny"), ())
+    model = load_weights(made(tmp_path / "tiny"))
     gc.collect()
     mx.clear_cache()
     before = mx.get_active_memory()
@@ -109,7 +109,7 @@ def test_a_model_whose_numbers_grow_beyond_halves_is_refused(tmp_path):
 
 
 def test_a_model_that_is_in_other_numbers_already_is_left_alone(tmp_path):
-    model = load_weights(written(tmp_path / "tiny", "llama"), ())
+    model = load_weights(written(tmp_path / "tiny", "llama"))
     assert convert(model, "tiny") == 0
     assert kinds(model) == {mx.float32}
 

@@ -151,7 +151,7 @@ def bodies(app: Starlette) -> dict[str, type[BaseModel]]:
     found: dict[object, tuple[str, type[BaseModel]]] = {}
     for route in routes:
         if isinstance(route.endpoint, partial) and route.endpoint.func is with_body:
-            kind, endpoint = route.endpoint.args
+            kind, endpoint, _ = route.endpoint.args
             found.setdefault(endpoint, (route.path, kind))
     return dict(found.values())
 

@@ -62,8 +62,8 @@ def test_a_saved_slot_keeps_its_pictures(tmp_path):
     want = pictured(model := seeing(), [1, 2], CAT, [3])
     files = SlotFiles(tmp_path / "slots", 9000, "a model")
     files.write("a", tokens_of(want.prompt), DATA, SCALES)
-    tokens, _, scales = files.read("a")
-    assert (tokens.tolist(), scales) == (want.prompt, SCALES)
+    text = files.read("a").text
+    assert (text.tokens.tolist(), text.adapters) == (want.prompt, SCALES)
     assert pictured(model, [1, 2], DOG, [3]).prompt != want.prompt
 
 

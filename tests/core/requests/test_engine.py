@@ -387,7 +387,7 @@ class Watched(ScriptedModel):
     [
         (Settings(max_tokens=6, depth=0), 5),  # nothing is fed after the last
         (Settings(max_tokens=6, depth=0, seed=3, sampling=Sampling(temperature=0.8)), 5),
-        (Settings(max_tokens=6, depth=0, sampling=Sampling(repetition=1.2)), 0),
+        (Settings(max_tokens=6, depth=0, sampling=Sampling(repetition=1.2)), 5),
         (Settings(max_tokens=6, depth=2), 0),
     ],
     ids=["greedy", "sampled", "penalised", "speculative"],

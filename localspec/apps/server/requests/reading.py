@@ -58,10 +58,10 @@ async def read(request: Request, kind: type[M], join: Join | None = None) -> M:
         body = await request.body()
     except ClientDisconnect as error:
         raise Gone from error
-    if body and not media_type.strip().lower().endswith("json"):
-        raise refused(NO_OBJECT)
-    if join and body.startswith(BOUNDARY):
+    if join and "origin" not in request.headers and body.startswith(BOUNDARY):
         body = await request.app.state.preparing.run_for(request, partial(join, body))
+    elif body and not media_type.strip().lower().endswith("json"):
+        raise refused(NO_OBJECT)
     request.scope[SHORT] = len(body) <= SHORT_BYTES
     if len(body) <= LARGE_VALUES or not is_large(text_of(body)):
         return parse(body, kind)
