@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 
 from localspec.apps.server.faults import refused
+from localspec.apps.server.requests.form import form_parts
 from localspec.apps.server.requests.reading import parse_json
 
-NAME = re.compile(rb'name="([^"\r\n]*)"', re.IGNORECASE)
 REQUEST = "request"  # the part that is JSON
 MAX_PARTS = 200  # with what is before the first and behind the last
 
 
 def as_one_object(body: bytes) -> bytes:
     """Join a request with its files, in base64."""
-    boundary = body.partition(b"\r\n")[0]
-    parts: dict[str, bytes] = {}
-    for piece in (b"\r\n" + body).split(b"\r\n" + boundary, MAX_PARTS)[1:-1]:
-        head, _, content = piece.partition(b"\r\n\r\n")
-        if name := NAME.search(head):
-            parts[name[1].decode("utf-8", "replace")] = content
+    parts = {part.name: part.data for part in form_parts(body, MAX_PARTS)}
     if REQUEST not in parts:
         raise refused(f"{REQUEST}: the body has no part of this name", REQUEST)
     value = parse_json(parts[REQUEST])
