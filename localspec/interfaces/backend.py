@@ -39,7 +39,8 @@ OWN_PRODUCTS = "localspec"
 PRODUCTS = (OWN_PRODUCTS, "llama.cpp")
 METAL_PRODUCTS = "own"  # LocalSpec's with MLX on Metal, too, where nobody has seen them run
 NUMBERS = ("auto", "float16")
-SPLIT_MODES = BY_LAYER, *_ = ("layer", "row", "tensor")
+BY_LAYER = "layer"
+SPLIT_MODES = (BY_LAYER, "row", "tensor")
 CONTEXT = 32_768  # tokens, where a model was trained for more and none were asked for
 TEXT_CONTEXT = 2_048  # the same of a model that reads whole texts
 DRAFT_CONTEXT, MIN_DRAFT_CONTEXT = 2_048, 64  # tokens that a draft model reads, and the fewest
@@ -215,22 +216,21 @@ class Options:
         return self.products in (OWN_PRODUCTS, METAL_PRODUCTS) and not self.mmap
 
     def __post_init__(self) -> None:
-        choices = [
-            ("products", self.products, (*PRODUCTS, METAL_PRODUCTS)),
-            ("compute", self.compute, NUMBERS),
-            ("split_mode", self.split_mode, SPLIT_MODES),
-            ("pooling", self.pooling, ("", *VECTOR_POOLINGS)),
-        ]
-        for name, value, names in choices:
-            if value not in names:
+        choices = {
+            "products": (*PRODUCTS, METAL_PRODUCTS),
+            "compute": NUMBERS,
+            "split_mode": SPLIT_MODES,
+            "pooling": ("", *VECTOR_POOLINGS),
+        }
+        for name, names in choices.items():
+            if (value := getattr(self, name)) not in names:
                 raise UsageError(f"{name} is {value!r}, known: {', '.join(filter(None, names))}")
         within("slots", self.slots, 1, SLOTS)
         within("context", self.context, 1, CELLS // self.slots)
         if self.direct_io and (self.mmap or self.mlock):
             raise UsageError("direct_io reads weights once, past the cache: omit mmap and mlock")
-        within("threads", self.threads, 1, 1 << 16)
-        within("threads_batch", self.threads_batch, 1, 1 << 16)
-        within("micro_batch", self.micro_batch, 1, 1 << 16)
+        for name in ("threads", "threads_batch", "micro_batch"):
+            within(name, getattr(self, name), 1, 1 << 16)
         within("gpu_layers", self.gpu_layers, 0, 1 << 16)
         within("cpu_moe", self.cpu_moe, 0, 1 << 16)
         within("tentative", self.tentative, 0, MAX_TENTATIVE)

@@ -15,7 +15,6 @@ from localspec.base.device import Device
 
 MAX_STALLED = 0.1  # share of the time spent waiting for memory that is too much
 MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20  # an option of glibc's, and bytes
-IS_LINUX = sys.platform == "linux"
 FULL = re.compile(r"full avg10=([\d.]+)")
 
 
@@ -29,13 +28,15 @@ def memory(root: Path = Path("/")) -> Device:
 
 
 def return_large_blocks() -> None:
-    """From now on return each large block to the system when it is freed.
+    """Return each large block to the system when it is freed, from now on.
 
     glibc takes blocks from the system one by one only until one of their size was freed; then it
     keeps them, apart for each thread.
     """
-    if set_option := getattr(ctypes.CDLL(None), "mallopt", None) if IS_LINUX else None:
-        set_option(MMAP_THRESHOLD, LARGE_BLOCK)
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if set_option:
+            set_option(MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def groups(root: Path) -> Iterator[tuple[int, int]]:

@@ -45,7 +45,7 @@ class Scheduler:
         if alone and len(generations) == 1:
             [g] = generations
             turn = self._reading(g) if g.reads else self._turn(g, self.batch, longest)
-            return [turn.at_edge(self.batch, self.batch) if g.media or g.parting else turn]
+            return [turn.at_edge(self.batch, self.batch)]
         replies = [g for g in generations if not g.reads]
         # Prompts that have waited come first, and leave the batch to the replies behind them.
         left = self.batch - sum(1 + limit(g, longest) for g in replies)
@@ -55,7 +55,7 @@ class Scheduler:
         capacity, has_prompt = self.batch, False
         for g in in_turn(generations):
             turn = self._turn(g, piece(g, min(reading, capacity)) if g.reads else capacity, longest)
-            turn = turn.at_edge(capacity, self.batch) if g.media or g.parting else turn
+            turn = turn.at_edge(capacity, self.batch)
             is_enough = turn.emits or g.scores or turn.feed >= MIN_PIECE or not has_prompt
             if turn.feed > 0 and is_enough:
                 turns.append(turn)

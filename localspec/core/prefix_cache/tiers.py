@@ -138,7 +138,8 @@ class CacheTiers:
 
     def spare(self) -> bool:
         """Free the memory; return whether any was in use."""
-        return self.take_newest() is not None or bool(self._ram.clear())
+        newest = self.take_newest()
+        return bool(self._ram.clear()) or newest is not None
 
     def take_notices(self) -> list[str]:
         """Return notices for clients, each once."""

@@ -88,9 +88,7 @@ class Sampler:
     @property
     def unadjusted(self) -> int:
         """Count the next tokens, at least, whose distributions need no more than the logits."""
-        if self._adjusts or self._unended:
-            return 0
-        return self._thought.slack if self._thought else NO_LIMIT
+        return 0 if self._adjusts or self._unended else self.unforced
 
     @property
     def unforced(self) -> int:

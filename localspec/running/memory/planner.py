@@ -139,9 +139,8 @@ def drafting_options(
     if draft is None:
         return drafting
     if draft.files.engine != target.files.engine:  # it may not know these
-        drafting = replace(drafting, gpu_layers=None, threads=None, flash_attention=None)
-        drafting = replace(drafting, compute="auto")
-        drafting = replace(drafting, threads_batch=None, mlock=False, direct_io=False)
+        drafting = replace(drafting, gpu_layers=None, flash_attention=None, compute="auto")
+        drafting = replace(drafting, threads=None, threads_batch=None, mlock=False, direct_io=False)
     inherits = own.gpu_layers is None and not own.device.isdecimal()
     layers = drafting.gpu_layers if inherits else own.gpu_layers
     drafting = replace(

@@ -22,8 +22,7 @@ def identity(loaded_pair: LoadedPair) -> str:
     engine, path = target.files.engine, target.files.path
     options = loaded_pair.plan.options
     relevant = replace(options, threads=None, mmap=False, batch=512, tentative=8, verbose=False)
-    relevant = replace(relevant, threads_batch=None, micro_batch=None)
-    relevant = replace(relevant, mlock=False, direct_io=False)
+    relevant = replace(relevant, threads_batch=None, micro_batch=None, mlock=False, direct_io=False)
     relevant = replace(relevant, head=None, projector=None, projector_on_host=False, adapters=())
     whole = (path, options.head, options.projector)
     files = [file for part in whole if part for file in engine.spec.files(part)]
