@@ -547,3 +547,15 @@ def write_tokenizer(folder: Path, layout: Layout = "plain") -> None:
         "chat_template": CHAT_TEMPLATE,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def store_in_16_bits(folder):
+    """Store all numbers in 16 bits, as people have them."""
+    for path in folder.rglob("*.safetensors"):
+        weights, about = mx.load(str(path), return_metadata=True)
+        halves = {
+            name: array.astype(mx.bfloat16) if array.dtype == mx.float32 else array
+            for name, array in weights.items()
+        }
+        mx.eval(halves)
+        mx.save_safetensors(str(path), halves, metadata=about)

@@ -15,7 +15,6 @@ from localspec_llamacpp.devices import gpus, on_cpu, places
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 BATCHES = (512, 1024, 2048)
 MICRO_BATCHES = (32, 64, 128, 256, 512, 1024)
-KV_TYPES = ("auto", "q8_0", "q4_0")
 
 
 class Processors(NamedTuple):

@@ -108,7 +108,7 @@ class LlamaHead:
         slots = [roll.row.slot for roll in able]
         drafts: list[Draft] = []
         try:
-            with products.chosen(shortlist(self._vocabulary, able)):
+            with products.computing_only(shortlist(self._vocabulary, able)):
                 drafts = self._roll(able)
         except BackendError as error:
             self._give_up(slots, error)

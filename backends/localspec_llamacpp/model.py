@@ -293,7 +293,7 @@ class LlamaModel:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         takes_back = self._head is None and not self._weights.recurrent
-        with products.chosen(shortlist(self.vocabulary, rolls)):
+        with products.computing_only(shortlist(self.vocabulary, rolls)):
             return roll_by_forward(self, rolls, steps=self if takes_back else None)
 
     def free_head(self) -> None:

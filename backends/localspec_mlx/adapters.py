@@ -19,7 +19,7 @@ class AdapterLayers:
     """The layers of each adapter, with the scales that its own file gives."""
 
     def __init__(self, model: Module, adapters: Sequence[Adapter]) -> None:
-        self._layers = [list(added(model, adapter)) for adapter in adapters]
+        self._layers = [list(add_layers(model, adapter)) for adapter in adapters]
         model.eval()
         for adapter, layers in zip(adapters, self._layers, strict=True):
             if not layers and (len(adapters) > 1 or adapter.scale != 1):
@@ -38,7 +38,7 @@ class AdapterLayers:
                 layer.scale = own * scale
 
 
-def added(model: Module, adapter: Adapter) -> Iterator[tuple[Any, float]]:
+def add_layers(model: Module, adapter: Adapter) -> Iterator[tuple[Any, float]]:
     """Put the layers of an adapter around those of a model, the ones of earlier adapters within."""
     before = dict(outermost(model))
     exchange(model, {name: base_of(layer) for name, layer in before.items()})

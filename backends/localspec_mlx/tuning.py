@@ -68,7 +68,7 @@ def choose(
     return chosen
 
 
-def timed(way: Way, rows: int, matrices: Sequence[Weights], clock: Clock) -> float:
+def time_products(way: Way, rows: int, matrices: Sequence[Weights], clock: Clock) -> float:
     """Time products, each of which waits for the last; it never ends where there is no kernel.
 
     Numbers may get too large on the way: that takes no other time.
@@ -154,7 +154,7 @@ def chosen_ways(
     chosen = kept_json.load(path, partial(read_choice, names=ways))
     if chosen is None:
         rivals = processors.RivalWatch().share
-        chosen = measured(matrices, ways, clock)
+        chosen = measure_ways(matrices, ways, clock)
         if rivals() <= processors.CROWDED:
             kept_json.keep(path, {"chosen": chosen})
     return Ways(chosen, ways)
@@ -175,7 +175,9 @@ def read_choice(record: Mapping[str, Any], names: Collection[str]) -> dict[int, 
     return chosen
 
 
-def measured(matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock) -> dict[int, str]:
+def measure_ways(
+    matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock
+) -> dict[int, str]:
     """Time all ways that weights allow, on a processor on a part of one matrix."""
     if mx.default_device() == mx.cpu:
         matrices = [part(matrices[0])]
@@ -189,7 +191,7 @@ def measured(matrices: Sequence[Weights], ways: Mapping[str, Way], clock: Clock)
     def seconds(name: str, rows: int) -> float:
         if name == KERNEL and rows > few_rows.MOST:
             return math.inf
-        return timed(ways[name], rows, matrices, clock)
+        return time_products(ways[name], rows, matrices, clock)
 
     return choose(seconds, ROWS, [name for name in ways if name not in lacking])
 

@@ -21,7 +21,7 @@ import mlx.core as mx
 from benchmarks.machine import heading
 from localspec_mlx import few_rows
 from localspec_mlx.products import KERNEL, OWN, Way, Weights, ways
-from localspec_mlx.tuning import CHAIN, OTHER_BITS, OTHER_PRODUCTS, fault, timed
+from localspec_mlx.tuning import CHAIN, OTHER_BITS, OTHER_PRODUCTS, fault, time_products
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 SHAPES = ((2048, 2048), (4096, 4096), (17408, 5120))  # outputs and inputs: MLX's kernels differ
@@ -99,7 +99,7 @@ def drawn(kind: Kind, shape: tuple[int, int], number: mx.Dtype = mx.float16) -> 
 
 
 def seconds(way: Way, rows: int, matrices: Sequence[Weights]) -> float:
-    return timed(way, rows, matrices, time.perf_counter) / len(matrices)
+    return time_products(way, rows, matrices, time.perf_counter) / len(matrices)
 
 
 def table(kind: Kind, seconds: Seconds) -> Iterator[str]:

@@ -117,14 +117,7 @@ def test_a_model_that_is_in_other_numbers_already_is_left_alone(tmp_path):
 def test_a_head_computes_as_its_target_does(tmp_path):
     folder = tmp_path / "made"
     head = tiny_mlx.write_with_head(folder, "qwen3", "eagle3")
-    for path in folder.rglob("*.safetensors"):
-        weights, about = mx.load(str(path), return_metadata=True)
-        halves = {
-            name: array.astype(mx.bfloat16) if array.dtype == mx.float32 else array
-            for name, array in weights.items()
-        }
-        mx.eval(halves)
-        mx.save_safetensors(str(path), halves, metadata=about)
+    tiny_mlx.store_in_16_bits(folder)
     for compute, kind in (("auto", mx.bfloat16), ("float16", mx.float16)):
         options = Options(slots=1, context=256, compute=compute, head=head)
         with closing(mlx.load(folder, options)) as model:

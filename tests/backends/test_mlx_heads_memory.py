@@ -34,18 +34,6 @@ KINDS = {**tiny_mlx.WITH_HEADS, "qwen3_5-dspark": "qwen3_5", "qwen3_5-dflash2": 
 TOLERANCE, SOME = 0.06, 1 << 14
 
 
-def halved(folder):
-    """Store all numbers in 16 bits, as people have them."""
-    for path in folder.rglob("*.safetensors"):
-        weights, about = mx.load(str(path), return_metadata=True)
-        halves = {
-            name: array.astype(mx.bfloat16) if array.dtype == mx.float32 else array
-            for name, array in weights.items()
-        }
-        mx.eval(halves)
-        mx.save_safetensors(str(path), halves, metadata=about)
-
-
 def active():
     gc.collect()
     mx.clear_cache()
@@ -80,7 +68,7 @@ def test_a_head_takes_what_was_planned_for_it(name, architecture, tmp_path):
     if name.startswith("qwen3_5-d"):  # whose layers are as wide as their target's
         shutil.rmtree(head)
         tiny_mlx.WRITERS[kind](folder, head, **WIDE)
-    halved(folder)
+    tiny_mlx.store_in_16_bits(folder)
     with mlx.rehearse(folder) as rehearsal:
         planned = rehearsal.needs(replace(OPTIONS, head=head)).head
     assert held(folder, head) - held(folder, None) == pytest.approx(planned, TOLERANCE, SOME)

@@ -18,7 +18,7 @@ from mlx.nn import Embedding, Linear, Module, QuantizedLinear, quantize
 from localspec.interfaces.backend import METAL_PRODUCTS, Options
 from localspec_mlx import loading, tuning
 from localspec_mlx.products import KERNEL, OWN, WAYS, Ways, Weights, own
-from localspec_mlx.tuning import ROWS, choose, fault, measured, timed, tune, typical
+from localspec_mlx.tuning import ROWS, choose, fault, measure_ways, time_products, tune, typical
 
 NAMES = (OWN, "padded", "wide", "unpacked")
 FEW = (2, 4, 6, 8, 16)
@@ -59,7 +59,7 @@ def test_a_way_that_the_device_cannot_compute_is_not_taken_and_does_not_fail_the
     numbers, *scales = mx.quantize(mx.ones((8, 64), mx.bfloat16), mode="mxfp4")
     how = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
     weights = Weights(numbers, scales[0], None, how)
-    assert timed(WAYS["wide"], 1, [weights], count().__next__) == math.inf
+    assert time_products(WAYS["wide"], 1, [weights], count().__next__) == math.inf
     times = {OWN: 1.0, "wide": math.inf}
     assert set(choose(lambda name, _: times[name], ROWS, list(times)).values()) == {OWN}
 
@@ -173,7 +173,7 @@ def test_twenty_products_are_timed_in_a_chain_on_a_gpu_and_large_matrices_not_un
         return lambda x, weights: seen.append((name, x.size // 64, id(weights))) or own(x, weights)
 
     layers = [weights_of(64, 64, mx.float32) for _ in range(3)]
-    measured(layers, {name: noted(name) for name in WAYS}, Ticks())
+    measure_ways(layers, {name: noted(name) for name in WAYS}, Ticks())
     assert "unpacked" not in {name for name, *_ in seen}
     of_four = [of for name, rows, of in seen if (name, rows) == (OWN, 4)]
     assert len(of_four) == tuning.TIMES * tuning.CHAIN

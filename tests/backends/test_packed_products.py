@@ -68,7 +68,7 @@ def chosen(panels: np.ndarray) -> Iterator[None]:
     choose, place = "localspec_products_choose", panels.ctypes.data_as(c_void_p)
     ggml.call(choose, None, place, c_int(len(panels)), origin=CPU)
     try:
-        with products.chosen(panels):
+        with products.computing_only(panels):
             yield
     finally:
         ggml.call(choose, None, None, c_int(0), origin=CPU)

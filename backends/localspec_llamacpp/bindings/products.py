@@ -44,7 +44,7 @@ def use(on: bool) -> None:
 
 
 @contextmanager
-def chosen(panels: NDArray[np.uint8] | None) -> Iterator[None]:
+def computing_only(panels: NDArray[np.uint8] | None) -> Iterator[None]:
     """Let this thread's forwards compute these panels of an output matrix alone; None: all.
 
     The results of the others are as low as no logit is. Products that were built before know

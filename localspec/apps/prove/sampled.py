@@ -115,7 +115,7 @@ def _round(model: Model, proposer: Proposer, turn: Turn) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SampleEffort:
-    """Whose samples are drawn, and how many."""
+    """Names those whose samples are drawn, and says how many are."""
 
     proposers: Sequence[str]
     least: int = MIN_SAMPLES  # of each, however long that takes

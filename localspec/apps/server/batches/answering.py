@@ -36,7 +36,7 @@ async def answer_all(
             while len(under_way) > most:
                 task, request = under_way.popitem()
                 again.appendleft(request)
-                await ended(task)
+                await end_task(task)
             while (more or again) and len(under_way) < most:
                 next_one = (
                     again.popleft() if again else await asyncio.to_thread(next, requests, None)
@@ -55,10 +55,10 @@ async def answer_all(
                 answered(under_way.pop(task), *task.result())
     finally:
         for task in under_way:
-            await ended(task)
+            await end_task(task)
 
 
-async def ended(task: asyncio.Future[Any]) -> None:
+async def end_task(task: asyncio.Future[Any]) -> None:
     """End a task, and wait until it has."""
     task.cancel()
     await asyncio.wait([task])

@@ -14,7 +14,7 @@ MAX_ERRORS = 20  # that are reported of a file
 
 @dataclass(slots=True)
 class CheckedFile:
-    """What a file of requests has, and its faults with their lines."""
+    """Holds what is known of a file of requests, and its faults with their lines."""
 
     total: int = 0
     model: str = ""

@@ -127,7 +127,7 @@ class BatchWork:
     async def _work_on(self, app: ASGIApp, store: BatchStore, batch: Batch) -> None:
         names = [store.content(id) for id in (batch.answers, batch.refusals)]
         done, refused = [await asyncio.to_thread(answered_in, name) for name in names]
-        requests = left(store.content(batch.input_file_id), batch.endpoint, done | refused)
+        requests = unanswered(store.content(batch.input_file_id), batch.endpoint, done | refused)
         began = False
 
         async def ask_behind(request: BatchRequest) -> tuple[int, dict[str, Any]]:
@@ -183,7 +183,7 @@ def count_start(store: BatchStore, batch: Batch) -> None:
     store.keep(batch)
 
 
-def left(file: Path, endpoint: str, done: Set[str]) -> Iterator[BatchRequest]:
+def unanswered(file: Path, endpoint: str, done: Set[str]) -> Iterator[BatchRequest]:
     """Yield the requests of a file that have no answer yet."""
     for number, line in numbered_lines(file):
         request = request_of(line, number, endpoint)
