@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 
 import pytest
 
@@ -152,3 +153,17 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert not GGUF.claims(pipe)
+
+
+LIMITS = """
+import resource
+from localspec.running.models.engines import engine
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+engine("mlx").backend()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == before, before
+"""
+
+
+@pytest.mark.skipif(find_spec("mlx_lm") is None, reason="the engine that lowers it is not here")
+def test_an_engine_that_is_imported_leaves_the_number_of_open_files_alone():
+    subprocess.run([sys.executable, "-c", LIMITS], check=True)
