@@ -28,7 +28,7 @@ from localspec_mlx.outputs import BLOCK, DeviceLogits
 from localspec_mlx.runner import WIDE
 from tests import engines, tiny_mlx
 from tests.backends.test_mlx import cost, recorded
-from tests.backends.test_mlx_heads_memory import active, halved
+from tests.backends.test_mlx_heads_memory import active
 from tests.runs import Want, replies, said
 
 DRAFTED = 300
@@ -271,7 +271,7 @@ def growth(folder, options, width):
 def test_the_longest_draft_takes_the_memory_that_was_planned_for_it(architecture, tmp_path):
     size = {"vocab_size": WIDE_VOCABULARY, "hidden_size": 128}
     folder = tiny_mlx.write(tmp_path / "made", architecture, **size)
-    halved(folder)
+    tiny_mlx.store_in_16_bits(folder)
     short, long = Options(context=1024), Options(context=1024, batch=514, tentative=512)
     with mlx.rehearse(folder) as rehearsal:
         planned = {options: rehearsal.needs(options).total for options in (short, long)}

@@ -27,7 +27,6 @@ from localspec_mlx import backend as mlx
 from localspec_mlx.array_form import pack, unpack
 from localspec_mlx.host import Host
 from tests import engines, tiny_mlx
-from tests.backends.test_mlx_heads_memory import halved
 from tests.runs import Want, converse, said
 
 GB = 1 << 30
@@ -115,7 +114,7 @@ def test_windows_are_restored_into_more_or_fewer_cells(first, later):
 def test_numbers_of_all_kinds_come_back_to_the_bit(kv_type, tmp_path):
     wishes = replace(OPTIONS, kv_type=kv_type)
     path = tiny_mlx.write(tmp_path / "made", "gemma3_text", head_dim=64)
-    halved(path)
+    tiny_mlx.store_in_16_bits(path)
     with closing(mlx.load(path, wishes)) as model:
         read(model, 0, TEXT[:200])
         with closing(mlx.load(path, wishes)) as fresh:
