@@ -120,7 +120,7 @@ def question_of(name: str, value: object) -> Question:
         )
     raise UsageError(
         f"question {name!r} has the type {kind!r:.40}; it must be "
-        f"{', or '.join(f'{known} (criteria: {form})' for known, form in CRITERIA.items())}"
+        f"{', or '.join(f'{type_name} (criteria: {form})' for type_name, form in CRITERIA.items())}"
     )
 
 
