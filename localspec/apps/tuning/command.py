@@ -35,7 +35,7 @@ from localspec.running.runtime.tuning import Tuning
 BAR_WIDTH = 40  # characters of the longest bar
 COST_SHARE, COST_SECONDS = 1 / 12, 15.0  # of the time, and at most, for what drafts cost
 EACH_SHARE = 1 / 60  # of the time, to measure one choice besides loading it
-LAST_ONES = 3  # choices for which there must be time: the next, the best again, the usual one
+LAST_ONES = 5  # choices for which there must be time: the next, and twice the best and the usual
 KV_TYPES = Coordinate("kv_type", ("auto", "q8_0", "q4_0"))
 
 

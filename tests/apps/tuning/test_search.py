@@ -152,8 +152,16 @@ def test_a_start_that_is_slower_than_the_usual_choice_is_left():
     assert asked == [0, 3, 1, 2]
 
 
-def test_a_lucky_measurement_decides_nothing():
-    scores = {0: [1.0, 1.2], 1: [1.15, 1.0]}
+@pytest.mark.parametrize("luck", range(3))
+def test_a_lucky_measurement_decides_nothing(luck):
+    scores = {0: [1.0] * 4, 1: [1.2] * (1 + luck) + [1.0]}
     measure = lambda choice: scores[choice["a"]].pop(0)  # noqa: E731
     outcome = Search(measure, lambda: True).run({"a": 0}, {"a": 0}, [Coordinate("a", (0, 1))])
     assert outcome.choice == {"a": 0}
+
+
+def test_the_gain_that_is_told_is_that_of_the_middle_turn():
+    scores = {0: [1.0] * 4, 1: [9.0, 1.1, 1.5, 1.2]}
+    measure = lambda choice: scores[choice["a"]].pop(0)  # noqa: E731
+    outcome = Search(measure, lambda: True).run({"a": 0}, {"a": 0}, [Coordinate("a", (0, 1))])
+    assert outcome == Outcome({"a": 1}, 1.2)
