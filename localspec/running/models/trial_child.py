@@ -88,7 +88,7 @@ class Trial:
         try:
             if driven:
                 widen(model, tell)
-            decode(model)
+            decode(model, tell)
             if model.sight and "image" in model.sight.kinds:
                 tell()
                 look(model, model.sight)
@@ -159,19 +159,26 @@ def spell(tokenizer: Tokenizer) -> None:
             tokenizer.token_bytes(token)
 
 
-def decode(model: Model) -> None:
-    """Read prompts in two slots, verify drafts in both at once, take them back, go on."""
+def decode(model: Model, tell: Callable[[], None]) -> None:
+    """Read prompts in two slots, verify drafts in both at once, take them back, go on.
+
+    Each forward is a step: an engine without fast products may take seconds for one.
+    """
     max_tokens = min(model.context // 2, model.batch)
     long, short = (min(count, max_tokens) for count in (LONG_PROMPT, SHORT_PROMPT))
     text = np.arange(long, dtype=np.int32) % model.tokenizer.size
     forward(model, [Row(0, text)])
+    tell()
     forward(model, [Row(1, text[:short])])
+    tell()
     few = text[: 1 + min(model.tentative, model.context // 4)]
     forward(model, [Row(0, few, len(few), len(few) - 1), Row(1, few[:2], 2, 1)])
+    tell()
     for slot, held in ((0, long), (1, short)):
         length = model.truncate(slot, held + 1)
         again = np.concatenate([text[:held], few[:1], few[:1]])[length : held + 2]
         forward(model, [Row(slot, again)])
+        tell()
         if model.head:
             sampler = Sampler(GREEDY, 0, text)
             model.head.roll([Roll(Row(slot, few[:1]), 2, sampler, held + 3)])

@@ -14,6 +14,7 @@ from localspec.base.errors import ModelFileError
 from localspec.interfaces.backend import Options
 from localspec.running.models import trial, trial_process, trial_record
 from localspec.running.models.locate import ModelFiles, locate
+from localspec.running.models.trial_child import Trial
 from localspec.running.models.trial_process import WAITS, TrialProcess, last_words
 from localspec.running.models.trial_speed import WRITTEN
 from tests import engines, tiny_vision
@@ -112,6 +113,14 @@ def test_a_driver_that_gets_on_has_its_time_anew_and_its_user_is_told(tells, mon
         asked.run(OPTIONS, driven=True)
     asked.close()
     assert [each.message for each in caplog.records] == [WAITS % place().path.name]
+
+
+def test_each_forward_of_a_trial_is_a_step():
+    steps = []
+    model = Trial(engines.GGUF_ENGINE, place().path)
+    model.run(OPTIONS, lambda: steps.append(1))
+    model.close()
+    assert len(steps) == 5
 
 
 def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
