@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -18,7 +20,7 @@ import mlx.core as mx
 from localspec.base.errors import BackendError, ModelFileError, UsageError
 from localspec.core.vectors.rows import normalise
 from localspec.interfaces.adapter import Adapter
-from localspec.interfaces.backend import Options
+from localspec.interfaces.backend import Options, Row
 from localspec_mlx import backend as mlx
 from localspec_mlx.folder.footprint import inspect
 from localspec_mlx.folder.tokenizer import load_tokenizer
@@ -26,7 +28,15 @@ from localspec_mlx.heads.target import output
 from localspec_mlx.loading import load_weights
 from localspec_mlx.model import SharedModel
 from localspec_mlx.spec import SPEC
-from localspec_mlx.vectors import PADDING, TEXTS, MlxVectors, groups, inner, load_vectors
+from localspec_mlx.vectors import (
+    PADDING,
+    TEXTS,
+    MlxVectors,
+    groups,
+    inner,
+    load_vectors,
+    vectors_beside,
+)
 from localspec_mlx.working import TEXT_BATCH
 from tests import engines, tiny_mlx
 from tests.tiny_vocabulary import BEGIN, END, vocabulary
@@ -210,7 +220,8 @@ def test_weights_may_have_an_output_that_is_not_read(tmp_path):
     path = str(folder / "model.safetensors")
     weights = {f"model.{name}": array for name, array in mx.load(path).items()}
     mx.eval(weights)
-    mx.save_safetensors(path, weights | {"lm_head.weight": mx.ones((384, tiny_mlx.WIDTH))})
+    output_of_4_bits = {f"lm_head.{part}": mx.ones((384, 8)) for part in ("weight", "scales")}
+    mx.save_safetensors(path, weights | output_of_4_bits)
     with closing(load_vectors(folder, OPTIONS)) as model:
         assert distance(model.read([text]), expected) < 1e-6
 
@@ -240,6 +251,20 @@ def test_a_second_reader_is_counted_beside_a_model():
         alone, beside = (rehearsal.needs(Options(pooling=pooling)) for pooling in ("", "mean"))
     assert beside.cache > alone.cache
     assert beside.working >= alone.working
+
+
+def test_a_text_and_vectors_of_others_take_turns():
+    """A head reads states as layers return them, whoever runs these."""
+    text, beside = np.arange(9, dtype=np.int32), Options(pooling="mean")
+    model = engines.target("mlx llama", slots=1)
+    with closing(model), closing(vectors_beside(model, beside)) as vectors:
+        for run in (partial(vectors.read, [text]), partial(model.forward, [Row(0, text)])):
+            with ThreadPoolExecutor(1) as pool:
+                with model.shared.turn:
+                    running = pool.submit(run)
+                    with pytest.raises(TimeoutError):
+                        running.result(0.1)
+                assert len(running.result(30)) == 1
 
 
 def test_vectors_that_would_change_with_a_text_are_refused():
