@@ -197,6 +197,36 @@ def write(
     return folder
 
 
+def write_embedder(
+    folder: Path, pooling: str = "lasttoken", *, architecture: str = "qwen3", **changes: Any
+) -> Path:
+    """Write an embedder as Qwen's are: an inner model, and a token that ends each text."""
+    write(folder, architecture, tie_word_embeddings=True, **changes)
+    path = folder / "model.safetensors"
+    weights = {
+        name.removeprefix("model."): array
+        for name, array in mx.load(str(path)).items()
+        if "lm_head" not in name
+    }
+    mx.eval(weights)
+    mx.save_safetensors(str(path), weights, metadata={"format": "pt"})
+    kinds = ("Transformer", "Pooling", "Normalize")
+    modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    modes = {f"pooling_mode_{name}": name == pooling for name in POOLINGS}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    path, [text, end] = folder / "tokenizer.json", [{"Sequence": {"id": "A", "type_id": 0}}, END]
+    mark = {"SpecialToken": {"id": end, "type_id": 0}}
+    ids = {"id": end, "ids": [vocabulary("plain").id_of(end)], "tokens": [end]}
+    template = {"type": "TemplateProcessing", "single": [text, mark], "pair": [text, mark]}
+    template["special_tokens"] = {end: ids}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": template}))
+    return folder
+
+
+POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "last", "max_tokens": ""}
+
 # Models with a drafting head, by the kind that it is of: among their weights, or beside them.
 WITH_HEADS: Mapping[str, str] = {
     "qwen3_5-mtp": "qwen3_5",

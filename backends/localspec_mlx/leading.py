@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows
 from localspec.interfaces.backend import Options, Row, Saved
 from localspec.interfaces.forward_loop import check
 from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.folder.tokenizer import FolderTokenizer
 from localspec_mlx.group import Call, Group, packed
 from localspec_mlx.model import MlxModel
 
@@ -21,7 +21,7 @@ class LeadingModel(MlxModel):
     """Sends each call to the other members before it runs the call itself."""
 
     def __init__(
-        self, blueprint: Blueprint, tokenizer: Tokenizer, options: Options, group: Group
+        self, blueprint: Blueprint, tokenizer: FolderTokenizer, options: Options, group: Group
     ) -> None:
         super().__init__(blueprint, tokenizer, options)
         self._group = group

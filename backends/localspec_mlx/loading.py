@@ -10,7 +10,6 @@ from pathlib import Path
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.utils import load_model
 
 from localspec.base.errors import ModelFileError, OutOfMemory, UsageError
 from localspec.interfaces.backend import (
@@ -27,7 +26,9 @@ from localspec_mlx.adapters import AdapterLayers
 from localspec_mlx.blueprint import Blueprint, native
 from localspec_mlx.chain import LOOK
 from localspec_mlx.devices import failure, keep_buffers, prepare, probe, short_of_memory
+from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.skeleton import lazy_model
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.group import Call, Group, load_request
 from localspec_mlx.halves import NOTICE, convert, require_finite
@@ -60,7 +61,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     adapters = AdapterLayers(model, options.adapters)
     division = group.divide(model, footprint.kv_heads) if group else ""
     halved = convert(model, path.name) if options.compute == "float16" else 0
-    _read_weights(model, path)
+    read_weights(model, path)
     tuning.tune(model, ways_for(options))
     if division == "layers":  # of mlx-lm's caches a definition makes sending depend
         blueprint = native(model)
@@ -110,15 +111,14 @@ def slack(options: Options) -> int:
 
 def load_weights(path: Path) -> Module:
     try:
-        model: Module = load_model(path, lazy=True)[0]
+        return lazy_model(configuration.read(path))
     except Exception as error:  # of whatever kind: definitions of all sorts run here
         if short_of_memory(error):
             raise OutOfMemory(f"there was no memory for {path.name}: {error}") from error
         raise ModelFileError(f"{path.name} cannot be loaded: {error}") from error
-    return model
 
 
-def _read_weights(model: Module, path: Path) -> None:
+def read_weights(model: Module, path: Path) -> None:
     """Read all weights, also tables that only a definition's own thread could work out."""
     try:
         mx.eval(list(arrays_in(dict(model))))
@@ -156,8 +156,15 @@ def check(options: Options) -> None:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
     if options.projector:
         raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
-    if options.members > 1 and (options.head or options.adapters or options.compute != "auto"):
-        raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
+    alone = options.head or options.adapters or options.pooling or options.compute != "auto"
+    if options.members > 1 and alone:
+        one = "heads, adapters, vectors and float16 are for one machine"
+        raise UsageError(f"{one}: omit them in a group")
+    if options.pooling and options.adapters:
+        raise UsageError(
+            "on MLX vectors would change with the adapters of the text that runs beside: omit "
+            "--pooling or --adapter"
+        )
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (

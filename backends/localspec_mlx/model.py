@@ -6,9 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
+from mlx.nn.layers.base import Module
 from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError, LocalSpecError
@@ -25,6 +28,7 @@ from localspec_mlx.array_form import pack, unpack
 from localspec_mlx.blueprint import Blueprint
 from localspec_mlx.chain import extend
 from localspec_mlx.devices import failure, tidy
+from localspec_mlx.folder.tokenizer import FolderTokenizer
 from localspec_mlx.heads.head import MlxHead
 from localspec_mlx.heads.reader import LoadedHead
 from localspec_mlx.host import Host
@@ -43,17 +47,27 @@ class Ahead:
     states: Mapping[int, mx.array]  # that a head reads
 
 
+class SharedModel(NamedTuple):
+    """A model as mlx-lm defines it, for two that run it in turns."""
+
+    module: Module
+    tokenizer: FolderTokenizer
+    turn: Lock
+
+
 class MlxModel:
     def __init__(
         self,
         blueprint: Blueprint,
-        tokenizer: Tokenizer,
+        tokenizer: FolderTokenizer,
         options: Options,
         head: LoadedHead | None = None,
         adapter_layers: AdapterLayers | None = None,
     ) -> None:
         assert options.context is not None
-        self.tokenizer = tokenizer
+        self.tokenizer: Tokenizer = tokenizer
+        self._turn = Lock()
+        self.shared: SharedModel | None = SharedModel(blueprint.model, tokenizer, self._turn)
         self.vocabulary = tokenizer.size
         self.slots, self.context = options.slots, options.context
         self.pool = options.slots * options.context
@@ -232,7 +246,7 @@ class MlxModel:
             raise BackendError("this model was closed; load it again")
         tidy()
         try:
-            with mx.stream(self._stream):
+            with self._turn, mx.stream(self._stream):
                 yield self._runner
         except LocalSpecError:
             raise
@@ -258,5 +272,5 @@ class MlxModel:
     def close(self) -> None:
         if self._verbose and self._runner:
             print(f"mlx: {mx.get_peak_memory() / 2**20:,.0f} MiB at most", file=sys.stderr)
-        self._runner = self._ahead = self._head = None
+        self._runner = self._ahead = self._head = self.shared = None
         mx.clear_cache()

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from localspec.base.errors import UsageError
 from localspec.base.tokenizer import Tokenizer
-from localspec.interfaces.backend import MAX_HEAD_LAG, Footprint, Needs, Options, Rehearsal
+from localspec.interfaces.backend import (
+    MAX_HEAD_LAG,
+    TEXT_CONTEXT,
+    Footprint,
+    Needs,
+    Options,
+    Rehearsal,
+)
 from localspec_mlx.blueprint import cells
 from localspec_mlx.chain import LOOK
 from localspec_mlx.folder import config as configuration
@@ -20,7 +27,7 @@ from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.slots import ANCHORS
-from localspec_mlx.working import LOGIT, SIXTEEN, working
+from localspec_mlx.working import LOGIT, SIXTEEN, reading, working
 
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
 MARKS = 2  # of a recurrent slot while drafts are verified
@@ -42,11 +49,18 @@ class MlxRehearsal:
     def needs(self, options: Options) -> Needs:
         check(options)
         f = self.footprint
+        if f.pooling:
+            texts, computing = of_texts(f, options, context(f, options))
+            return Needs(f.weight_bytes, texts, computing, f.layers)
         head = described_head(f, options.head) if options.head else None
-        computing = working(f, options, context(f, options))
+        computing, texts = working(f, options, context(f, options)), 0
+        if options.pooling:  # both compute in turns
+            tokens = min(TEXT_CONTEXT, context(f, options))
+            texts, beside = of_texts(f, options, tokens)
+            computing = max(computing, beside)
         return Needs(
             weights=share(f, options.members),
-            cache=options.slots * kept(f, options) // options.members,
+            cache=options.slots * kept(f, options) // options.members + texts,
             working=computing + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head_bytes(f, head, options) if head else 0,
@@ -97,6 +111,12 @@ def drafting(f: Footprint, options: Options) -> int:
     """Compute the working memory of drafts: logits, and states that are handed on."""
     logits = LOOK * options.slots * f.vocabulary * (SIXTEEN + LOGIT)
     return logits + 2 * options.batch * f.embedding * SIXTEEN
+
+
+def of_texts(f: Footprint, options: Options, tokens: int) -> tuple[int, int]:
+    """Compute the bytes of the longest text's keys and values, and of reading texts as a whole."""
+    one = replace(options, context=tokens, kv_type="auto")
+    return kept(f, one), reading(f, one, tokens)
 
 
 def kept(f: Footprint, options: Options) -> int:

@@ -38,7 +38,7 @@ class Runner:
         """Append rows; return the wanted logits of each, [outputs, vocabulary]."""
         for row in rows:
             if first := lead(row):
-                self._feed([row.slot], self._batch([row.tokens[:first]]), [first])
+                self._feed([row.slot], padded([row.tokens[:first]], self._vocabulary), [first])
                 self.slots.anchor(row.slot)
         following = [row._replace(tokens=row.tokens[lead(row) :]) for row in rows]
         following = [row for row in following if len(row.tokens)]
@@ -68,7 +68,7 @@ class Runner:
     ) -> Iterator[tuple[int, mx.array]]:
         """Run one group; return the wanted logits of each slot."""
         widths = [len(row.tokens) for row in rows]
-        tokens = self._batch([row.tokens for row in rows])
+        tokens = padded([row.tokens for row in rows], self._vocabulary)
         logits = self._feed([row.slot for row in rows], tokens, widths, beside)
         for at, (row, end) in enumerate(zip(rows, widths, strict=True)):
             yield row.slot, logits[at, end - row.outputs : end]
@@ -107,14 +107,15 @@ class Runner:
         """Keep no states from now on: there is no head any more."""
         self._tap, self._states = None, {}
 
-    def _batch(self, tokens: Sequence[Tokens]) -> mx.array:
-        """Pad the tokens of rows on the right to one array."""
-        padded = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
-        for row, row_tokens in zip(padded, tokens, strict=True):
-            row[: len(row_tokens)] = row_tokens
-        if padded.min() < 0 or padded.max() >= self._vocabulary:
-            raise BackendError(f"a token is not within 0 to {self._vocabulary - 1:,}")
-        return mx.array(padded)
+
+def padded(texts: Sequence[Tokens], vocabulary: int) -> mx.array:
+    """Pad texts on the right to one array of tokens."""
+    tokens = np.zeros((len(texts), max(map(len, texts))), np.int32)
+    for row, text in zip(tokens, texts, strict=True):
+        row[: len(text)] = text
+    if tokens.min() < 0 or tokens.max() >= vocabulary:
+        raise BackendError(f"a token is not within 0 to {vocabulary - 1:,}")
+    return mx.array(tokens)
 
 
 def of_similar_widths(rows: Sequence[Row]) -> Iterator[list[Row]]:

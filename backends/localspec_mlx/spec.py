@@ -13,6 +13,7 @@ from localspec.interfaces.file_tools import AdapterTools, HeadTools
 from localspec.interfaces.other_machines import Group
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
+POOLING = "1_Pooling/config.json"  # says how a text becomes a vector
 # What mlx-lm reads of a repository; never code.
 FILES = ("*.json", WEIGHTS, "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 
@@ -29,7 +30,8 @@ def models(names: Sequence[str]) -> list[RemoteModel]:
         if "/" not in name and any(fnmatch(name, pattern) for pattern in FILES)
     ]
     whole = CONFIG in files and any(fnmatch(name, WEIGHTS) for name in files)
-    return [RemoteModel("", tuple(files))] if whole else []
+    below = [name for name in names if name == POOLING]  # at last: the first names the folder
+    return [RemoteModel("", (*files, *below))] if whole else []
 
 
 def launcher(hosts: Sequence[str], processes: int, link: str) -> list[str]:
@@ -53,6 +55,7 @@ SPEC = BackendSpec(
     preference=1 if APPLE_SILICON else -1,
     wide_batches=(2048, 1024),
     slow_without_gpu=True,
+    vectors="localspec_mlx.vectors",
     group=Group(launcher, deferred("localspec_mlx.member", "join")),
     adapters=AdapterTools(deferred("localspec_mlx.folder.adapter", "describe")),
     heads=HeadTools(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import mlx.core as mx
 
@@ -17,6 +18,7 @@ from localspec.interfaces.backend import Footprint, Options
 from localspec_mlx.runner import WIDE
 
 SIXTEEN, LOGIT = 2, 4  # bytes
+TEXT_BATCH = 512  # tokens of whole texts that are read at once
 ACTIVATIONS = 40  # numbers for each of a token's, alive at once or kept to be used again
 FUSED_WIDTHS = frozenset((64, 72, 80, 96, 128))  # of heads, for which scores stay in the kernel
 LATE_WIDTH, LATE_TOKENS = 256, 1024  # with matrix units the same from so many tokens on
@@ -35,6 +37,13 @@ def working(f: Footprint, options: Options, context: int) -> int:
     outputs = min(options.batch, options.slots * max(options.tentative + 1, WIDE))
     logits = (outputs * SIXTEEN + options.slots * WIDE * LOGIT) * f.vocabulary
     return scores_here(f, options, context) + activations + logits
+
+
+def reading(f: Footprint, options: Options, context: int) -> int:
+    """Compute the working memory of texts that are read as a whole: there are no logits."""
+    activations = 2 * TEXT_BATCH * f.embedding * ACTIVATIONS * SIXTEEN  # padding included
+    options = replace(options, batch=TEXT_BATCH, kv_type="auto")
+    return scores_here(f, options, context) + activations
 
 
 def has_matrix_units(info: Mapping[str, object], macos: str) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # commands that need no engine start without numpy
 
 
 class VectorModel(Protocol):
-    """One loaded model. One thread calls `read`; any may tokenise."""
+    """One loaded model, maybe a `RestingModel`. One thread calls `read`; any may tokenise."""
 
     tokenizer: Tokenizer
     pooling: str  # how a text becomes a vector: "mean", "cls", "last", or "rank": into scores
@@ -34,9 +34,6 @@ class VectorModel(Protocol):
 
         A query that leaves no room for a document is not cut: there may be more than `most` tokens.
         """
-
-    def rest(self) -> None:
-        """Note, on the thread that reads, that nothing waits."""
 
     def close(self) -> None:
         """Free everything; calling it twice is safe."""

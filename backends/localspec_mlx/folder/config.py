@@ -18,9 +18,7 @@ COUNT = re.compile(
 NO_COUNT = re.compile(r"(?:.*_)?(?:dim|ids?|length|rank|size|theta|width)(?:_.*)?")
 MAX_AXIS = (1 << 31) - 1  # numbers along one axis
 CHOOSE = "choose a language model"
-# Of sentence-transformers: how a text becomes a vector.
-SENTENCES = "modules.json"
-GGUF = "choose a language model; embeddings and reranking take a GGUF of it"
+GGUF = "choose a language model; encoders and rerankers are taken as GGUF"
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
@@ -133,8 +131,6 @@ def check_task(config: Config) -> None:
     if encodes or config.model_type in NOT_GENERATIVE.split():
         fault = f"is of a {config.model_type} model, which does not continue text"
         refuse(config.path, f"{fault}: {GGUF}")
-    if config.path.with_name(SENTENCES).is_file():
-        refuse(config.path, f"is of a model that turns texts into vectors: {GGUF}")
 
 
 def check_counts(path: Path, values: Object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from localspec.interfaces.backend import Footprint
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
+from localspec_mlx.folder.embedder import pooling
 from localspec_mlx.folder.files import read, refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
 from localspec_mlx.folder.shards import Shards
@@ -44,13 +46,14 @@ def inspect(path: Path) -> Footprint:
     folder = Path(os.path.abspath(path))
     check_folder(path if path.name else folder)  # errors name it as it was typed
     config = configuration.read(folder)
+    how = pooling(config)
     held = shards.read(folder, pattern=drafters.files(config))
     if drafters.drafter(config):
         return drafters.described(path, config, held)
     check_layers(config, held)
     from localspec_mlx.folder.skeleton import lay_out
 
-    return described(path, folder, config, held, lay_out(config))
+    return replace(described(path, folder, config, held, lay_out(config)), pooling=how)
 
 
 def described(path: Path, folder: Path, config: Config, held: Shards, model: Skeleton) -> Footprint:

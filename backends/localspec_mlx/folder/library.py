@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,6 +49,16 @@ class TokenizerLibrary:
         """Return whether texts for training begin with a token."""
         with refusing(self._path, "could not tokenise an empty text"):
             return bool(self._loaded.encode("", add_special_tokens=True).ids[:1] == [token])
+
+    def marks(self) -> tuple[Sequence[int], Sequence[int]]:
+        """List the tokens that whole texts have before them and behind them."""
+        with refusing(self._path, "could not tokenise a letter"):
+            whole, bare = (
+                self._loaded.encode("a", add_special_tokens=marked).ids for marked in (True, False)
+            )
+        spots = range(len(whole) - len(bare) + 1)
+        at = next((at for at in spots if whole[at : at + len(bare)] == bare), len(whole))
+        return whole[:at], whole[at + len(bare) :]
 
     def reader(self, added: Mapping[int, Added], *, special: bool) -> TextEncoder:
         """Make a second tokenizer on the same model; if not `special`, control tokens are text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class Marks:
     eos: int | None
     ends: frozenset[int]
     infill: Infill | None
+    before: Sequence[int]  # a text that is read as a whole
+    behind: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,13 @@ class Naming:
         starts = bos is not None and (library.starts_with(bos) or self._setting("add_bos_token"))
         named = end_ids(self.folder, self.vocabulary) | known_ends(added)
         ends = named if eos is None else named | {eos}
-        return Marks(bos, starts, eos, ends, infill_tokens(by_text(added).get, {}))
+        before, behind = library.marks()
+        if starts and bos is not None:
+            before = before or (bos,)
+        if self._setting("add_eos_token") and eos is not None:
+            behind = behind or (eos,)
+        infill = infill_tokens(by_text(added).get, {})
+        return Marks(bos, starts, eos, ends, infill, before, behind)
 
     def _token(self, name: str) -> int | None:
         """Find a token by its text in the settings; where they do not have it, by its number."""

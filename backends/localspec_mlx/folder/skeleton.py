@@ -6,10 +6,11 @@ import glob
 import pkgutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import mlx.core as mx
 import mlx_lm
@@ -19,6 +20,7 @@ from mlx_lm.utils import MODEL_REMAPPING, load_model
 from mlx_lm.utils import _get_classes as get_classes
 
 from localspec_mlx.folder.config import Config
+from localspec_mlx.folder.embedder import pooling
 from localspec_mlx.folder.files import Object, refuse
 from localspec_mlx.folder.keeping import SlotUse, kept
 from localspec_mlx.folder.weights import quantisation
@@ -44,7 +46,7 @@ def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
         refuse(folder, "has one of *?[ in its path, a pattern to mlx-lm: rename it")
     try:
         with limited(seconds):
-            model, _ = load_model(folder, lazy=True)
+            model = lazy_model(config)
             use = kept(model, config.model_type)
             return Skeleton(len(model.layers), settings(model), quantisation(model), use)
     except Exception as error:  # of whatever kind: definitions of all sorts run here
@@ -54,6 +56,32 @@ def lay_out(config: Config, seconds: float = PATIENCE_SECONDS) -> Skeleton:
     finally:
         # Weights were to be drawn, though never were: their dice must not wait to be thrown.
         mx.eval(mx.random.state[0])  # type: ignore[index]
+
+
+def lazy_model(config: Config) -> Module:
+    """Load a model without reading its weights; an embedder without an output."""
+    embedder: dict[str, Any] = {}
+    if pooling(config):
+        tied = {"tie_word_embeddings": True}
+        embedder = {"model_config": tied, "get_model_classes": bare_classes}
+    model: Module = load_model(config.path.parent, lazy=True, **embedder)[0]
+    return model
+
+
+def bare_classes(config: dict[str, Any]) -> tuple[Any, Any]:
+    """Find a definition, for weights that may be those of its inner model alone."""
+    kind, arguments = get_classes(config)
+
+    def sanitize(self: Module, weights: Mapping[str, mx.array]) -> Mapping[str, mx.array]:
+        bare = not any(name.startswith("model.") for name in weights)
+        inner = {
+            f"model.{name}" if bare else name: array
+            for name, array in weights.items()
+            if not name.startswith("lm_head.")
+        }
+        return kind.sanitize(self, inner) if hasattr(kind, "sanitize") else inner
+
+    return type(kind.__name__, (kind,), {"sanitize": sanitize}), arguments
 
 
 def check_known(config: Config) -> None:

@@ -23,6 +23,7 @@ class FolderTokenizer:
         self.bos, self.eos = marks.bos, marks.eos
         self.starts = marks.starts
         self.ends, self.infill = marks.ends, marks.infill
+        self.around = tokens_of(marks.before), tokens_of(marks.behind)  # a whole text
         self.token_bytes = cache(words.token_bytes)
         self.token_text = words.texts.__getitem__
         self._words = words

@@ -11,6 +11,7 @@ import numpy as np
 
 from localspec.base.errors import BackendError, LocalSpecError, reported
 from localspec.base.tokens import Tokens, Vectors
+from localspec.interfaces.abilities import RestingModel
 from localspec.interfaces.vector_model import VectorModel
 
 Done = Callable[[Vectors | Exception], None]
@@ -115,8 +116,9 @@ class VectorWorker:
 
     def _collect(self, waiting: deque[Reading]) -> bool:
         """Take in new requests, waiting for one if there is nothing to do; False: closed."""
-        if not waiting and self._inbox.empty():
-            self._model.rest()
+        resting = self._model if isinstance(self._model, RestingModel) else None
+        if resting and not waiting and self._inbox.empty():
+            resting.rest()
         while not waiting or not self._inbox.empty():
             reading = self._inbox.get()
             if reading is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +29,16 @@ LOADING = Loading(replace(engines.OPTIONS, context=None))
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     return tiny_bert.write(tmp_path_factory.mktemp("bert") / "mean.gguf", "mean")
+
+
+@pytest.fixture(scope="module", params=["gguf", "mlx"] if engines.MLX else ["gguf"])
+def embedder(request, bert, tmp_path_factory):
+    """A model of whole texts, and how to load it."""
+    if request.param == "gguf":
+        return bert, LOADING
+    folder = tmp_path_factory.mktemp("mlx") / "mean"
+    engines.tiny_mlx.write_embedder(folder, "mean_tokens")
+    return folder, replace(LOADING, options=replace(LOADING.options, threads=None))
 
 
 @pytest.fixture
@@ -113,6 +125,16 @@ def test_a_file_is_loaded_by_its_path(bert):
     assert np.abs(vector - expected / np.linalg.norm(expected)).max() < 1e-3
 
 
+def test_a_model_of_either_engine_is_planned_for_and_loaded(embedder):
+    path, loading = embedder
+    with load_vectors(path, loading) as runtime:
+        assert (runtime.kind, runtime.pooling) == ("embedding", "mean")
+        assert runtime.facts.plan.options.context == runtime.context
+        one, two, again = runtime.embed(["the sea", "the code", "the sea"])
+        assert one @ one == pytest.approx(1)
+        assert one @ again > 0.999 > one @ two
+
+
 def test_a_context_is_never_longer_than_the_model_was_made_for():
     file = footprint("mean")
     assert vector_options(replace(engines.OPTIONS, context=4096), file).context == 512
@@ -121,25 +143,41 @@ def test_a_context_is_never_longer_than_the_model_was_made_for():
     assert vector_options(LOADING.options, replace(file, positions=300)).context == 300
 
 
-def test_each_kind_of_model_is_refused_where_the_other_belongs(bert):
+def test_each_kind_of_model_is_refused_where_the_other_belongs(embedder):
+    path, loading = embedder
     with pytest.raises(UsageError, match="turns texts into vectors, and continues none"):
-        load(bert)
+        load(path)
+    other = engines.tiny_folder("llama") if path.is_dir() else engines.tiny("llama")
     with pytest.raises(UsageError, match="continues text, and does not say how a text becomes"):
-        load_vectors(engines.tiny("llama"), LOADING)
+        load_vectors(other, loading)
 
 
-def test_what_does_not_fit_is_refused_before_it_is_loaded(bert):
+def test_what_does_not_fit_is_refused_before_it_is_loaded(embedder):
+    path, loading = embedder
     with pytest.raises(DoesNotFit, match="more than the budget leaves"):
-        load_vectors(bert, replace(LOADING, limits=Limits(budget=100_000)))
+        load_vectors(path, replace(loading, limits=Limits(budget=100_000)))
 
 
-def test_a_trial_reads_texts_and_finds_broken_weights(bert, tmp_path):
-    nothing = {"token_embd_norm.bias": np.full(64, np.nan, np.float32)}
-    broken = copied(bert, tmp_path / "broken.gguf", {}, nothing)
-    options, steps = replace(engines.OPTIONS, slots=1), []
-    Trial(engines.GGUF_ENGINE, bert).run(options, lambda: steps.append(1))
+def broken(path: Path, folder: Path) -> Path:
+    """Copy a model with weights that are no numbers."""
+    nothing = np.full(64, np.nan, np.float32)
+    if path.is_file():
+        return copied(path, folder / "broken.gguf", {}, {"token_embd_norm.bias": nothing})
+    import mlx.core as mx
+
+    copy = Path(shutil.copytree(path, folder / "broken"))
+    weights = mx.load(str(path / "model.safetensors")) | {"norm.weight": mx.array(nothing)}
+    mx.save_safetensors(str(copy / "model.safetensors"), weights)
+    return copy
+
+
+def test_a_trial_reads_texts_and_finds_broken_weights(embedder, tmp_path):
+    path, loading = embedder
+    engine = engines.MLX_ENGINE if path.is_dir() else engines.GGUF_ENGINE
+    options, steps = replace(loading.options, slots=1, context=512), []
+    Trial(engine, path).run(options, lambda: steps.append(1))
     assert len(steps) >= 3
     with pytest.raises(ModelFileError, match="its weights are broken"):
-        Trial(engines.GGUF_ENGINE, broken).run(options, steps.clear)
-    with examine(ModelFiles(engines.GGUF_ENGINE, bert)) as examined:
+        Trial(engine, broken(path, tmp_path)).run(options, steps.clear)
+    with examine(ModelFiles(engine, path)) as examined:
         assert examined.footprint().pooling == "mean"
