@@ -59,9 +59,10 @@ class Turn(NamedTuple):
         """
         g = self.generation
         end = g.cached + self.feed
-        if edges := [edge for edge in (g.parting, g.edge) if g.cached < edge < end]:
-            turn = self._replace(feed=min(edges) - g.cached, limit=0, emits=False)
-            return turn.at_edge(capacity, batch)
+        for edge in (g.parting, g.edge):
+            if g.cached < edge < end:
+                turn = self._replace(feed=edge - g.cached, limit=0, emits=False)
+                return turn.at_edge(capacity, batch)
         for stretch in g.media:
             is_cut = stretch.run.whole and stretch.start < end < stretch.end
             if g.cached < stretch.start < end and (is_cut or stretch.run.encoding()):
