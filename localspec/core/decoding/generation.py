@@ -42,6 +42,10 @@ class Generation:
     ahead: bool = False  # whether its prompt is read in advance, for a request that may come
     media: tuple[Stretch, ...] = ()  # where pictures and sounds stand in the prompt
     parting: int = 0  # tokens after which what the target holds is saved; 0: nowhere
+    shares: bool = True  # whether it may go on from what another slot holds
+    awaits: bool = False  # whether a prompt that begins alike is read in its place
+    edge: int = 0  # tokens after which its turn ends, as one that awaits it goes on there; 0: none
+    reused: int = 0  # tokens of the prompt that it did not read itself
     slot: int = -1
     cached: int = 0  # how many tokens of the history the target holds
     waited: int = 0  # rounds since its last turn

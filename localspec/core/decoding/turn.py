@@ -53,15 +53,16 @@ class Turn(NamedTuple):
     def at_edge(self, capacity: int, batch: int) -> Turn:
         """Cut the turn before a run that is still being encoded, and so that it parts no whole run.
 
-        It ends where others go on differently, too, if what is held is to be saved there.
+        It ends where others go on differently, too, if what is held is to be saved or copied there.
         A whole run is read in one batch. If the turn begins with one for which the batch has too
         little room left, it waits for a batch with more room; one without any other text is enough.
         """
         g = self.generation
         end = g.cached + self.feed
-        if g.cached < g.parting < end:
-            turn = self._replace(feed=g.parting - g.cached, limit=0, emits=False)
-            return turn.at_edge(capacity, batch)
+        for edge in (g.parting, g.edge):
+            if g.cached < edge < end:
+                turn = self._replace(feed=edge - g.cached, limit=0, emits=False)
+                return turn.at_edge(capacity, batch)
         for stretch in g.media:
             is_cut = stretch.run.whole and stretch.start < end < stretch.end
             if g.cached < stretch.start < end and (is_cut or stretch.run.encoding()):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+import numpy as np
+
 from localspec.base.errors import BackendError, NotOffered, SlotBusy, UsageError
 from localspec.base.tokens import NONE, Tokens, common_prefix
 from localspec.core.prefix_cache import matching
@@ -82,6 +84,22 @@ class Slots:
             return 0
         shared = max(choice.shared, self._tiers.shared(tokens, adapters))
         return shared if shared >= count + MIN_DISK_TOKENS else 0
+
+    def longest_beginning(
+        self, tokens: Tokens, active: Mapping[int, Tokens], adapters: Scales
+    ) -> tuple[int, int]:
+        """Find the longest text that a text begins with; return its length and its slot.
+
+        `active` has what slots in use hold for these adapters.
+        """
+        texts = {slot: self._held[slot] for slot in self._free if self._adapters[slot] == adapters}
+        texts.update(active)
+        lengths = (
+            (len(text), slot)
+            for slot, text in texts.items()
+            if np.array_equal(text, tokens[: len(text)])
+        )
+        return max(lengths, default=(0, -1))
 
     def leave(self, slot: int, held: Tokens, adapters: Scales = ()) -> None:
         """Free a slot, which keeps its KV cache for another text to go on from."""

@@ -343,7 +343,7 @@ class Engine:
             g.cached = self.slots.settle(choice, job.readable, g.adapters)
             if g.reads:
                 g.parting = self.slots.parting(choice, g.cached, job.readable, g.adapters)
-                job.clock.started, job.reused = self._clock(), g.cached
+                job.clock.started, g.reused = self._clock(), g.cached
 
     def _has_room(self, job: Job) -> bool:
         """Whether the pool holds another text beside the active ones, and some of its reply."""

@@ -138,7 +138,6 @@ class Job:
     clock: Clockwork
     ledger: Ledger = field(default_factory=Ledger)
     cancelled: bool = False  # any thread may set it; looked at between rounds
-    reused: int = 0  # tokens of the prompt the slot held already
     texts: list[str] = field(default_factory=list)
     logprobs: list[EmittedLogprob] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -232,7 +231,7 @@ class Job:
 
     def _usage(self, emitted: int) -> Usage:
         g, thought = self.generation, self._thought.tokens if self._thought else 0
-        return Usage(g.prompt_tokens, self.reused, emitted, thought, g.sampler.thoughts_cut)
+        return Usage(g.prompt_tokens, g.reused, emitted, thought, g.sampler.thoughts_cut)
 
     def _name_silent_proposers(self, speculation: Speculation) -> Iterator[str]:
         """Report that the proposers which were asked for by name did not draft."""

@@ -110,6 +110,7 @@ def generation(
         scores=model.tentative + 1 if scored else 0,
         reports=settings.logprobs is not None and settings.sampled_logprobs,
         ahead=settings.ahead,
+        shares=settings.reuse_prefix and not scored,
         media=media,
     )
 

@@ -11,6 +11,7 @@ from localspec.core.decoding.prompt_pace import Pace
 from localspec.core.decoding.scheduler import Scheduler, left_to_read
 from localspec.core.decoding.turn import Outcome, Turn
 from localspec.core.prefix_cache.slots import Slots
+from localspec.core.requests.shared_prompts import SharedPrompts
 from localspec.interfaces.abilities import adapters_of
 from localspec.interfaces.backend import Model
 from localspec.interfaces.proposer import RoundCost
@@ -39,6 +40,7 @@ class RoundPlanner:
     ) -> None:
         self._scheduler = Scheduler(target.batch, target.tentative, first_drafts)
         self._slots, self._pace, self._is_priced = slots, pace, is_priced
+        self._shared_prompts = SharedPrompts(target, slots)
         self._batch = target.batch
         self._adapter_turns = AdapterTurns() if adapters_of(target) else None
 
@@ -48,10 +50,12 @@ class RoundPlanner:
         if not readable:
             return None
         generations = self._adapter_turns.choose(readable) if self._adapter_turns else readable
-        reading = [g for g in generations if g.reads]
+        alone = len(generations) == len(readable) and not generations[0].ahead
+        if reading := [g for g in generations if g.reads]:
+            reading = self._shared_prompts.to_read(reading, active)
+            generations = [g for g in generations if not g.awaits]
         allowance = self._allowance(reading)
         longest = self._longest_draft(active, generations, allowance) if self._is_priced else None
-        alone = len(generations) == len(readable) and not generations[0].ahead
         turns = self._scheduler.plan(generations, allowance, longest, alone=alone)
         if len(active) > 1:
             note_waiting(active, turns)

@@ -112,6 +112,18 @@ def test_without_replies_the_first_prompt_is_read_whole_and_others_as_the_allowa
     assert [turn.feed for turn in turns] == feeds
 
 
+@pytest.mark.parametrize(("parting", "edge"), [(100, 200), (200, 100), (0, 100), (100, 0)])
+def test_a_turn_ends_wherever_others_go_on_differently(parting, edge):
+    prompt = text(500)
+    prompt.parting, prompt.edge = parting, edge
+    places = sorted({parting, edge} - {0})
+    for place in places:
+        read([prompt])
+        assert prompt.cached == place
+    read([prompt])
+    assert not prompt.reads
+
+
 def test_what_is_left_of_a_round_begins_no_prompt_unless_it_is_much():
     feeds = [
         [turn.feed for turn in SCHEDULER.plan([text(5, said=1), text(size), text(250)], PIECE)]

@@ -39,7 +39,7 @@ def progress(reply: Reply) -> dict[str, object] | None:
     started = job.clock.started
     return {
         "total": job.generation.prompt_tokens,
-        "cache": job.reused,
+        "cache": job.generation.reused,
         "processed": job.generation.cached,
         "time_ms": 0 if started is None else round(1000 * (time.perf_counter() - started)),
     }
