@@ -113,10 +113,10 @@ def search(examined: ExaminedPair, loading: Loading, seconds: float, *, kv_types
 
 def keep(target: ModelFiles, fastest: Tuning) -> None:
     """Let a model be loaded as was fastest from now on."""
+    kept = tuning.keep(target, fastest)
     if not fastest.changes:
-        tuning.forget(target)
         click.echo("Nothing was faster by 3% than the usual way to load it, which stays.\n")
-    elif tuning.keep(target, fastest):
+    elif kept:
         click.echo("It is used from now on; `localspec tune --forget` undoes that.\n")
 
 
