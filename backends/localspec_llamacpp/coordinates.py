@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import psutil
-
 from localspec.interfaces.backend import SPLIT_MODES, Footprint, Options
 from localspec.interfaces.coordinate import Coordinate, OptionValue
-from localspec_llamacpp.cores import physical_cores
+from localspec_llamacpp.cores import physical_cores, usable_processors
 from localspec_llamacpp.devices import gpus, on_cpu, places
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -26,7 +24,7 @@ class Processors(NamedTuple):
 
 def coordinates(footprint: Footprint, options: Options) -> list[Coordinate]:
     """List the options to search for a model on this machine, those that decide most first."""
-    processors = Processors(physical_cores(), psutil.cpu_count() or 1)
+    processors = Processors(physical_cores(), len(usable_processors()))
     cards = [] if on_cpu(options) else gpus(places())
     listed = coordinates_on(processors, len(cards), footprint, options)
     far = any(card.device.worker for card in cards)  # where `row` is refused, and `tensor` crashes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,23 +19,29 @@ def physical_cores() -> int:
     """Count cores worth a thread each: hyper-threads and efficiency cores slow the others down."""
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if sys.platform == "linux":
-        cores = min(cores, len(os.sched_getaffinity(0)), granted_cores(Path("/sys/fs/cgroup")))
-        cores = min(cores, fast_cores(Path("/sys/devices")) or cores)
+        cores = min(cores, granted_cores(Path("/sys/fs/cgroup")))
+        cores = min(cores, fast_cores(Path("/sys/devices"), usable_processors()))
     return max(1, min(cores, performance_cores() or cores))
 
 
-def fast_cores(devices: Path) -> int | None:
-    """Count the cores of a Linux machine that are much faster than its others; None: all alike."""
+def usable_processors() -> set[int]:
+    """List the processors that this process may use, as under `taskset` and `numactl`."""
+    if sys.platform == "linux":
+        return os.sched_getaffinity(0)
+    return set(range(psutil.cpu_count() or 1))
+
+
+def fast_cores(devices: Path, usable: Set[int]) -> int:
+    """Count the cores of a Linux machine behind these processors, but for much slower ones."""
     speeds: dict[str, int] = {}
     fast = {number for text in _read(devices / "cpu_core/cpus") for number in _numbers(text)}
-    for folder in (devices / "system/cpu").glob("cpu[0-9]*"):
-        number = int(folder.name.removeprefix("cpu"))
+    for number in usable:
+        folder = devices / f"system/cpu/cpu{number}"
         [core] = _read(folder / "topology/core_cpus_list") or [folder.name]
-        [capacity] = _read(folder / "cpu_capacity") or [str(int(not fast or number in fast))]
-        speeds[core] = int(capacity)
-    most = max(speeds.values(), default=0)
-    count = sum(speed > MUCH_SLOWER * most for speed in speeds.values())
-    return count if count < len(speeds) else None
+        capacity = [str(int(number in fast))] if fast else _read(folder / "cpu_capacity")
+        speeds[core] = int(*capacity or ["1"])
+    least = MUCH_SLOWER * max(speeds.values(), default=0)
+    return sum(speed >= least for speed in speeds.values())
 
 
 def _read(file: Path) -> list[str]:

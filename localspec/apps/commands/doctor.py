@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,19 +17,21 @@ import click
 
 from localspec.apps.commands import draft_advice, report
 from localspec.apps.commands.forget import amount
-from localspec.base.errors import BackendError, DeviceError, UsageError
+from localspec.base.errors import BackendError, DeviceError, LocalSpecError, UsageError, one_line
 from localspec.base.system import folders, free_memory
 from localspec.console.options import workers
 from localspec.console.options.declare import TEXT, WRITABLE, flag, option, optional, options, read
 from localspec.core.corpus import stored
 from localspec.interfaces.backend_spec import Finding
 from localspec.running.memory.machine import Machine, size
-from localspec.running.models import engines
+from localspec.running.models import engines, recent
+from localspec.running.models.locate import locate
 from localspec.running.models.seen_devices import forget_devices
-from localspec.running.runtime import kept_calibrations, pair_history
+from localspec.running.pulling.at_hand import first_at_hand
+from localspec.running.runtime import kept_calibrations, pair_history, tuning
 
 MIN_DISK = 5 << 30  # bytes of disk, with which few models can be had
-MAX_MEASURED = 3  # models, the last ones, whose paying drafts are reported
+MAX_MEASURED = 3  # models, the last ones, that are reported
 MIN_MEMORY = 4 << 30  # bytes of memory, in which only small models fit
 REPORT, STANDARD_OUTPUT = Path("localspec-report.json"), Path("-")
 
@@ -43,6 +46,7 @@ class DoctorOptions:
         "With --fix or --rebuild, compilation even where the engine's makers offer a build."
     )
     workers: str | None = workers.workers()
+    tune: bool = flag("A search for the fastest options of the model that was used last.")
     details: bool = flag("Findings on drafts, for each model that was measured here, too.")
     json: bool = flag("Findings as JSON, with all details.")
     report: Path | None = optional(
@@ -64,6 +68,9 @@ def doctor(context: click.Context) -> None:
         build_engines(options.rebuild or "", options.build)
     workers.use(options.workers)
     forget_devices()
+    if options.tune:
+        tune_last(context.find_root())
+        return
     if options.report:
         write_report(options.report, context.find_root())
         return
@@ -77,6 +84,15 @@ def doctor(context: click.Context) -> None:
             steps += 1
             click.echo(f"{'':<10} -> {finding.step}")
     click.echo(f"\n{steps or 'no'} suggestion{'' if steps == 1 else 's'}")
+
+
+def tune_last(root: click.Context) -> None:
+    """Run `localspec tune` for the model that was used last."""
+    assert isinstance(root.command, click.Group)
+    tune = root.command.get_command(root, "tune")
+    assert tune
+    with tune.make_context("tune", [first_at_hand().name], parent=root) as context:
+        tune.invoke(context)
 
 
 def write_report(file: Path, root: click.Context) -> None:
@@ -110,6 +126,7 @@ def findings(*, details: bool = True) -> Iterator[Finding]:
     if details:
         yield from speculation()
     yield from falls()
+    yield from untuned()
     yield from corpora()
 
 
@@ -184,6 +201,21 @@ def falls() -> Iterator[Finding]:
     step = "if that matters, install the earlier version again, and tell the makers of the new one"
     for sentence in pair_history.fallen():
         yield Finding("versions", sentence, step)
+
+
+def untuned() -> Iterator[Finding]:
+    """Report models that were used lately and whose fastest options nobody searched here."""
+    if names := ", ".join(filter(is_untuned, recent.names()[:MAX_MEASURED])):
+        step = "localspec doctor --tune for the last one, or localspec tune NAME"
+        yield Finding("tune", one_line(f"fastest options not searched yet: {names}"), step)
+
+
+def is_untuned(name: str) -> bool:
+    with suppress(LocalSpecError, OSError):
+        files = locate(name)
+        if files.engine.spec.coordinates and not tuning.is_tuned(files):
+            return files.engine.backend().inspect(files.path).kind == "text"
+    return False
 
 
 def corpora() -> Iterator[Finding]:

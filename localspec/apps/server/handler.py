@@ -124,6 +124,11 @@ class RequestHandler:
         if fields:
             self.ignored.note(request, fields)
 
+    def keep(self, request: Request, name: str, seconds: float | None, kind: Kind = "text") -> None:
+        """Have a model stay for a while after its use, if the client may manage models."""
+        if seconds is not None and self.manager.allows(request):
+            self.host.keep(self.host.offers.answering(name, kind).name, seconds)
+
     async def run(self, request: Request, work: Callable[[], T], *, quick: bool = False) -> T:
         """Do work off the event loop, unless the client leaves; if it is `quick`, at once.
 

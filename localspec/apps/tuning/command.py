@@ -113,10 +113,10 @@ def search(examined: ExaminedPair, loading: Loading, seconds: float, *, kv_types
 
 def keep(target: ModelFiles, fastest: Tuning) -> None:
     """Let a model be loaded as was fastest from now on."""
+    kept = tuning.keep(target, fastest)
     if not fastest.changes:
-        tuning.forget(target)
         click.echo("Nothing was faster by 3% than the usual way to load it, which stays.\n")
-    elif tuning.keep(target, fastest):
+    elif kept:
         click.echo("It is used from now on; `localspec tune --forget` undoes that.\n")
 
 
@@ -152,18 +152,17 @@ def measure_costs(examined: ExaminedPair, loading: Loading, seconds: float) -> N
         key = kept_calibrations.key_of(loaded)
         rivals = RivalWatch()
         calibration = calibrate(loaded.pair.target, loaded.pair.draft, seconds)
-        busy = rivals.share() > CROWDED
-    for line in lines(calibration):
-        click.echo(line)
-    if not calibration.steady:
+        share = rivals.share()
+    if share > CROWDED or not calibration.steady:
+        sign = "more tokens took less time than fewer"
+        if share > CROWDED:
+            sign = f"other programs took {share:.0%} of the processors"
         raise BackendError(
-            "more tokens took less time than fewer: the machine was busy, and nothing was kept of "
-            "costs; try again when it is idle, or with more --seconds"
+            f"costs are neither shown nor kept, since the machine was busy: {sign}; try again when "
+            "it is idle, or with more --seconds"
         )
-    click.echo("")
-    for line in draft_advice.describe(calibration):
+    for line in (*lines(calibration), "", *draft_advice.describe(calibration)):
         click.echo(line)
-    calibration = replace(calibration, busy=busy)
     kept_calibrations.keep(key, calibration, kept_calibrations.pair_title(loaded))
 
 

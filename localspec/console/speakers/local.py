@@ -15,6 +15,7 @@ from localspec.formats.templates.message import Message
 from localspec.formats.templates.thinking import SWITCH
 from localspec.running.runtime.message_media import with_media
 from localspec.running.runtime.prompting import Conversation, PreparedPrompt, prompt
+from localspec.running.runtime.repetition import notices_of
 from localspec.running.runtime.runtime import Runtime
 
 
@@ -124,4 +125,4 @@ def end_of(result: Result) -> Ended:
         by_source=speculation.tokens_by_source,
         guesses=speculation.positions,
     )
-    return Ended(result.finish_reason, figures, result.notices)
+    return Ended(result.finish_reason, figures, notices_of(result))

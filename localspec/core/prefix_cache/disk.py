@@ -147,7 +147,11 @@ class Disk:
                 remove(text.path)
             return failure
 
-        self._writing = self._writer.submit(write)
+        try:
+            self._writing = self._writer.submit(write)
+        except RuntimeError:  # the interpreter ends, and lets no thread work any more
+            self._writing = Future()
+            self._writing.set_result(write())
 
     def wait(self) -> None:
         """Wait until the last text is written."""

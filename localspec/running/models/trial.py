@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from localspec.base.errors import BackendError, ModelFileError, OutOfMemory
+from localspec.base.errors import BackendError, DeviceError, ModelFileError, OutOfMemory
 from localspec.base.tokenizer import Tokenizer
 from localspec.core.pairing.vocabulary import Match, match
-from localspec.interfaces.backend import Footprint, Needs, Options
+from localspec.interfaces.backend import BY_LAYER, Footprint, Needs, Options
 from localspec.running.models.engines import AUTO, Engine, EngineHere
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.trial_child import trial_context, trial_options, uses_gpu
@@ -117,9 +117,20 @@ class Examined:
             return None
         except (ModelFileError, BackendError) as error:
             self.close()  # its process may be gone; another way is tried in a new one
-            self.files.engine.backend().probe()  # DeviceError: a lost one is no fault of the file
-            return str(error)
+            advice = self._advice(options)
+            try:
+                self.files.engine.backend().probe()
+            except DeviceError as lost:  # which is no fault of the file
+                raise DeviceError(f"{lost}{advice}") from error
+            return f"{error}{advice}"
         return ""
+
+    def _advice(self, options: Options) -> str:
+        """Name what is likely wrong where workers were to compute parts of layers."""
+        remote = any(device.worker for device in self.engine.devices)
+        if options.split_mode == BY_LAYER or not remote:
+            return ""
+        return f"; workers take whole layers only: leave out --split-mode {options.split_mode}"
 
     def _ask(self, step: Step, ask: Callable[[TrialProcess], T]) -> T:
         """Ask the trial's process, started if there is none, and report the step.

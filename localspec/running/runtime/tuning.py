@@ -93,10 +93,18 @@ def as_typed(changes: Mapping[str, OptionValue]) -> str:
 
 def find_tuning(target: ModelFiles, loading: Loading) -> Tuning | None:
     """Read what was fastest for a model, if that holds here and now, and changes something."""
+    tuning = _valid(target, loading)
+    return tuning if tuning and tuning.apply(loading) != loading else None
+
+
+def is_tuned(target: ModelFiles) -> bool:
+    """Whether it is known here and now what is fastest for a model, be it the usual way."""
+    return _valid(target, Loading()) is not None
+
+
+def _valid(target: ModelFiles, loading: Loading) -> Tuning | None:
     tuning = kept_json.load(_record_path(target.path), Tuning.of_record)
-    if tuning is None or tuning.circumstances != circumstances(target, loading):
-        return None
-    return tuning if tuning.apply(loading) != loading else None
+    return tuning if tuning and tuning.circumstances == circumstances(target, loading) else None
 
 
 def keep(target: ModelFiles, tuning: Tuning) -> bool:

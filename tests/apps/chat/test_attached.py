@@ -28,6 +28,7 @@ from localspec.core.requests.settings import Settings
 from localspec.core.sampling.parameters import Sampling
 from localspec.formats.grammar.grammar import Grammar
 from localspec.interfaces.testing import ScriptedModel
+from localspec.running.runtime.repetition import HINT
 from localspec.running.runtime.runtime import Runtime
 from tests.apps.server.scripted import TEMPLATE, Bytes, Server, script
 from tests.apps.server.seeing import seeing, texts_and_pictures
@@ -42,6 +43,7 @@ REPLIES = {
     "one": '{"name": "Größe", "size": 12}',
     "held": "a b a b a b ST",
     "again and again": "a b a b a b a b a b a b a b a b STOP and more",
+    "loop": "the line again\n" * 60,
 }
 SCHEMA = {
     "type": "object",
@@ -154,6 +156,15 @@ def test_wishes_reach_the_server(local, attached):
     assert ask(attached, sampling=WILD, seed=1) != ask(attached, sampling=WILD, seed=2)
     guesses = ask(attached, prediction=REPLIES["long"])[1].figures.guesses["prediction"]
     assert sum(each.accepted for each in guesses) > 50
+
+
+def test_an_answer_that_repeats_itself_until_it_is_cut_comes_with_a_hint(local, attached, thinker):
+    for speaker in (local, attached):
+        assert list(answered(speaker.ask([said("loop")], PLAIN))[1].notices) == [HINT]
+        for whole in ([said("loop")], replace(PLAIN, max_tokens=1000)), ([said("long")], PLAIN):
+            assert not answered(speaker.ask(*whole))[1].notices
+    body = {"messages": [said("loop")], "max_tokens": 200, "stream": True}
+    assert HINT not in thinker.client.post("/v1/chat/completions", json=body).text
 
 
 def test_a_way_to_draw_that_does_nothing_is_a_wish_too(thinker, local):

@@ -11,11 +11,17 @@ import pytest
 
 from localspec.apps.command_line import run
 from localspec.apps.commands import doctor
+from localspec.apps.tuning import command as tune_command
 from localspec.base.errors import BackendError
 from localspec.base.system import free_memory
 from localspec.interfaces.backend import Build
 from localspec.interfaces.backend_spec import Builder, Finding
 from localspec.running.models.engines import Engine
+from localspec.running.models.locate import locate
+from localspec.running.runtime import tuning
+from localspec.running.runtime.loading import Loading
+from localspec.running.runtime.tuning import Tuning
+from tests import engines
 
 GB = 1 << 30
 Usage = namedtuple("Usage", "total used free")
@@ -23,7 +29,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture(autouse=True)
 def _nothing_was_measured(tmp_path, monkeypatch):
-    for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
 
 
@@ -107,6 +113,41 @@ def test_a_kind_that_no_engine_has_is_refused_with_those_there_are(monkeypatch, 
     assert with_builder(monkeypatch) == []
     assert run(["doctor", *options]) == 2
     assert ("auto, cuda" if "rocket" in options else "--fix") in capsys.readouterr().err
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """A model that was used lately, and one that is gone."""
+    path = str(engines.tiny("llama"))
+    monkeypatch.setattr(doctor.recent, "names", lambda: ["gone", path])
+    return path
+
+
+def test_a_model_is_named_until_its_fastest_options_were_searched(used):
+    [finding] = doctor.untuned()
+    assert (finding.subject, used in finding.state) == ("tune", True)
+    assert "gone" not in finding.state
+    target = locate(used)
+    circumstances = tuning.circumstances(target, Loading())
+    tuning.keep(target, Tuning({"threads": 1}, 1.5, "2026-01-02", ("another version",)))
+    assert list(doctor.untuned())
+    tuning.keep(target, Tuning({}, 1.0, "2026-01-02", circumstances))  # nothing was faster
+    assert not list(doctor.untuned())
+
+
+def test_a_model_whose_name_is_no_text_is_named_all_the_same(used, tmp_path, monkeypatch, capsys):
+    odd = f"{tmp_path}/odd\udcff.gguf"
+    shutil.copyfile(used, odd)
+    monkeypatch.setattr(doctor.recent, "names", lambda: [odd])
+    assert run(["doctor"]) == 0
+    assert "odd?.gguf" in capsys.readouterr().out
+
+
+def test_it_tunes_the_model_that_was_used_last(used, monkeypatch, capsys):
+    monkeypatch.setattr(tune_command, "search", lambda examined, *_, **__: print(examined[0].files))
+    monkeypatch.setattr(tune_command, "measure_costs", lambda *_: None)
+    assert run(["doctor", "--tune"]) == 0
+    assert used in capsys.readouterr().out
 
 
 def test_findings_come_as_json(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import openai
 import pytest
@@ -296,3 +297,13 @@ def test_models_are_listed_with_their_context(client):
     [model] = client.models.list().data
     assert (model.id, model.context_length) == ("scripted", 8192)
     assert client.models.retrieve("scripted").id == "scripted"
+
+
+def test_models_are_listed_in_the_words_of_other_clients_too(server):
+    listing = server.client.get("/v1/models").json()
+    [model] = listing["models"]
+    assert [model["name"], model["model"]] == [one["id"] for one in listing["data"]] * 2
+    assert model["capabilities"] == ["completion"]
+    for field in ("name", "description", "release_date"):  # TypeSafe's refuses a list without one
+        assert isinstance(model[field], str)
+    date.fromisoformat(model["release_date"])

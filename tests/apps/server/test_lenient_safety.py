@@ -171,6 +171,7 @@ MANAGED: list[tuple[str, str, dict[str, object]]] = [
     ("POST", "/api/generate", {"model": "any", "keep_alive": "0s", "prompt": ""}),
     ("POST", "/api/chat", {"model": "scripted", "keep_alive": 0.0, "messages": []}),
     ("POST", "/api/chat", {"model": "scripted", "keep_alive": "0m", "messages": None}),
+    ("POST", "/api/embed", {"model": "embedder", "keep_alive": 0}),
     ("POST", "/models/unload", {"model": "scripted"}),
     ("POST", "/models/load", {"model": "scripted"}),
     ("POST", "/models", {"model": "small"}),

@@ -392,7 +392,7 @@ def test_null_is_as_good_as_nothing(server):
     ],
 )
 def test_a_client_says_how_long_a_model_stays(keep_alive, seconds):
-    assert GenerateRequest(model="m", keep_alive=keep_alive).kept_seconds == seconds
+    assert GenerateRequest(model="m", keep_alive=keep_alive).keep_alive == seconds
 
 
 def test_the_time_that_a_client_asked_for_is_listed_and_others_may_not_choose_it():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from datetime import UTC, datetime
 
 import numpy as np
 import ollama
@@ -16,6 +17,7 @@ from localspec.apps.server.app import ServerPolicy
 from tests.apps.server.scripted import Server
 from tests.core.vectors.counting import Counting
 from tests.core.vectors.offers import offer
+from tests.waiting import until
 
 A = ord("a")
 
@@ -190,6 +192,30 @@ def test_ollama_loads_a_model_by_asking_for_nothing(server):
     assert server.client.post("/api/embeddings", json={"model": "embedder"}).json() == {
         "embedding": []
     }
+
+
+def loaded_embedders(server):
+    models = server.client.get("/api/ps").json()["models"]
+    return [model for model in models if model["name"].startswith("embedder")]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("/api/embed", "input"), ("/api/embeddings", "prompt")]
+)
+def test_a_client_of_ollama_says_how_long_a_model_of_vectors_stays(path, field, server):
+    for text in ("", "here"):
+        body = {"model": "embedder", field: text, "keep_alive": "90s"}
+        assert server.client.post(path, json=body).is_success
+        [listed] = loaded_embedders(server)
+        ends = datetime.fromisoformat(listed["expires_at"])
+        assert 60 < (ends - datetime.now(UTC)).total_seconds() <= 90
+        server.client.post(path, json=body | {"keep_alive": -1})
+        assert loaded_embedders(server)[0]["expires_at"].startswith("9999")
+    assert server.client.post(path, json={"model": "embedder", "keep_alive": 0}).is_success
+    assert not loaded_embedders(server)
+    assert server.client.post(path, json=body | {"keep_alive": "20ms"}).is_success
+    until(lambda: not loaded_embedders(server))
+    assert server.client.post(path, json=body | {"keep_alive": -1}).is_success
 
 
 @pytest.mark.parametrize(

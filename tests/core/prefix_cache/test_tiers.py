@@ -347,6 +347,14 @@ def idle(desk, looks=8):
         desk.idle()
 
 
+def test_all_is_kept_where_the_interpreter_ends_and_starts_no_threads(tmp_path, monkeypatch):
+    running = engine(scripted(), keeping(tmp_path))
+    converse(running, [Want(text(seed), SHORT) for seed in range(3)])
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    running.close()
+    assert len(files(tmp_path)) == 3
+
+
 def test_an_idle_text_is_written_before_anybody_ends_the_process(tmp_path):
     store = keeping(tmp_path)
     desk = engine(scripted(), store)

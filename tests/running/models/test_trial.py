@@ -10,9 +10,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from localspec.base.errors import ModelFileError
-from localspec.interfaces.backend import Options
+from localspec.base.device import Device
+from localspec.base.errors import DeviceError, ModelFileError
+from localspec.interfaces.backend import Build, Needs, Options
 from localspec.running.models import trial, trial_process, trial_record
+from localspec.running.models.engines import EngineHere
 from localspec.running.models.locate import ModelFiles, locate
 from localspec.running.models.trial_child import Trial
 from localspec.running.models.trial_process import WAITS, TrialProcess, last_words
@@ -133,6 +135,44 @@ def test_an_engine_that_dies_takes_nobody_along_and_is_not_asked_again():
             ModelFileError, match=r"ends its engine \(SIGABRT\): ggml.c: GGML_ASSERT"
         ):
             passes(place(), code)
+
+
+class Dying:
+    """A process whose engine dies when it is to run."""
+
+    def __init__(self, files):
+        pass
+
+    def needs(self, options):
+        return Needs(0, 0, 0)
+
+    def run(self, options, *, driven=False):
+        raise ModelFileError("it ends its engine (SIGABRT): no answer")
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_worker_that_dies_of_parts_of_layers_comes_with_the_option_to_leave_out(
+    lost, monkeypatch
+):
+    def probe():
+        if lost:
+            raise DeviceError("the worker box:1 does not answer")
+        return []
+
+    monkeypatch.setattr(engines.GGUF_ENGINE.backend(), "probe", probe)
+    for worker, mode in (("box:1", "tensor"), ("box:1", "layer"), ("", "tensor")):
+        card = Device(f"a card {worker}", "gpu", ROOM, ROOM, worker=worker)
+        engine = EngineHere(engines.GGUF_ENGINE, Build("1", ()), [card, card])
+        with (
+            trial.examine(place(), Dying, engine) as looked,
+            pytest.raises(DeviceError if lost else ModelFileError) as caught,
+        ):
+            looked.check_runs(replace(OPTIONS, split_mode=mode, split=(1.0, 1.0)), ROOM)
+        advice = "leave out --split-mode tensor" if worker and mode == "tensor" else ""
+        assert str(caught.value).partition("layers only: ")[2] == advice
 
 
 def test_what_its_engine_refuses_is_told(tmp_path):

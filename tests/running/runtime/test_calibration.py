@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from localspec.apps.command_line import run
+from localspec.apps.tuning import command as tune_command
 from localspec.base.errors import UsageError
 from localspec.base.system.fingerprint import fingerprint
 from localspec.base.system.processors import RivalWatch
@@ -466,9 +467,36 @@ def test_tune_prints_the_curves_and_keeps_them(capsys):
     path = str(engines.tiny("llama"))
     code = run(["tune", path, "--draft", path, "--seconds", "12", "--costs"])
     out, err = capsys.readouterr()
+    is_kept = any(kept_calibrations.folder().glob("*"))
+    if code:
+        assert (out, is_kept, "more tokens took less time" in err) == ("", False, True)
+        return
     assert "tokens checked at once" in out
     assert "tokens drafted by draft-model" in out
-    assert (code, bool(list(kept_calibrations.folder().glob("*")))) == (0, True) or "busy" in err
+    assert is_kept
+
+
+UNSTEADY = Calibration({size: 0.01 / size for size in SIZES})
+
+
+@pytest.mark.parametrize(
+    ("calibration", "share", "fault"),
+    [
+        (FULL, 0.1, ""),
+        (FULL, 0.4, "other programs took 40% of the processors"),
+        (UNSTEADY, 0.0, "more tokens took less time than fewer"),
+    ],
+)
+def test_tune_shows_and_keeps_no_costs_of_a_busy_machine(
+    calibration, share, fault, capsys, monkeypatch
+):
+    monkeypatch.setattr(RivalWatch, "share", lambda _: share)
+    monkeypatch.setattr(tune_command, "calibrate", lambda *_: calibration)
+    code = run(["tune", str(engines.tiny("llama")), "--costs"])
+    out, err = capsys.readouterr()
+    assert (code, fault in err) == (int(bool(fault)), True)
+    for is_there in ("tokens checked at once" in out, any(kept_calibrations.folder().glob("*"))):
+        assert is_there is not bool(fault)
 
 
 def test_proposers_are_known_by_name():

@@ -137,6 +137,31 @@ def test_a_program_that_ends_in_mid_reply_ends_quietly():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("name", "end", "code"),
+    [
+        ("llama", "raise ValueError('no more')", 1),
+        pytest.param("mlx llama", "", 0, marks=pytest.mark.long),
+    ],
+)
+def test_a_program_that_closes_nothing_keeps_its_texts_when_it_ends(name, end, code, tmp_path):
+    script = (
+        "import localspec, sys\n"
+        "from pathlib import Path\n"
+        "options = localspec.Options(context=1024, slots=1)\n"
+        "loading = localspec.Loading(options, proposer='none', cache_dir=Path(sys.argv[2]))\n"
+        "model = localspec.load(sys.argv[1], loading=loading)\n"
+        "model.generate([300 + at % 61 for at in range(600)], localspec.Settings(max_tokens=2))\n"
+        f"{end}\n"
+    )
+    path = engines.tiny_folder(name.removeprefix("mlx ")) if "mlx" in name else engines.tiny(name)
+    command = [sys.executable, "-c", script, str(path), str(tmp_path / "kept")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1:] == (["ValueError: no more"] if end else [])
+    assert len(list((tmp_path / "kept").glob("*.kept"))) == 1
+
+
 class Broken:
     def propose(self, asks):
         raise ZeroDivisionError("one over nothing")

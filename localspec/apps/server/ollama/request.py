@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from localspec.apps.server.faults import refused
 from localspec.apps.server.ollama.options import OllamaOptions
 from localspec.apps.server.requests.fields import Id, Logprobs, Object
 from localspec.apps.server.requests.forms import grammar_of_schema, is_loose
+from localspec.apps.server.requests.keep_alive import KeepAlive
 from localspec.apps.server.requests.media_parts import Images, MediaReference, image_references
 from localspec.apps.server.requests.prepared import (
     Prepared,
@@ -40,9 +39,6 @@ from localspec.running.runtime.media_text import MediaText
 from localspec.running.runtime.prompting import Conversation
 
 MAX_CALLS = 128  # of a message, for which results are looked for
-PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-zµ]*)")  # of a duration, as of 1h30m
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-MAX_KEPT = 10 * 365 * 86400.0  # seconds; a longer time is for ever
 FORMS = {"": "", "text": "", "json": "json", "json_object": "json"}
 PROMPT = ("{{ .Prompt }}", "{{.Prompt}}")  # templates that add nothing to a prompt
 
@@ -65,26 +61,14 @@ class OllamaRequest(ThoughtFields):
     format: Annotated[Literal["", "json"] | Object | None, BeforeValidator(as_form)] = None
     options: OllamaOptions = OllamaOptions()
     think: bool | str | None = None  # a text is how much
-    keep_alive: JsonValue = None
+    keep_alive: KeepAlive = None
     logprobs: bool = False
     top_logprobs: Logprobs = 0
 
     @property
     def unloads(self) -> bool:
         """Return whether the request unloads the model."""
-        return self.kept_seconds == 0
-
-    @property
-    def kept_seconds(self) -> float | None:
-        """Return how long the model is to stay after it was used; None: that is left open."""
-        text = str(self.keep_alive).strip()
-        parts = PART.findall(text.removeprefix("-"))
-        if "".join(map("".join, parts)) != text.removeprefix("-") or not text:
-            return None
-        if any(unit not in UNITS for _, unit in parts):
-            return None
-        seconds = sum(float(number) * UNITS[unit] for number, unit in parts)
-        return math.inf if text.startswith("-") or seconds > MAX_KEPT else seconds
+        return self.keep_alive == 0
 
     @property
     def grammar(self) -> Grammar | None:

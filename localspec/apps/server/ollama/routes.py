@@ -50,9 +50,9 @@ def asking(handler: RequestHandler) -> list[BaseRoute]:
                 await handler.host.unload(handler.host.offers.meant_by(body.model).name)
                 return Response(line(reply_format.loaded("unload")), media_type=LINES)
             await handler.host.preload(body.model)
-            keep(request, body)
+            handler.keep(request, body.model, body.keep_alive)
             return Response(line(reply_format.loaded()), media_type=LINES)
-        keep(request, body)
+        handler.keep(request, body.model, body.keep_alive)
         api_request = ApiRequest(
             body,
             partial(OllamaAnswer, reply_format, begun),
@@ -61,12 +61,6 @@ def asking(handler: RequestHandler) -> list[BaseRoute]:
             also_ignored=ignored_context(handler.host, body),
         )
         return await handler.serve(request, api_request)
-
-    def keep(request: Request, body: OllamaChatRequest | GenerateRequest) -> None:
-        """Have a model stay for a while, if the client may manage models."""
-        seconds, manager = body.kept_seconds, handler.manager
-        if seconds is not None and manager.allows(request):
-            handler.host.keep(handler.host.offers.answering(body.model).name, seconds)
 
     async def chat(request: Request, body: OllamaChatRequest) -> Response:
         """Answer a conversation; without messages, load the model."""

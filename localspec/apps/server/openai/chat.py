@@ -16,6 +16,7 @@ from localspec.apps.server.requests.chat_request import ChatRequest
 from localspec.core.requests.attribution import Trail
 from localspec.core.requests.job import Chunk
 from localspec.formats.dialects import Arguments, Call, Content, Part, Reasoning
+from localspec.running.runtime.repetition import notices_of
 
 DONE = b"data: [DONE]\n\n"
 MAX_REJECTED = 32  # tokens of a draft whose text a trace reports
@@ -114,8 +115,9 @@ class ChatAnswer:
     def _last(self, number: int) -> bytes:
         reply = self.choices.replies[number]
         more: dict[str, object] = {"timings": timings(reply.result)}
-        if self.trails or reply.result.notices:
-            more["localspec"] = {"notices": list(reply.result.notices)}
+        notices = notices_of(reply.result) if self.trails else reply.result.notices
+        if self.trails or notices:
+            more["localspec"] = {"notices": list(notices)}
         return self._chunk(number, {}, finish=self._finish(reply), more=more)
 
     def _traces(self, number: int, step: Step) -> list[dict[str, object]]:

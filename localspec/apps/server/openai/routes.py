@@ -62,9 +62,13 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
         """List the models."""
         offers = handler.host.offers.values()
         named = [(offer, name) for offer in offers for name in offer.names]
-        data = [describe_model(handler, offer, name) for offer, name in named]
-        # The last is Anthropic's.
-        return JSONResponse({"object": "list", "data": data, "has_more": False})
+        listing: dict[str, object] = {
+            "object": "list",
+            "data": [describe_model(handler, offer, name) for offer, name in named],
+            "has_more": False,  # Anthropic's
+            "models": [summary(offer, name) for offer, name in named],
+        }
+        return JSONResponse(listing)
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
@@ -148,6 +152,23 @@ def describe_model(handler: RequestHandler, offer: ServedOffer, name: str) -> di
             "output_modalities": [OUTPUTS[offer.kind]],
         },
         "meta": meta(offer, context),
+    }
+
+
+def summary(offer: ServedOffer, name: str) -> dict[str, object]:
+    """Describe a model in the words of llama.cpp's server and of TypeSafe."""
+    created = datetime.fromtimestamp(offer.created, UTC)
+    words = (offer.family, offer.parameters, offer.quantisation)
+    does = {"text": "completion"}.get(offer.kind, offer.kind)
+    return {
+        "name": name,
+        "model": name,
+        "type": "model",
+        "description": " ".join(filter(None, words)),
+        "release_date": f"{created:%Y-%m-%d}",  # when its file was written
+        "modified_at": created.isoformat(),
+        "size": offer.bytes,
+        "capabilities": [does, *(["multimodal"] if offer.media else [])],
     }
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
+from localspec.apps.server.requests.keep_alive import KeepAlive
 from localspec.apps.server.requests.leniency import MAX_PROMPT_TOKENS, RequestPart
 from localspec.apps.server.requests.prompts import One, PromptField, is_one
 from localspec.apps.server.vectors.cutting import CutFields
@@ -88,6 +89,7 @@ class OllamaEmbedRequest(TextsRequest):
     """The request of /api/embed: texts are cut unless it says otherwise."""
 
     cut_by_default: ClassVar[bool] = True
+    keep_alive: KeepAlive = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property

@@ -24,7 +24,7 @@ from localspec.apps.server.vectors.embedding_request import (
     OllamaEmbedRequest,
 )
 from localspec.apps.server.vectors.ranking import RerankRequest, ScoreRequest
-from localspec.apps.server.vectors.reading import answer
+from localspec.apps.server.vectors.reading import Write, answer
 
 RERANK = ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank")
 
@@ -50,24 +50,28 @@ def embedding(handler: RequestHandler) -> list[BaseRoute]:
 
 
 def embedding_as_ollama(handler: RequestHandler) -> list[BaseRoute]:
-    async def loaded(body: OllamaEmbedRequest, empty: dict[str, object]) -> Response:
-        offer = handler.host.offers.answering(body.model, "embedding")
-        await handler.host.preload(offer.name)
-        return JSONResponse(empty)
+    async def answered(
+        request: Request, body: OllamaEmbedRequest, write: Write, nothing: dict[str, object]
+    ) -> Response:
+        """Answer texts; without any, load the model, or unload it."""
+        if body.loads and body.keep_alive == 0:
+            await handler.manager(request)
+            await handler.host.unload(handler.host.offers.answering(body.model, "embedding").name)
+            return JSONResponse(nothing)
+        handler.keep(request, body.model, body.keep_alive, "embedding")
+        if body.loads:
+            await handler.host.preload(handler.host.offers.answering(body.model, "embedding").name)
+            return JSONResponse(nothing)
+        return await answer(handler, request, body, "embedding", write)
 
     async def embed(request: Request, body: OllamaEmbedRequest) -> Response:
         """Turn texts into vectors; without any, load the model."""
-        if body.loads:
-            return await loaded(body, {"model": body.model, "embeddings": []})
-        written = partial(ollama_answer, body, time.perf_counter())
-        return await answer(handler, request, body, "embedding", written)
+        write = partial(ollama_answer, body, time.perf_counter())
+        return await answered(request, body, write, {"model": body.model, "embeddings": []})
 
     async def old_embed(request: Request, body: OllamaEmbeddingsRequest) -> Response:
         """Turn a text into a vector, which is not normalised."""
-        if body.loads:
-            return await loaded(body, {"embedding": []})
-        written = partial(old_ollama_answer, body)
-        return await answer(handler, request, body, "embedding", written)
+        return await answered(request, body, partial(old_ollama_answer, body), {"embedding": []})
 
     return [
         body_route("/api/embed", OllamaEmbedRequest, embed),
