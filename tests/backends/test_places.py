@@ -7,8 +7,8 @@ import pytest
 
 from localspec.base.tokens import tokens_of
 from localspec.interfaces.backend import Row
+from localspec.interfaces.mixed_rows import is_mixed, parts
 from localspec_llamacpp.bindings.places import Places, Stretch
-from localspec_llamacpp.mixed_rows import is_mixed, parts
 
 
 @pytest.fixture
