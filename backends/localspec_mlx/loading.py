@@ -35,6 +35,7 @@ from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
+from localspec_mlx.towers.loading import open_sight, with_room
 from localspec_mlx.trial import proven, width
 from localspec_mlx.working import working
 
@@ -52,6 +53,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     """Load a model; its files are checked first."""
     check(options)
     footprint = inspect(path)
+    options = with_room(path, options)
     prepare()
     group = shared(options)
     if group and group.leads:
@@ -76,6 +78,8 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
     loaded = MlxModel(blueprint, tokenizer, options, head, adapters)
+    if options.projector:
+        loaded.see_by(open_sight(path, blueprint, tokenizer))
     loaded.notices += [f"{path.name} {NOTICE}"] if halved else []
     keep_buffers(loaded, working(footprint, options, loaded.context))
     return loaded
@@ -154,10 +158,11 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
-    if options.projector:
-        raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
-    if options.members > 1 and (options.head or options.adapters or options.compute != "auto"):
-        raise UsageError("heads, adapters and float16 are for one machine: omit them in a group")
+    alone = options.head or options.adapters or options.projector or options.compute != "auto"
+    if options.members > 1 and alone:
+        raise UsageError(
+            "heads, adapters, pictures and float16 are for one machine: omit them in a group"
+        )
     if options.gpu_layers == 0 and mx.default_device() != mx.cpu:
         raise UsageError("MLX runs on the GPU here: choose another device, or another --backend")
     for name, value in (
@@ -171,6 +176,7 @@ def check(options: Options) -> None:
         ("mlock", options.mlock or None),
         ("direct_io", options.direct_io or None),
         ("flash_attention", options.flash_attention),
+        ("projector_on_host", options.projector_on_host or None),
     ):
         if value is not None:
             raise UsageError(f"{name} is for llama.cpp; MLX decides that itself: omit it")

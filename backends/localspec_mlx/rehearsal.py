@@ -16,10 +16,12 @@ from localspec_mlx.chain import LOOK
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.pictures import is_beside_text
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.slots import ANCHORS
+from localspec_mlx.towers.loading import tower_bytes, with_room
 from localspec_mlx.working import LOGIT, SIXTEEN, working
 
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
@@ -42,6 +44,7 @@ class MlxRehearsal:
     def needs(self, options: Options) -> Needs:
         check(options)
         f = self.footprint
+        options = with_room(f.path, options)
         head = described_head(f, options.head) if options.head else None
         computing = working(f, options, context(f, options))
         return Needs(
@@ -50,6 +53,7 @@ class MlxRehearsal:
             working=computing + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head_bytes(f, head, options) if head else 0,
+            projector=tower_bytes(f.path) if options.projector else 0,
         )
 
 
@@ -57,7 +61,7 @@ def share(f: Footprint, members: int) -> int:
     """Count the bytes of one member's weights: layers are divided, what lies outside is not."""
     if members < 2:
         return f.weight_bytes
-    sizes = shards.read(f.path).sizes
+    sizes = {n: size for n, size in shards.read(f.path).sizes.items() if not is_beside_text(n)}
     outside = sum(size for name, size in sizes.items() if ".layers." not in name)
     return outside + (f.weight_bytes - outside) // members
 
