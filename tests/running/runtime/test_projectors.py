@@ -132,8 +132,8 @@ def test_an_engine_without_projectors_names_the_forms_that_have_them(seeing):
 
 
 def test_a_projector_of_a_gguf_is_refused_for_an_mlx_folder(seeing):
+    options = Options(context=256, projector=seeing.with_name("mmproj-llama.gguf"))
     with pytest.raises(UsageError, match="an MLX folder sees by its own tower"):
-        options = Options(context=256, projector=seeing.with_name("mmproj-llama.gguf"))
         load(engines.tiny_folder("llama"), loading=replace(PLAIN, options=options))
 
 
