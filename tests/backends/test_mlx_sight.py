@@ -31,8 +31,6 @@ from localspec.running.memory.planner import Limits
 from localspec.running.runtime.loading import Loading, load
 from localspec_mlx import backend as mlx
 from localspec_mlx.folder.pictures import picture_settings, tower_in
-from localspec_mlx.heads.target import body
-from localspec_mlx.loading import load_weights
 from localspec_mlx.sight import scaled
 from localspec_mlx.whole_pictures import WholePictures
 from tests import engines, tiny_mlx, tiny_mlx_vision
@@ -73,48 +71,6 @@ def read(model, slot, tokens, outputs=1):
     return np.array(model.forward([Row(slot, tokens, outputs)])[0])
 
 
-class Bare:
-    """A cache that holds nothing yet, and says which tokens see which."""
-
-    offset = 0
-
-    def __init__(self, mask: mx.array) -> None:
-        self._mask = mask
-
-    def make_mask(self, *_: object, **__: object) -> mx.array:
-        return self._mask
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        return keys, values
-
-
-def read_at_once(folder, text, embeddings):
-    """Read a text by mlx-lm's definition alone, with masks written out."""
-    model, both_ways = load_weights(folder), picture_settings(folder).both_ways
-    shown, places = mx.array(text < 0), mx.arange(len(text))
-    queries, keys = places[:, None], places[None]
-    caches = []
-    for cache in model.make_cache():
-        window = getattr(cache, "max_size", 0)
-        mask = keys <= queries
-        if both_ways == "everywhere" or (window and both_ways == "windows"):
-            mask = mask | (shown[:, None] & shown[None])
-        caches.append(Bare(mask & (keys > queries - window) if window else mask))
-    tokens = mx.array(np.maximum(text, 0))[None]
-    states = body(model).embed_tokens(tokens)
-    start = int(np.flatnonzero(text < 0)[0])
-    states[0, start : start + len(embeddings)] = embeddings
-    return np.array(model(tokens, cache=caches, input_embeddings=states)[0])
-
-
-def test_positions_of_a_picture_see_each_other_in_the_layers_that_are_for_that(folder):
-    with closing(seeing(folder)) as model:
-        text, [run] = text_with_picture(model)
-        ours = read(model, 0, text, outputs=5)
-        whole = read_at_once(folder, text, run.embeddings)
-    assert np.allclose(ours, whole[-5:], atol=1e-3)
-
-
 def test_a_head_drafts_behind_a_picture_and_changes_nothing(tmp_path):
     folder = tiny_mlx_vision.write(tmp_path / "tiny", "gemma4")
     twin = tiny_mlx.write(tmp_path / "twin", "gemma4_text")  # the same text, by itself
@@ -138,6 +94,30 @@ def test_half_of_a_picture_is_not_kept_where_it_sees_all_of_itself(folder):
         kept = model.truncate(0, start + 5)
         assert kept == (start if run.whole else start + 5)
         assert np.allclose(read(model, 0, text[kept:]), whole, atol=1e-3)
+
+
+def test_half_of_a_restored_picture_is_not_kept_either(tmp_path):
+    folder = tiny_mlx_vision.write(tmp_path / "tiny", "gemma3")
+    with closing(seeing(folder)) as model:
+        text, [run] = text_with_picture(model)
+        whole = read(model, 0, text)
+        start = int(np.flatnonzero(text == run.first)[0])
+        assert model.restore(1, model.save(0, 1 << 30).data, len(text)) == len(text)
+        assert model.truncate(1, start + 5) == start
+        assert np.allclose(read(model, 1, text[start:]), whole, atol=1e-3)
+
+
+def test_filters_and_names_may_be_those_of_pytorch(tmp_path):
+    folder = tiny_mlx_vision.write(tmp_path / "tiny", "gemma3")
+    with closing(seeing(folder)) as model:
+        expected = read(model, 0, text_with_picture(model)[0])
+    weights = {
+        name.replace(".vision_model.", "."): w.transpose(0, 3, 1, 2) if w.ndim == 4 else w
+        for name, w in tensors(folder).items()
+    }
+    save(folder, weights)
+    with closing(seeing(folder)) as model:
+        assert np.allclose(read(model, 0, text_with_picture(model)[0]), expected, atol=1e-4)
 
 
 def test_its_weights_are_taken_as_they_were_quantised(folder):
