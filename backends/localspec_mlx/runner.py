@@ -101,6 +101,8 @@ class Runner:
         self.slots.mark([row.slot] if row.tentative else [])
         logits = self.slots.read_picture(row.slot, embeddings, both_ways)
         self._keep_states([row.slot], [len(embeddings)])
+        if not row.outputs:  # a part of nothing would have all of them computed
+            return mx.zeros((0, self._vocabulary))
         return logits[0, len(embeddings) - row.outputs :]
 
     def _keep_states(self, slots: Sequence[int], widths: Sequence[int]) -> None:
