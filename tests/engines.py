@@ -25,14 +25,18 @@ from tests.tiny import ARCHITECTURES, WITH_HEADS, Head, write, write_head
 if sys.platform == "win32":  # there is no MLX for it
     MLX: tuple[str, ...] = ()
     MLX_HEADS: tuple[str, ...] = ()
+    MLX_SIGHTED: tuple[str, ...] = ()
 else:
     from localspec_mlx import backend as mlx
-    from tests import tiny_mlx
+    from tests import tiny_mlx, tiny_mlx_vision
 
     MLX = tuple(f"mlx {name}" for name in tiny_mlx.ARCHITECTURES)
     MLX_HEADS = tuple(f"mlx {name}" for name in tiny_mlx.WITH_HEADS)
+    MLX_SIGHTED = tuple(f"mlx {name}" for name in tiny_mlx_vision.SIGHTED)
 
-__all__ = ["ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "SOME_HEADS", "WITH_HEADS"]
+__all__ = [
+    *("ARCHITECTURES", "HEADS", "MLX", "MLX_HEADS", "MLX_SIGHTED", "SOME_HEADS", "WITH_HEADS")
+]
 
 GGUF_ENGINE, MLX_ENGINE = engine("llamacpp"), engine("mlx")
 
@@ -134,7 +138,18 @@ def projector_beside(name: str) -> Path:
     return tiny_vision.write_projector(apart(f"{name}-projector") / "mmproj.gguf", kind)
 
 
+@cache
+def sighted_folder(name: str) -> Path:
+    """An MLX folder of a model that sees."""
+    return tiny_mlx_vision.write(apart(f"{name}-sees"), name.removeprefix("mlx "))
+
+
 def sighted(name: str, **options) -> Model:
+    if name in MLX_SIGHTED:
+        path = sighted_folder(name)
+        wishes = {"slots": 8, "batch": 256, "projector": path} | options
+        wishes |= {"threads": None, "flash_attention": None}
+        return mlx.load(path, replace(OPTIONS, **wishes))
     if name in tiny_vision.SIGHTED:
         path, projector = sighted_files(name)
         head = path if name in HEADS else None

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError
 from localspec.base.tokenizer import Tokenizer
-from localspec.base.tokens import Logits
+from localspec.base.tokens import LogitRows, Logits
 from localspec.interfaces.abilities import Choose, usual_scales
 from localspec.interfaces.adapter import Scales
 from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import check, roll_by_forward
 from localspec.interfaces.media import Sight
+from localspec.interfaces.mixed_rows import forward_in_parts, is_mixed
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings import products
 from localspec_llamacpp.bindings.batch import ANY, Part
@@ -28,7 +29,6 @@ from localspec_llamacpp.bindings.log import LOG
 from localspec_llamacpp.bindings.weights import ModelWeights
 from localspec_llamacpp.gathering import Gathering
 from localspec_llamacpp.head import LlamaHead, joined, parted
-from localspec_llamacpp.mixed_rows import is_mixed, parts
 from localspec_llamacpp.order import batches
 from localspec_llamacpp.shortlist import shortlist
 from localspec_llamacpp.tokenizer import GgufTokenizer
@@ -89,12 +89,13 @@ class LlamaModel:
     def adapt(self, scales: Scales) -> None:
         self._context.adapt(self._weights.adapters, scales)
 
-    def forward(self, rows: Sequence[Row]) -> list[Logits]:
+    def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         if self._closed:
             raise BackendError("this model was closed; load it again")
         check(self, rows, [self._lengths[row.slot] for row in rows])
         if self._sight is not None and any(map(is_mixed, rows)):
-            return self._forward_mixed(rows, self._sight)
+            look = partial(self._look, sight=self._sight)
+            return forward_in_parts(rows, self.batch, self.forward, look)
         fillers = self._gather({row.slot: len(row.tokens) for row in rows})
         held = [self._lengths[slot] for slot in fillers]
         every, ids = [*rows, *(Row(slot, ANY) for slot in fillers)], self._memory.ids
@@ -108,20 +109,6 @@ class LlamaModel:
             self._take_back(fillers, held)
         return [logits[row.slot] for row in rows]
 
-    def _forward_mixed(self, rows: Sequence[Row], sight: LlamaSight) -> list[Logits]:
-        """Read pictures and the texts before them, piece by piece, then the last texts at once."""
-        logits_of: dict[int, list[Logits]] = {row.slot: [] for row in rows}
-        last = list[Row]()
-        for row in rows:
-            *ahead, end = parts(row, self.batch)
-            (ahead if is_mixed(end) else last).append(end)
-            for part in ahead:
-                read = self._look(part, sight) if is_mixed(part) else self.forward([part])[0]
-                logits_of[row.slot].append(read.copy())
-        for row, logits in zip(last, self.forward(last) if last else (), strict=True):
-            logits_of[row.slot].append(logits)
-        return [np.concatenate(logits_of[row.slot]) for row in rows]
-
     def _look(self, row: Row, sight: LlamaSight) -> Logits:
         """Read a picture, or as much of it as the row has."""
         run, count = sight.run(int(row.tokens[0])), len(row.tokens)
@@ -130,7 +117,8 @@ class LlamaModel:
         hidden = sight.embeddings(run)[offset : offset + count]
         part = Part(row.slot, self._lengths[row.slot], row.tokens, row.outputs, hidden)
         try:
-            return self._decode([row], partial(self._context.look, part, run.piece, offset))
+            look = partial(self._context.look, part, run.piece, offset)
+            return self._decode([row], look).copy()
         except BackendError:
             self._repair(row.slot)
             raise

@@ -42,6 +42,13 @@ class Blueprint:
         logits: mx.array = self.model(tokens, cache=self.caches(layers))
         return logits
 
+    def run_embeddings(self, embeddings: mx.array, layers: Sequence[Layer]) -> mx.array:
+        """Read embeddings [width, numbers] of one row in place of tokens."""
+        blank = mx.zeros((1, len(embeddings)), mx.int32)
+        caches = self.caches(layers)
+        logits: mx.array = self.model(blank, cache=caches, input_embeddings=embeddings[None])
+        return logits
+
     def caches(self, layers: Sequence[Layer]) -> list[object]:
         """Arrange layers as the model's definition expects its caches."""
         faces = iter([layer.face() for layer in layers])

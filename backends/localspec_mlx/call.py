@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import mlx.core as mx
+
+# The layers in which the new tokens of a row see each other, whatever their order.
+BothWays = Literal["nowhere", "windows", "everywhere"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,7 @@ class RowSpans:
     starts: tuple[int, ...]  # tokens each row holds, or some more
     widths: tuple[int, ...]  # tokens each row brings
     fewer: mx.array | None = None  # tokens fewer, a number that only the device knows
+    both_ways: BothWays = "nowhere"
 
     @cached_property
     def width(self) -> int:
@@ -108,10 +113,12 @@ class CellView:
     def mask(self, window: int | None, as_array: bool) -> mx.array | str | None:
         """Make attention's mask; by default tokens see the layer's window, or everything."""
         window = window or self._window
-        if self.straight and not as_array and (not window or self._seen <= window):
+        both_ways = self._call.both_ways in ("everywhere", "windows" if window else "everywhere")
+        plain = self.straight and not as_array and not both_ways
+        if plain and (not window or self._seen <= window):
             return None if self._call.width == 1 else "causal"
         positions, queries = self._positions, self._call.queries
-        mask = (positions <= queries) & (positions >= 0)
+        mask = (positions <= (queries[:, -1:] if both_ways else queries)) & (positions >= 0)
         if window:
             mask = mask & (positions > queries - window)
         return mask[:, None]

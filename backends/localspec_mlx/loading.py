@@ -36,6 +36,7 @@ from localspec_mlx.heads import loading as heads
 from localspec_mlx.layers import arrays_in
 from localspec_mlx.leading import LeadingModel
 from localspec_mlx.model import MlxModel
+from localspec_mlx.towers.loading import open_sight, with_room
 from localspec_mlx.trial import proven, width
 from localspec_mlx.working import working
 
@@ -53,6 +54,7 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
     """Load a model; its files are checked first."""
     check(options)
     footprint = inspect(path)
+    options = with_room(path, options)
     prepare()
     group = shared(options)
     if group and group.leads:
@@ -77,6 +79,8 @@ def load(path: Path, options: Options, tell: Progress = silent) -> MlxModel:  # 
         return LeadingModel(blueprint, tokenizer, options, group)
     head = heads.load(options.head, footprint, blueprint) if options.head else None
     loaded = MlxModel(blueprint, tokenizer, options, head, adapters)
+    if options.projector:
+        loaded.see_by(open_sight(path, blueprint, tokenizer))
     loaded.notices += [f"{path.name} {NOTICE}"] if halved else []
     keep_buffers(loaded, working(footprint, options, loaded.context))
     return loaded
@@ -154,11 +158,9 @@ def check(options: Options) -> None:
         )
     if options.bit_exact:
         raise UsageError("texts can be equal to the bit with llama.cpp on a CPU only, not with MLX")
-    if options.projector:
-        raise UsageError("MLX reads text only here: load a GGUF of this model to show it pictures")
-    alone = options.head or options.adapters or options.pooling or options.compute != "auto"
-    if options.members > 1 and alone:
-        one = "heads, adapters, vectors and float16 are for one machine"
+    for_one = (options.head, options.adapters, options.projector, options.pooling)
+    if options.members > 1 and (any(for_one) or options.compute != "auto"):
+        one = "heads, adapters, pictures, vectors and float16 are for one machine"
         raise UsageError(f"{one}: omit them in a group")
     if options.pooling and options.adapters:
         raise UsageError(
@@ -178,6 +180,7 @@ def check(options: Options) -> None:
         ("mlock", options.mlock or None),
         ("direct_io", options.direct_io or None),
         ("flash_attention", options.flash_attention),
+        ("projector_on_host", options.projector_on_host or None),
     ):
         if value is not None:
             raise UsageError(f"{name} is for llama.cpp; MLX decides that itself: omit it")

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
-from typing import NamedTuple
+from threading import RLock
+from typing import TYPE_CHECKING, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -23,6 +23,7 @@ from localspec.interfaces.backend import Head, Options, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
 from localspec.interfaces.forward_loop import RolledRow, check, roll_by_forward
 from localspec.interfaces.media import Sight
+from localspec.interfaces.mixed_rows import forward_in_parts, is_mixed
 from localspec_mlx.adapters import AdapterLayers
 from localspec_mlx.array_form import pack, unpack
 from localspec_mlx.blueprint import Blueprint
@@ -35,6 +36,10 @@ from localspec_mlx.host import Host
 from localspec_mlx.outputs import Outputs, outputs_of
 from localspec_mlx.predict import Choice, predict
 from localspec_mlx.runner import Runner, lead
+from localspec_mlx.whole_pictures import WholePictures
+
+if TYPE_CHECKING:
+    from localspec_mlx.sight import MlxSight
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class SharedModel(NamedTuple):
 
     module: Module
     tokenizer: FolderTokenizer
-    turn: Lock
+    turn: RLock
 
 
 class MlxModel:
@@ -66,7 +71,7 @@ class MlxModel:
     ) -> None:
         assert options.context is not None
         self.tokenizer: Tokenizer = tokenizer
-        self._turn = Lock()
+        self._turn = RLock()  # a picture is read within a forward
         self.shared: SharedModel | None = SharedModel(blueprint.model, tokenizer, self._turn)
         self.vocabulary = tokenizer.size
         self.slots, self.context = options.slots, options.context
@@ -81,14 +86,19 @@ class MlxModel:
             self._head = MlxHead(head, options, runner.slots, self.host, self._stream)
         self.head: Head | None = self._head
         self.sight: Sight | None = None
+        self._sight: MlxSight | None = None
+        self._pictures = WholePictures()
         self._ahead: Ahead | None = None
-        self._verbose = options.verbose
+        self._verbose, self._kv_type = options.verbose, options.kv_type
         self.notices: list[str] = []
-        self._kv_type = options.kv_type
         self._adapter_layers = adapter_layers
         self.adapters = options.adapters
         self._scales: Scales | None = None
         self.adapt(usual_scales(options.adapters))
+
+    def see_by(self, sight: MlxSight) -> None:
+        """Take pictures in from now on."""
+        self.sight = self._sight = sight
 
     def adapt(self, scales: Scales) -> None:
         if scales == self._scales:
@@ -104,6 +114,8 @@ class MlxModel:
         with self._device(at) as runner:
             lengths = [self._length(runner, slot) for slot in at]
             check(self, rows, lengths)
+            if self._sight and any(map(is_mixed, rows)):
+                return forward_in_parts(rows, self.batch, self.forward, self._look)
             outputs = self._run(runner, rows, lengths)
             self._go_ahead(runner, rows, outputs.joined)
             logits = outputs.read(self.host)
@@ -112,6 +124,23 @@ class MlxModel:
             if outputs.long or any(map(lead, rows)):
                 mx.clear_cache()
         return logits
+
+    def _look(self, row: Row) -> LogitRows:
+        """Read a picture, or as much of it as the row has."""
+        assert self._sight
+        with self._device([row.slot]) as runner:
+            self._undo_ahead(runner)
+            run, embeddings = self._sight.embeddings(row.tokens)
+            start = runner.slots.length(row.slot)
+            logits = runner.read_picture(row, embeddings, run.both_ways)
+            if run.whole:
+                self._pictures.append(row.slot, start, start + len(embeddings))
+            outputs = outputs_of([row], [logits], self.host, self._stream)
+            if self._head:
+                self._head.note([row], [start], runner.states())
+            self._finish(runner, [row.slot])
+            mx.clear_cache()
+            return outputs.read(self.host)[0]
 
     def _finish(self, runner: Runner, slots: Sequence[int]) -> None:
         """Wait for a piece of a prompt: its time is its own, and its buffers can be given back."""
@@ -175,7 +204,9 @@ class MlxModel:
             if length >= held:
                 return held
             self._undo_ahead(runner)
-            kept = runner.slots.truncate(slot, self._enough(slot, length))
+            enough = self._pictures.edge(slot, self._enough(slot, length))
+            kept = runner.slots.truncate(slot, enough)
+            self._pictures.cut(slot, kept)
             if self._head:
                 self._head.truncate(slot, length if kept else 0)
             return kept
@@ -187,7 +218,9 @@ class MlxModel:
     def copy(self, source: int, target: int, length: int) -> int:
         with self._device([target]) as runner:
             self._undo_ahead(runner)
-            copied = runner.slots.copy(source, target, self._enough(source, length))
+            enough = self._pictures.edge(source, self._enough(source, length))
+            copied = runner.slots.copy(source, target, enough)
+            self._pictures.copy(source, target, copied)
             if self._head:
                 self._head.copy(source, target)
                 self._head.truncate(target, length if copied else 0)
@@ -201,7 +234,8 @@ class MlxModel:
                 layers = runner.slots.content(slot, length)
                 if layers is None:
                     return None
-                layers += self._head.content(slot) if self._head else []
+                head = self._head.content(slot) if self._head else []
+                layers = [self._pictures.content(slot), *layers, *head]
                 data = pack(self._mark(runner, length), layers, most, self.host)
                 whole = runner.slots.serves_as_a_whole(slot)
         except BackendError:  # it was closed, or there is no memory for a copy
@@ -213,7 +247,8 @@ class MlxModel:
         try:
             with self._device([slot]) as runner:
                 self._undo_ahead(runner)
-                layers = unpack(data, self._mark(runner, length))
+                pictures, *layers = unpack(data, self._mark(runner, length))
+                self._pictures.fill(slot, pictures)
                 runner.slots.fill(slot, layers[: runner.slots.layers], length)
                 if self._head:
                     self._head.fill(slot, layers[runner.slots.layers :])
@@ -225,7 +260,7 @@ class MlxModel:
 
     def _mark(self, runner: Runner, length: int) -> list[str | int]:
         """Return what has to be the same where a text is saved and where it is restored."""
-        return [runner.slots.signature, self._kv_type, length]
+        return [runner.slots.signature, self._kv_type, "pictures", length]
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         if self._head or not all(roll.sampler.is_foreseen for roll in rolls):
@@ -254,6 +289,7 @@ class MlxModel:
             self._ahead = None
             for slot in slots:
                 self._runner.slots.clear(slot)
+                self._pictures.cut(slot, 0)
                 if self._head:
                     self._head.truncate(slot, 0)
             raise failure("MLX could not run the model", error) from error

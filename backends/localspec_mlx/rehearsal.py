@@ -23,10 +23,12 @@ from localspec_mlx.chain import LOOK
 from localspec_mlx.folder import config as configuration
 from localspec_mlx.folder import drafters, shards
 from localspec_mlx.folder.footprint import inspect
+from localspec_mlx.folder.pictures import is_beside_text
 from localspec_mlx.folder.tokenizer import load_tokenizer
 from localspec_mlx.layers import STEP
 from localspec_mlx.loading import BITS, check, context, slack
 from localspec_mlx.slots import ANCHORS
+from localspec_mlx.towers.loading import tower_bytes, with_room
 from localspec_mlx.working import LOGIT, SIXTEEN, reading, working
 
 GROUP_BITS = 0.5  # of a quantised number, for the scale and the bias of its group
@@ -52,6 +54,7 @@ class MlxRehearsal:
         if f.pooling:
             texts, computing = of_texts(f, options, context(f, options))
             return Needs(f.weight_bytes, texts, computing, f.layers)
+        options = with_room(f.path, options)
         head = described_head(f, options.head) if options.head else None
         computing, texts = working(f, options, context(f, options)), 0
         if options.pooling:  # both compute in turns
@@ -64,6 +67,7 @@ class MlxRehearsal:
             working=computing + (drafting(f, options) if head else 0),
             layers=f.layers,
             head=head_bytes(f, head, options) if head else 0,
+            projector=tower_bytes(f.path) if options.projector else 0,
         )
 
 
@@ -71,7 +75,7 @@ def share(f: Footprint, members: int) -> int:
     """Count the bytes of one member's weights: layers are divided, what lies outside is not."""
     if members < 2:
         return f.weight_bytes
-    sizes = shards.read(f.path).sizes
+    sizes = {n: size for n, size in shards.read(f.path).sizes.items() if not is_beside_text(n)}
     outside = sum(size for name, size in sizes.items() if ".layers." not in name)
     return outside + (f.weight_bytes - outside) // members
 

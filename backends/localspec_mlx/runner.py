@@ -11,6 +11,7 @@ from localspec.base.errors import BackendError
 from localspec.base.tokens import Tokens
 from localspec.interfaces.backend import Row
 from localspec_mlx.blueprint import Blueprint
+from localspec_mlx.call import BothWays
 from localspec_mlx.heads.tap import Tap
 from localspec_mlx.slots import CacheSlots
 
@@ -92,11 +93,23 @@ class Runner:
     ) -> mx.array:
         """Run the model; keep the states that a head reads."""
         logits = self.slots.run(slots, tokens, widths, beside)
+        self._keep_states(slots, widths)
+        return logits
+
+    def read_picture(self, row: Row, embeddings: mx.array, both_ways: BothWays) -> mx.array:
+        """Append positions of a picture; return the wanted logits."""
+        self.slots.mark([row.slot] if row.tentative else [])
+        logits = self.slots.read_picture(row.slot, embeddings, both_ways)
+        self._keep_states([row.slot], [len(embeddings)])
+        if not row.outputs:  # a part of nothing would have all of them computed
+            return mx.zeros((0, self._vocabulary))
+        return logits[0, len(embeddings) - row.outputs :]
+
+    def _keep_states(self, slots: Sequence[int], widths: Sequence[int]) -> None:
         if self._tap:
             states = self._tap.take_states()
             for at, (slot, width) in enumerate(zip(slots, widths, strict=True)):
                 self._states.setdefault(slot, []).append(states[at, :width])
-        return logits
 
     def states(self) -> dict[int, mx.array]:
         """Hand over the states at each token since they were last asked for, by slot."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import mlx.core as mx
 
 from localspec_mlx.array_form import Arrays
 from localspec_mlx.blueprint import Blueprint
-from localspec_mlx.call import RowSpans, device_counts
+from localspec_mlx.call import BothWays, RowSpans, device_counts
 from localspec_mlx.layers import Layer, Memo
 
 Result = TypeVar("Result")
@@ -76,6 +77,14 @@ class CacheSlots:
             return self._blueprint.run(tokens, layers)
 
         return self.compute(slots, widths, by, beside)
+
+    def read_picture(self, slot: int, embeddings: mx.array, both_ways: BothWays) -> mx.array:
+        """Append positions of a picture; return the logits of all, not yet evaluated."""
+        held, group = self._slots[slot], self._gather((slot,))
+        spans = RowSpans((held.length,), (len(embeddings),), both_ways=both_ways)
+        logits = self.compute_at(group, spans, partial(self._blueprint.run_embeddings, embeddings))
+        held.length += len(embeddings)
+        return logits
 
     def compute(
         self,

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from localspec.interfaces.backend_spec import BackendSpec, RemoteModel, deferred
-from localspec.interfaces.file_tools import AdapterTools, HeadTools
+from localspec.interfaces.file_tools import AdapterTools, HeadTools, Projectors
 from localspec.interfaces.other_machines import Group
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
@@ -57,6 +57,12 @@ SPEC = BackendSpec(
     slow_without_gpu=True,
     vectors="localspec_mlx.vectors",
     group=Group(launcher, deferred("localspec_mlx.member", "join")),
+    projectors=Projectors(
+        deferred("localspec_mlx.folder.pictures", "tower_in"),
+        deferred("localspec_mlx.folder.pictures", "described_tower"),
+        deferred("localspec_mlx.folder.pictures", "none_to_download"),
+        deferred("localspec_mlx.folder.pictures", "nothing_missing"),
+    ),
     adapters=AdapterTools(deferred("localspec_mlx.folder.adapter", "describe")),
     heads=HeadTools(
         deferred("localspec_mlx.observing", "observe"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import mlx.core as mx
@@ -50,7 +50,7 @@ def load_vectors(path: Path, options: Options, tell: Progress = silent) -> MlxVe
     if halved:
         require_finite(native(module), tokenizer, path.name)
     longest = context(footprint, options)
-    vectors = MlxVectors(SharedModel(module, tokenizer, Lock()), footprint.pooling, longest)
+    vectors = MlxVectors(SharedModel(module, tokenizer, RLock()), footprint.pooling, longest)
     keep_buffers(vectors, reading(footprint, options, longest))
     return vectors
 

@@ -456,7 +456,8 @@ def test_memory_is_given_back_on_closing():
         ({"direct_io": True}, "direct_io"),
         ({"flash_attention": True}, "flash_attention"),
         ({"adapters": (Adapter(Path("nowhere")),)}, "nowhere"),
-        ({"projector": Path("mmproj.gguf")}, "load a GGUF"),
+        ({"projector": Path("mmproj.gguf")}, "sees by its own tower"),
+        ({"projector_on_host": True}, "projector_on_host"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(options, message):

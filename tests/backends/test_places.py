@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from localspec.base.tokens import tokens_of
-from localspec.interfaces.backend import Row
+from localspec.interfaces.backend import Next, Row
+from localspec.interfaces.mixed_rows import is_mixed, parts
 from localspec_llamacpp.bindings.places import Places, Stretch
-from localspec_llamacpp.mixed_rows import is_mixed, parts
 
 
 @pytest.fixture
@@ -62,11 +62,13 @@ def test_what_was_saved_is_restored_behind_other_data(places):
 
 
 def test_a_row_is_cut_where_texts_and_pictures_meet():
-    row = Row(3, tokens_of([5, 6, -9, -10, -11, -13, -14, 7, 8]), outputs=5, tentative=1)
+    hint = Next(None, 9)
+    row = Row(3, tokens_of([5, 6, -9, -10, -11, -13, -14, 7, 8]), 5, tentative=1, next=hint)
     cut = parts(row, 8)
     assert [part.tokens.tolist() for part in cut] == [[5, 6], [-9, -10, -11], [-13, -14], [7, 8]]
     assert [part.outputs for part in cut] == [0, 1, 2, 2]
     assert [part.tentative for part in cut] == [0, 0, 0, 1]
+    assert [part.next for part in cut] == [None, None, None, hint]
     assert [is_mixed(part) for part in cut] == [False, True, True, False]
     assert all(part.slot == 3 for part in cut)
 

@@ -15,6 +15,7 @@ from localspec_mlx.folder.config import HEADS, LAYERS, TOKENS, WIDTHS, Config
 from localspec_mlx.folder.embedder import pooling
 from localspec_mlx.folder.files import read, refuse
 from localspec_mlx.folder.lookalikes import AGAIN, check_folder
+from localspec_mlx.folder.pictures import is_beside_text
 from localspec_mlx.folder.shards import Shards
 from localspec_mlx.folder.thinning import model_of_first_layers
 from localspec_mlx.folder.vocabulary import chat_template, kind
@@ -60,6 +61,7 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
     """Describe a model by its configuration and its layout."""
     settings = model.settings
     heads = config.number(HEADS, settings) if model.kept.heads else 0
+    towers = sum(size for name, size in held.sizes.items() if is_beside_text(name))
     inside, recurrent = drafters.inside(config, held), model.kept.state_bytes > 0
     is_head = model_of_first_layers(config) is not None and not recurrent
     return Footprint(
@@ -68,7 +70,7 @@ def described(path: Path, folder: Path, config: Config, held: Shards, model: Ske
         name=name(folder, config),
         quantisation=model.quantisation,
         file_bytes=held.file_bytes,
-        weight_bytes=held.weight_bytes - inside.bytes,
+        weight_bytes=held.weight_bytes - inside.bytes - towers,
         drafting_layers=inside.layers,
         layers=model.layers,
         heads=heads or model.kept.heads,

@@ -125,6 +125,7 @@ class MlxHead:
         """Return the next tokens that the head has not read, and the newest if it is given."""
         text = self._texts[slot]
         tokens, states = text.unread(count)
+        tokens = np.maximum(tokens, 0)  # positions of pictures have no token: any may stand there
         return Part(mx.concatenate([mx.array(tokens), *newest]), states, len(text.tokens))
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:

@@ -178,9 +178,8 @@ def engine(name: str) -> Iterator[Finding]:
         yield Finding("gpu", f"{name} was built for {kinds} and sees no such device{why}", step)
     if projectors := described.spec.projectors:
         fault = projectors.missing()
-        state = (
-            f"no pictures: {fault}" if fault else "pictures: by a projector beside a GGUF (mmproj)"
-        )
+        place = "by a tower in its folder" if described.spec.folder else "by a projector beside it"
+        state = f"no pictures: {fault}" if fault else f"pictures: of a model that has them, {place}"
         yield Finding("", state, "localspec doctor --fix" if fault else "")
     if builder := described.spec.builder:
         yield from builder.advise(build.features)

@@ -131,7 +131,8 @@ class TrialProcess:
         except OSError:  # it died before it could be asked
             reply = None
         if reply is None:
-            files = " with ".join((self._path.name, *(path.name for path in beside(options))))
+            names = (path.name for path in (self._path, *beside(options)))
+            files = " with ".join(dict.fromkeys(names))  # a folder may be its own projector
             raise ModelFileError(f"{files} cannot be used: {self._death()}")
         return reply
 

@@ -61,7 +61,13 @@ def plain(name):
         return said([replies(model, Silent(), [want])[0] for want in wants(model)])
 
 
-@pytest.mark.parametrize(("name", "by"), [(n, by) for n in GUESSERS for by in GUESSERS[n]])
+CASES = [(name, by) for name in GUESSERS for by in GUESSERS[name]]
+CASES += [(name, "ngram") for name in engines.MLX_SIGHTED[:1]]  # others take long
+LATER = [(name, by) for name in engines.MLX_SIGHTED for by in ("ngram", "llama")]
+CASES += [pytest.param(*case, marks=pytest.mark.long) for case in LATER if case not in CASES]
+
+
+@pytest.mark.parametrize(("name", "by"), CASES)
 @pytest.mark.parametrize("slots", [1, 4])
 def test_greedy_text_behind_pictures_is_the_plain_text(name, by, slots):
     with ExitStack() as stack:
@@ -75,7 +81,7 @@ def test_greedy_text_behind_pictures_is_the_plain_text(name, by, slots):
     assert any(drafted) if by == "ngram" else all(drafted)
 
 
-@pytest.mark.parametrize("name", SIGHTED)
+@pytest.mark.parametrize("name", [*SIGHTED, *engines.MLX_SIGHTED[:1]])
 def test_a_second_turn_reads_nothing_of_the_picture_again(name):
     with closing(sighted(name, slots=2)) as model:
         [want] = wants(model)[:1]
@@ -86,7 +92,7 @@ def test_a_second_turn_reads_nothing_of_the_picture_again(name):
     assert second.usage.cached_tokens >= len(want.prompt)
 
 
-@pytest.mark.parametrize("name", SIGHTED)
+@pytest.mark.parametrize("name", [*SIGHTED, *engines.MLX_SIGHTED[:1]])
 def test_a_text_that_was_put_aside_goes_on_behind_its_pictures(name):
     expected = plain(name)
     with closing(sighted(name, slots=1)) as model:

@@ -20,7 +20,7 @@ MODELS = {
     "scripted": seeing,
     "scripted, read at once": lambda: seeing(whole=True),
     "scripted, recurrent": lambda: seeing(recurrent=True),
-    **{name: lambda name=name: engines.sighted(name) for name in SIGHTED},
+    **{name: lambda name=name: engines.sighted(name) for name in (*SIGHTED, *engines.MLX_SIGHTED)},
 }
 PICTURES = (Medium("image", picture(1)), Medium("image", picture(2)))
 

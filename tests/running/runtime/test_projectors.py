@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from localspec.apps.command_line import run
 from localspec.base.errors import LocalSpecError, ModelFileError, UsageError
 from localspec.interfaces.backend import Footprint, Needs, Options
 from localspec.running.memory.concessions import TEXT_ONLY
-from localspec.running.memory.planner import Limits
+from localspec.running.memory.planner import Limits, require_projectors
 from localspec.running.models import trial
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime.loading import Loading, load
@@ -123,9 +124,17 @@ def test_projectors_that_cannot_be_told_apart_are_named_and_not_loaded(seeing, t
         assert runtime.sight
 
 
-def test_an_engine_without_projectors_names_the_form_that_has_them(seeing):
-    with pytest.raises(UsageError, match=r"^mlx takes no projector .* as a GGUF file$"):
-        load(engines.tiny_folder("llama"), loading=given(seeing.with_name("mmproj-llama.gguf")))
+def test_an_engine_without_projectors_names_the_forms_that_have_them(seeing):
+    blind = replace(engines.MLX_ENGINE, spec=replace(engines.MLX_ENGINE.spec, projectors=None))
+    target = SimpleNamespace(files=ModelFiles(blind, seeing))
+    with pytest.raises(UsageError, match=r"^mlx takes no projector .* as .*a GGUF file"):
+        require_projectors(target, replace(SMALL, projector=seeing))
+
+
+def test_a_projector_of_a_gguf_is_refused_for_an_mlx_folder(seeing):
+    options = Options(context=256, projector=seeing.with_name("mmproj-llama.gguf"))
+    with pytest.raises(UsageError, match="an MLX folder sees by its own tower"):
+        load(engines.tiny_folder("llama"), loading=replace(PLAIN, options=options))
 
 
 def test_commands_show_the_projector_and_leave_it_away(seeing, capsys):
