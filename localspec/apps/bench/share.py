@@ -76,7 +76,7 @@ def row(name: str, resolved: ResolvedPair, report: Report, *, built_in: bool) ->
         "sampling": heading["sampling"],
         "prompts": everything.prompts,
         "plain_tokens_per_second": round(everything.plain, 3),
-        "first_token_seconds": rounded(summaries[PLAIN].first_token),
+        "first_token_seconds": rounded(summaries[PLAIN].first_token, 6),
         "memory_bytes": sum(item.bytes for item in resolved.plan.items),
         "modes": {
             mode: _mode(summaries[mode], ratio) | {"texts_sha256": digest(texts_by(mode, report))}
@@ -102,8 +102,8 @@ def digest(texts: Mapping[str, str]) -> str:
     return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
-def rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 3)
+def rounded(number: float | None, digits: int = 3) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def hardware(engine: EngineHere) -> dict[str, object]:
