@@ -21,11 +21,8 @@ MALFORMED = (
     b"\xff\xfe\x00",
     b'{"messages": []}',
     b'{"messages": "hello"}',
-    b'{"messages": [{"role": "pirate", "content": "ahoy"}]}',
-    b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": -2}',
     b'{"messages": [{"role": "user", "content": "hi"}], "temperature": "hot"}',
     b'{"messages": [{"role": "user", "content": "hi"}], "temperature": NaN}',
-    b'{"messages": [{"role": "user", "content": "hi"}], "tomperature": 1}',
     b'{"messages": [{"role": "user", "content": "hi"}], "n": 1000}',
     b'{"messages": [{"role": "user", "content": "hi"}], "tool_choice": "required"}',
     b'{"messages": [{"role": "user", "content": "hi"}], "response_format": '
