@@ -185,8 +185,10 @@ def test_engines_give_each_text_as_alone(name):
     results = ends(asked(model, prompts, settings))
     single = [ends(asked(other, [prompt], settings))[0] for prompt in prompts]
     assert said(results) == said(single)
-    assert [result.usage.cached_tokens for result in results] == [0, 300, 300]
-    rounding = 1e-5 if model.pool < model.slots * model.context else 0  # states in one cache
+    in_one_cache = model.pool < model.slots * model.context
+    shared = 0 if in_one_cache and name == "gemma3" else 300  # windows in one cache are not copied
+    assert [result.usage.cached_tokens for result in results] == [0, shared, shared]
+    rounding = 1e-5 if in_one_cache else 0
     for result, alone_result in zip(results, single, strict=True):
         logprobs = [[row.logprob for row in each.logprobs] for each in (result, alone_result)]
         assert logprobs[0] == pytest.approx(logprobs[1], abs=rounding, rel=0)
