@@ -508,6 +508,7 @@ def test_what_chooses_its_depth_pipelines_too_where_nothing_pays():
         assert cost(model, engine.step) == (1, 2)
 
 
+@pytest.mark.long
 def test_a_program_that_used_it_ends_as_it_should():
     """MLX ends a program with an error if a thread left its streams behind."""
     code = (

@@ -106,6 +106,7 @@ def home(tmp_path_factory) -> Home:
     return Home(tmp_path_factory.mktemp("toy"))
 
 
+@pytest.mark.long
 def test_it_is_told_of_planned_run_and_measured_by_path_and_by_name(home, tmp_path):
     path, figures = str(home.model), tmp_path / "figures.json"
     broken = tmp_path / "broken.toy"

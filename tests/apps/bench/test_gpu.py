@@ -38,6 +38,7 @@ def test_a_dictated_reply_is_copied_at_each_depth():
     assert all(speed > 0 for speed in speeds.values())
 
 
+@pytest.mark.long
 def test_memory_is_measured_beside_its_plan_on_the_device_that_holds_it(monkeypatch):
     device = RpcDevice(2 * GB)
     monkeypatch.setenv(WORKERS, workers([device]))

@@ -95,6 +95,7 @@ def test_reading_options_imports_no_engine(arguments):
     assert not modules & SLOW
 
 
+@pytest.mark.long
 def test_the_list_imports_no_engine_that_was_asked_a_moment_ago():
     _, first = imported("list")
     modules, again = imported("list")

@@ -206,6 +206,7 @@ def test_the_script_is_one_that_a_shell_takes(tmp_path, capsys):
     assert "max_seq_len: 4096" in (tmp_path / "trtllm.yaml").read_text()
 
 
+@pytest.mark.long
 def test_options_of_mlx_lm_are_those_that_its_parser_knows(tmp_path):
     words = command(written("mlx-lm", "qwen3-8b", FULL))
     stdout = subprocess.run(
