@@ -144,6 +144,18 @@ def test_what_is_held_already_is_nothing_to_wait_for(more, read):
     assert model.read == read * more + 2 * 40
 
 
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_no_prompt_goes_on_from_a_longer_text_that_is_another(recurrent):
+    model, prompts = Counting(recurrent=recurrent), [question(1, 300), question(2, 300)]
+    harness = Harness(model)
+    harness.ask(text(9, 1200), ONE)
+    harness.finish()
+    for prompt in prompts:
+        harness.ask(prompt, SHORT)
+    harness.finish()
+    assert all(any(held[:1300] == prompt for held in model.held.values()) for prompt in prompts)
+
+
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_with_few_slots_it_is_read_once_as_well(slots):
     prompts = [question(at) for at in range(5)]
