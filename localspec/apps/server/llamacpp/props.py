@@ -95,7 +95,7 @@ def progress_of(job: Job) -> Object:
     generation, rounds = job.generation, list(job.ledger.drafts.items())
     return {
         "n_prompt_tokens": generation.prompt_tokens,
-        "n_prompt_tokens_cache": job.generation.reused,
+        "n_prompt_tokens_cache": generation.reused,
         "n_prompt_tokens_processed": min(generation.cached, generation.prompt_tokens),
         "n_decoded": generation.history.size - generation.prompt_tokens,
         "n_rounds": sum(count for _, count in rounds),

@@ -60,15 +60,7 @@ def openai(handler: RequestHandler) -> list[BaseRoute]:
 
     async def models(_: Request) -> Response:
         """List the models."""
-        offers = handler.host.offers.values()
-        named = [(offer, name) for offer in offers for name in offer.names]
-        listing: dict[str, object] = {
-            "object": "list",
-            "data": [describe_model(handler, offer, name) for offer, name in named],
-            "has_more": False,  # Anthropic's
-            "models": [summary(offer, name) for offer, name in named],
-        }
-        return JSONResponse(listing)
+        return JSONResponse(model_list(handler))
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
@@ -122,6 +114,18 @@ def describe_reading(reply: Reply) -> dict[str, object]:
         "prompt_tokens": result.usage.prompt_tokens,
         "cached_tokens": result.usage.cached_tokens,
         "complete": result.finish_reason != "cancelled",
+    }
+
+
+def model_list(handler: RequestHandler) -> dict[str, object]:
+    """List the models in the words of several servers' clients."""
+    offers = handler.host.offers.values()
+    named = [(offer, name) for offer in offers for name in offer.names]
+    return {
+        "object": "list",
+        "data": [describe_model(handler, offer, name) for offer, name in named],
+        "has_more": False,  # Anthropic's
+        "models": [summary(offer, name) for offer, name in named],
     }
 
 

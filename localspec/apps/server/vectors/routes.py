@@ -54,15 +54,16 @@ def embedding_as_ollama(handler: RequestHandler) -> list[BaseRoute]:
         request: Request, body: OllamaEmbedRequest, write: Write, nothing: dict[str, object]
     ) -> Response:
         """Answer texts; without any, load the model, or unload it."""
-        if body.loads and body.keep_alive == 0:
+        unloads = body.loads and body.keep_alive == 0
+        if unloads:
             await handler.manager(request)
-            await handler.host.unload(handler.host.offers.answering(body.model, "embedding").name)
-            return JSONResponse(nothing)
-        handler.keep(request, body.model, body.keep_alive, "embedding")
-        if body.loads:
-            await handler.host.preload(handler.host.offers.answering(body.model, "embedding").name)
-            return JSONResponse(nothing)
-        return await answer(handler, request, body, "embedding", write)
+        else:
+            handler.keep(request, body.model, body.keep_alive, "embedding")
+        if not body.loads:
+            return await answer(handler, request, body, "embedding", write)
+        name = handler.host.offers.answering(body.model, "embedding").name
+        await (handler.host.unload(name) if unloads else handler.host.preload(name))
+        return JSONResponse(nothing)
 
     async def embed(request: Request, body: OllamaEmbedRequest) -> Response:
         """Turn texts into vectors; without any, load the model."""
