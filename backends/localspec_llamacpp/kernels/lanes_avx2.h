@@ -15,6 +15,7 @@ namespace localspec {
 
 constexpr int LANES = 8;  // rows of a matrix that are multiplied side by side
 constexpr int TILE = 6;   // rows of activations at once; measured: 2, 3 and 4 are slower
+constexpr int FEW_ROWS = 1;  // of activations: multiplied as fast as memory gives the weights
 #ifdef LOCALSPEC_DOT
 constexpr const char * INSTRUCTIONS = "AVX2 VNNI";
 constexpr int WIDE_OFFSET = 128;  // for signed weights: VNNI multiplies unsigned by signed bytes

@@ -10,6 +10,7 @@ namespace localspec {
 constexpr const char * INSTRUCTIONS = "AVX-512 VNNI";
 constexpr int LANES = 16;       // rows of a matrix that are multiplied side by side
 constexpr int TILE = 8;         // rows of activations whose sums stay in registers
+constexpr int FEW_ROWS = 4;     // of activations: multiplied as fast as memory gives the weights
 constexpr int WIDE_OFFSET = 128;  // added to signed weights: VNNI multiplies unsigned by signed bytes
 
 using Floats = __m512;

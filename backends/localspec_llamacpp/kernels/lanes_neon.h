@@ -12,6 +12,7 @@ namespace localspec {
 constexpr const char * INSTRUCTIONS = "NEON dot products";
 constexpr int LANES = 8;        // rows of a matrix that are multiplied side by side
 constexpr int TILE = 4;         // rows of activations whose sums stay in registers
+constexpr int FEW_ROWS = 1;     // of activations: multiplied as fast as memory gives the weights
 constexpr int WIDE_OFFSET = 0;  // both sides of a product are signed
 
 struct Floats { float32x4_t a, b; };

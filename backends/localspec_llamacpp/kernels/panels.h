@@ -20,11 +20,12 @@ template <class T> struct LowPart {
     uint8_t low[1][VECTORS][4 * LANES];
 };
 
-// A block of LANES rows, in the order in which it is read.
-template <class T> struct alignas(T::BLOCK == 256 ? 4 * LANES : 2) Panel {
+// A block of LANES rows, in the order in which it is read: memory is fast for whoever never turns back.
+template <class T> struct Panel {
     static constexpr int VECTORS = Part<T>::VECTORS, SHARED = Part<T>::SHARED;
-    std::conditional_t<(T::HIGH > 0), Part<T>, LowPart<T>> parts[T::SUBS / SHARED];
     typename T::Scales scales;
+    alignas(T::BLOCK == 256 ? 4 * LANES : 2)
+        std::conditional_t<(T::HIGH > 0), Part<T>, LowPart<T>> parts[T::SUBS / SHARED];
 };
 
 // A block of a row of activations, in 8 bits.
@@ -108,8 +109,8 @@ template <class T, int GROUP> inline Bytes code(const Bytes * low, Bytes high, B
     return x;
 }
 
-// Unpack the codes of a sub-block, four weights of each row to a vector. Blocks further on are asked
-// of the memory meanwhile: processors look ahead too little where several rows keep them busy.
+// Unpack the codes of a sub-block, four weights of each row to a vector. What lies AHEAD bytes further
+// on is asked of the memory meanwhile.
 template <class T, int AHEAD = 0> inline void unpack(const Panel<T> & panel, int sub, Bytes table, Bytes * codes) {
     const auto & part = panel.parts[sub / Panel<T>::SHARED];
     Bytes low[Panel<T>::VECTORS], high = all_bytes(0);
@@ -169,11 +170,18 @@ inline void take_minima(
 // Multiply LANES rows of a matrix by ROWS rows of activations.
 template <class T, int ROWS>
 void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const * a, float * const * out) {
-    constexpr int AHEAD = ROWS > 1 ? 4096 : 0;  // bytes; measured: 2 and 16 KiB are worse
+    // Measured. Many rows keep processors so busy that they look ahead too little; of few rows the
+    // activations leave the first cache between two panels.
+    constexpr bool FEW = ROWS <= (T::BLOCK == 256 ? FEW_ROWS : 1);
+    constexpr int AHEAD = FEW ? 256 : 4096, ACTIVATIONS_AHEAD = 384;  // bytes
     const Bytes values = table<T>();
     Floats total[ROWS];
     for (int r = 0; r < ROWS; r++) total[r] = zeros();
     for (int b = 0; b < blocks; b++) {
+        for (int r = 0; FEW && r < ROWS; r++) {
+            const char * at = (const char *) (a[r] + b) + ACTIVATIONS_AHEAD;
+            for (size_t i = 0; i < sizeof(Activations<T>); i += 64) prefetch(at + i);
+        }
         const auto opened = panel[b].scales.opened();
         Floats sum[ROWS];
         for (int r = 0; r < ROWS; r++) sum[r] = zeros();
