@@ -11,6 +11,7 @@ import socket
 # from those that compute.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -30,6 +31,11 @@ settings.load_profile("busy")
 def pytest_addoption(parser):
     about = "where llama.cpp's models run: on the CPU, or on devices of tests/rpc_device.py"
     parser.addoption("--devices", choices=arrangements.ARRANGEMENTS, default="cpu", help=about)
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are cores, as many tests wait; devices are processes themselves."""
+    return (psutil.cpu_count(logical=False) or 1) + (config.getoption("--devices") == "cpu")
 
 
 def pytest_configure(config):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -100,10 +101,23 @@ def test_an_interrupt_ends_a_command_whatever_its_engine_does(home, stage, how):
     assert not any("cannot" in trial.read_text() for trial in cache.glob("trials/*.json"))
 
 
-@pytest.mark.parametrize("how", ["key", "process", "process alone"])
-@pytest.mark.parametrize("command", ["chat", "serve"])
-@pytest.mark.parametrize("stage", list(STAGES))
-def test_a_chat_and_a_server_that_load_are_left_at_once(home, stage, command, how):
+WAYS = ("key", "process", "process alone")
+# Each command meets each stage and each way once; --long brings the others.
+FIRST = {
+    (stage, WAYS[(at + turn) % 3], command)
+    for turn, command in enumerate(("chat", "serve"))
+    for at, stage in enumerate(STAGES)
+}
+
+
+@pytest.mark.parametrize(
+    ("stage", "how", "command"),
+    [
+        pytest.param(*each, marks=[] if each in FIRST else [pytest.mark.long])
+        for each in product(STAGES, WAYS, ("chat", "serve"))
+    ],
+)
+def test_a_chat_and_a_server_that_load_are_left_at_once(home, stage, how, command):
     run = Run(home, stage, [command, str(home.model)], alone=how == "process alone")
     began = time.monotonic()
     run.interrupt(how)

@@ -204,7 +204,8 @@ class Measured:
             size = max(size, len(message["body"]))
         self._left -= size
         if self._left < 0:
-            await read_on(self._receive)
+            if message.get("more_body"):
+                await read_on(self._receive)
             raise Refused(too_much(self._most))
         return message
 

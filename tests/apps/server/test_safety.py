@@ -124,6 +124,16 @@ def test_a_request_may_not_be_larger_than_allowed(guarded):
     assert guarded.client.post(CHAT, json=ASK, headers=headers).status_code == 200
 
 
+def test_nothing_more_is_awaited_of_a_body_that_has_come_whole():
+    left = [{"type": "http.request", "body": b"x" * 20, "more_body": False}]
+
+    async def receive():
+        return left.pop()
+
+    with pytest.raises(Refused, match="may have 10 bytes"):
+        asyncio.run(Measured(receive, 10).receive())
+
+
 @pytest.mark.parametrize("length", ["content-length: %d", "transfer-encoding: chunked"])
 def test_a_client_that_still_sends_hears_that_its_body_is_too_large(guarded, length):
     data = b"x" * (16 << 20)
