@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
@@ -34,8 +35,9 @@ def pytest_addoption(parser):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One more than there are cores, as many tests wait; devices are processes themselves."""
-    return (psutil.cpu_count(logical=False) or 1) + (config.getoption("--devices") == "cpu")
+    """One more than there are cores, as many tests wait; the long ones measure and compute."""
+    quick = config.getoption("markexpr").startswith("not long")
+    return (psutil.cpu_count(logical=False) or 1) + quick
 
 
 def pytest_configure(config):
@@ -43,6 +45,12 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         arrangements.start(config.getoption("--devices"))  # a set for each process of pytest
+
+
+def pytest_collection_finish():
+    """Leave thousands of tests out of whatever is collected as garbage from here on."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure():

@@ -196,6 +196,7 @@ def test_a_terminal_that_closes_while_an_answer_is_kept_loses_nothing(monkeypatc
         keep(conversation)
 
     monkeypatch.setattr(session.Session, "keep", keep_while_it_hangs_up)
+    monkeypatch.setattr("localspec.base.system.signals._is_nohup", lambda number: False)
     with leaving(), pytest.raises(SystemExit):
         heed(talk, "hi")
     assert told(talk) == ["hi", "ho"]
