@@ -20,7 +20,7 @@ template <class T> struct LowPart {
     uint8_t low[1][VECTORS][4 * LANES];
 };
 
-// A block of LANES rows, in the order in which it is read: memory is fast for whoever never turns back.
+// A block of LANES rows, in the order in which it is read: processors read ahead of what goes forward.
 template <class T> struct Panel {
     static constexpr int VECTORS = Part<T>::VECTORS, SHARED = Part<T>::SHARED;
     typename T::Scales scales;
