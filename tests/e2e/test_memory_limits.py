@@ -6,30 +6,30 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from localspec.running.runtime.memory_relief import LOOK_SECONDS
-
 pytestmark = pytest.mark.long
 
 MB = 1 << 20
+LONG = 1500  # tokens: no processor has said them before the limit is lowered
 ROOT = Path("/sys/fs/cgroup")
 CHILD = """
 import json, sys
 import localspec
 from localspec.base.system import free_memory as host
+from localspec.running.runtime import memory_relief
+memory_relief.LOOK_SECONDS = 0.0
 options = localspec.Options(context=2048, threads=1)
-target, draft = sys.argv[1:]
+target, draft, count = sys.argv[1:]
 try:
     loading = localspec.Loading(options, depth=4)
     with localspec.load(target, draft, loading) as runtime:
         prompt = "Write down the numbers from one to fifty: one, two, three,"
-        settings = localspec.Settings(max_tokens=160, ignore_end=True)
+        settings = localspec.Settings(max_tokens=int(count), ignore_end=True)
         stream = runtime.stream(prompt, settings, raw=True)
         for at, chunk in enumerate(stream):
             print(json.dumps({"free": host.memory().free_bytes}), flush=True)
@@ -77,11 +77,14 @@ def group() -> Iterator[Group]:
 
 
 class Child:
-    """A process in the group that says one token after the other, when it is told to."""
+    """A process in the group that hands on one token after the other, when it is told to.
 
-    def __init__(self, group: Group, *files: Path) -> None:
+    The model does not wait for that.
+    """
+
+    def __init__(self, group: Group, *files: Path, count: int = 160) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, *map(str, files)],
+            [sys.executable, "-c", CHILD, *map(str, files), str(count)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -125,13 +128,12 @@ def test_a_limit_decides_whether_there_is_a_draft_model(group, q8, q4):
 
 def test_a_limit_that_is_lowered_in_mid_text_costs_the_draft_model_only(group, q8, q4):
     group.limit(1500 * MB)
-    expected = Child(group, q8, q4).end()
-    child = Child(group, q8, q4)
+    expected = Child(group, q8, q4, count=LONG).end()
+    child = Child(group, q8, q4, count=LONG)
     for _ in range(10):
         free = child.hear()["free"]
         child.go_on()
     group.limit(1500 * MB - free + 200 * MB)
-    time.sleep(LOOK_SECONDS)  # so that the memory is looked at before the text ends
     ending = child.end()
     [notice] = ending["notices"]
     assert notice.startswith("the draft model was put away, prompt lookup drafts instead: ")

@@ -109,18 +109,18 @@ template <class T, int GROUP> inline Bytes code(const Bytes * low, Bytes high, B
     return x;
 }
 
-// Unpack the codes of a sub-block, four weights of each row to a vector. What lies AHEAD bytes further
-// on is asked of the memory meanwhile.
-template <class T, int AHEAD = 0> inline void unpack(const Panel<T> & panel, int sub, Bytes table, Bytes * codes) {
+// Unpack the codes of a sub-block, four weights of each row to a vector. What lies so many bytes ahead
+// is asked of the memory meanwhile.
+template <class T> inline void unpack(const Panel<T> & panel, int sub, Bytes table, Bytes * codes, size_t ahead) {
     const auto & part = panel.parts[sub / Panel<T>::SHARED];
     Bytes low[Panel<T>::VECTORS], high = all_bytes(0);
     for (int v = 0; v < Panel<T>::VECTORS; v++) {
         const uint8_t * at = part.low[sub % Panel<T>::SHARED][v];
-        if constexpr (AHEAD > 0) prefetch(at + AHEAD);
+        prefetch(at + ahead);
         low[v] = load(at);
     }
     if constexpr (T::HIGH > 0) {
-        if constexpr (AHEAD > 0) prefetch(part.high + AHEAD);
+        prefetch(part.high + ahead);
         high = load(part.high);
         if (sub % Panel<T>::SHARED) high = right<4>(high);
     }
@@ -172,14 +172,14 @@ template <class T, int ROWS>
 void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const * a, float * const * out) {
     // Measured. Many rows keep processors so busy that they look ahead too little; of few rows the
     // activations leave the first cache between two panels.
-    constexpr bool FEW = ROWS <= (T::BLOCK == 256 ? FEW_ROWS : 1);
-    constexpr int AHEAD = FEW ? 256 : 4096, ACTIVATIONS_AHEAD = 384;  // bytes
+    const bool few = LOOKS_AHEAD && ROWS <= (T::BLOCK == 256 ? FEW_ROWS : 1);
+    const size_t ahead = few ? 256 : 4096, activations_ahead = 384;  // bytes
     const Bytes values = table<T>();
     Floats total[ROWS];
     for (int r = 0; r < ROWS; r++) total[r] = zeros();
     for (int b = 0; b < blocks; b++) {
-        for (int r = 0; FEW && r < ROWS; r++) {
-            const char * at = (const char *) (a[r] + b) + ACTIVATIONS_AHEAD;
+        for (int r = 0; few && r < ROWS; r++) {
+            const char * at = (const char *) (a[r] + b) + activations_ahead;
             for (size_t i = 0; i < sizeof(Activations<T>); i += 64) prefetch(at + i);
         }
         const auto opened = panel[b].scales.opened();
@@ -187,7 +187,7 @@ void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const *
         for (int r = 0; r < ROWS; r++) sum[r] = zeros();
         for (int sub = 0; sub < T::SUBS; sub++) {
             Bytes codes[T::GROUPS];
-            unpack<T, AHEAD>(panel[b], sub, values, codes);
+            unpack(panel[b], sub, values, codes, ahead);
             const Floats scale = panel[b].scales.scale(opened, sub);
             Ints dots[ROWS];
             const int8_t * x[ROWS];
@@ -222,7 +222,7 @@ template <class T> void weights(const Panel<T> & panel, int lane, float * to) {
         Bytes codes[T::GROUPS];
         alignas(64) uint8_t bytes[T::GROUPS][4 * LANES];
         float scales[LANES];
-        unpack(panel, sub, table<T>(), codes);
+        unpack(panel, sub, table<T>(), codes, 0);
         for (int g = 0; g < T::GROUPS; g++) store(bytes[g], codes[g]);
         store(scales, panel.scales.scale(opened, sub));
         const float minimum = minimum_of<T>(panel, lane, sub);
