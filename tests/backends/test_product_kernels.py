@@ -39,6 +39,13 @@ HALVES = {
     "IQ4_XS": (0,),
 }
 QUANTIZED_BY_GGUF = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4")
+TRAITS = """#define GGML_BACKEND_API
+struct ggml_tensor;
+namespace ggml::cpu { struct tensor_traits; }
+"""
+PROGRAM_OF_NO_PRODUCTS = """extern "C" const char * localspec_products(void);
+int main() { return *localspec_products() != 0; }
+"""
 of_each_type = pytest.mark.parametrize("name", HALVES)
 
 
@@ -317,3 +324,21 @@ def test_a_row_that_is_not_finite_disturbs_no_other(kernels: Kernels, name: str)
     assert np.isnan(products[:, broken]).all()
     others = [row for row in range(ROWS) if row not in broken]
     assert np.array_equal(products[:, others], undisturbed[:, others])
+
+
+def test_a_processor_without_the_instructions_has_no_products(tmp_path: Path) -> None:
+    """Such as that of a Raspberry Pi 4: what does not compile there is built twice."""
+    oldest = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "armv8-a", "arm64": "armv8-a"}
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None or platform.machine() not in oldest:
+        pytest.skip("there is no C++ compiler for a processor that is known here")
+    for header in ("ggml-backend-impl.h", "ggml-cpu.h", "ggml-cpu-impl.h"):
+        (tmp_path / header).touch()  # of llama.cpp, whose library asks them to compile as well
+    (tmp_path / "traits.h").write_text(TRAITS)
+    (tmp_path / "program.cpp").write_text(PROGRAM_OF_NO_PRODUCTS)
+    made = tmp_path / "program"
+    sources = [str(KERNELS / "products.cpp"), str(tmp_path / "program.cpp")]
+    command = [compiler, "-std=c++17", f"-march={oldest[platform.machine()]}", f"-I{tmp_path}"]
+    done = subprocess.run([*command, *sources, "-o", str(made)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([str(made)]).returncode == 0

@@ -3,7 +3,7 @@
 // llama.cpp asks each such type which matrices it takes, lets it lay them out while it reads a file,
 // and runs its products on llama.cpp's threads, in llama.cpp's graph.
 #include "attention.h"
-#include "panels.h"
+#include "lanes.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
@@ -31,6 +31,8 @@ void localspec_products_use(int) {}
 void localspec_products_choose(const uint8_t *, int) {}
 
 #else
+
+#include "panels.h"
 
 namespace localspec {
 
