@@ -2,6 +2,7 @@
 #pragma once
 
 #include "float_lanes.h"
+#include "looks_ahead.h"
 
 #include <cstddef>
 
@@ -110,8 +111,10 @@ static void multiply_four(const Factors & of, const Rows & matrix, const Stretch
                                       : lanes::zero();
     int i = stretch.from;
     for (int j = 0; N == 1 && Kind::BYTES * matrix.size <= ONE_BY_ONE && j < 4; ++j)
-        for (i = stretch.from; i + Kind::STEP <= stretch.to; i += Kind::STEP)
+        for (i = stretch.from; i + Kind::STEP <= stretch.to; i += Kind::STEP) {
+            if (!LOOKS_AHEAD) lanes::fetch(row[j] + Kind::BYTES * i + FAR, 1);
             sums[0][j] = Kind::add(Kind::number(of.numbers[0], i), Kind::at(row[j], i), sums[0][j]);
+        }
     for (; i + Kind::STEP <= stretch.to; i += Kind::STEP) {
         Pack weight[4];
         for (int j = 0; j < 4; ++j) weight[j] = Kind::at(row[j], i);

@@ -3,6 +3,7 @@
 // The sums of a row are formed in one order, whatever stands beside it: the same bits in a batch of
 // any width.
 #pragma once
+#include "looks_ahead.h"
 #include "types.h"
 
 namespace localspec {
@@ -173,7 +174,7 @@ void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const *
     // Measured. Many rows keep processors so busy that they look ahead too little; of few rows the
     // activations leave the first cache between two panels.
     const bool few = LOOKS_AHEAD && ROWS <= (T::BLOCK == 256 ? FEW_ROWS : 1);
-    const size_t ahead = few ? 256 : 4096, activations_ahead = 384;  // bytes
+    const size_t ahead = few ? 256 : FAR, activations_ahead = 384;  // bytes
     const Bytes values = table<T>();
     Floats total[ROWS];
     for (int r = 0; r < ROWS; r++) total[r] = zeros();
