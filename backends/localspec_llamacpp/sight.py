@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from localspec.base.errors import UsageError
 from localspec.base.tokens import Tokens
 from localspec.formats.pictures.decoding import Pixels, rgb_pixels
-from localspec.interfaces.media import Kind, Medium, Run, RunName
+from localspec.interfaces.media import Kind, Medium, RunName
 from localspec.interfaces.picture_runs import PictureRuns
 from localspec_llamacpp import openmp
 from localspec_llamacpp.bindings.batch import Hidden
@@ -32,10 +32,6 @@ class LlamaRun:
     @property
     def whole(self) -> bool:
         return self.piece.whole
-
-    @property
-    def last(self) -> int:
-        return self.first - self.name.length + 1
 
     def encoding(self) -> Future[object] | None:
         if self.piece.embeddings is not None:
@@ -60,12 +56,7 @@ class LlamaSight:
         most = KEPT_BYTES // (projector.width * FLOAT)
         self._pictures = PictureRuns(self._split, self._made_run, most)
         self._encoder = ThreadPoolExecutor(1, "pictures")
-        self.run = self._pictures.run
-
-    def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
-        if medium.kind not in self.kinds:
-            raise UsageError("this model sees pictures, and hears no sound")
-        return self._pictures.pieces(medium)
+        self.pieces, self.run = self._pictures.pieces, self._pictures.run
 
     def _split(self, medium: Medium) -> Sequence[Tokens | Piece]:
         return self._projector.pieces(self._read(medium.data))

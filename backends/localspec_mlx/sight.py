@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from localspec.base.errors import UsageError
 from localspec.base.tokens import Tokens
 from localspec.formats.pictures.decoding import Pixels, rgb_pixels
-from localspec.interfaces.media import Kind, Medium, Run, RunName
+from localspec.interfaces.media import Kind, Medium, RunName
 from localspec.interfaces.picture_runs import PictureRuns
 from localspec_mlx.call import BothWays
 from localspec_mlx.folder.pictures import PictureSettings
@@ -64,11 +63,7 @@ class MlxSight:
         self._settings, self._around = settings, around
         self._encode, self._read = encode, read
         self._pictures = PictureRuns(self._split, self._made_run, kept_positions(settings))
-
-    def pieces(self, medium: Medium) -> Sequence[Tokens | Run]:
-        if medium.kind not in self.kinds:
-            raise UsageError("this model sees pictures, and hears no sound")
-        return self._pictures.pieces(medium)
+        self.pieces = self._pictures.pieces
 
     def _split(self, medium: Medium) -> Sequence[Tokens | ScaledPicture]:
         before, after = self._around

@@ -84,10 +84,6 @@ class DeviceNeeds(NamedTuple):
     working: int
     read: int  # of the weights, for each token
 
-    @property
-    def total(self) -> int:
-        return self.weights + self.cache + self.working
-
 
 @dataclass(frozen=True, slots=True)
 class Needs:

@@ -9,13 +9,15 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from localspec.base.errors import BackendError
 from localspec.base.tokens import LogitRows, Logits, best, tokens_of
 from localspec.interfaces.abilities import MultiStep
-from localspec.interfaces.backend import Model, Roll, Row
+from localspec.interfaces.backend import Head, Model, Roll, Row, Saved
 from localspec.interfaces.distribution import Distribution
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.media import Sight
 
 BY = "draft-model"
 MIN_CONFIDENCE = 1e-9  # confidence in a sampled token, however unlikely
@@ -98,6 +100,34 @@ class RolledRow:
 
     def draft(self, by: str = BY) -> Draft:
         return Draft(tokens_of(self.tokens), by, tuple(self.confidences), self.steps)
+
+
+class WrappedModel:
+    """A model around another one, whose `forward` is added; it saves no texts for later."""
+
+    def __init__(self, model: Model) -> None:
+        self.tokenizer, self.vocabulary = model.tokenizer, model.vocabulary
+        self.slots, self.context, self.pool = model.slots, model.context, model.pool
+        self.batch, self.tentative = model.batch, model.tentative
+        self.head: Head | None = model.head
+        self.sight: Sight | None = model.sight
+        self._model = model
+
+    def truncate(self, slot: int, length: int) -> int:
+        return self._model.truncate(slot, length)
+
+    def save(self, slot: int, most: int) -> Saved | None:
+        return None
+
+    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
+        return self.truncate(slot, 0)
+
+    def free_head(self) -> None:
+        self._model.free_head()
+        self.head = None
+
+    def close(self) -> None:
+        self._model.close()
 
 
 def check(model: Model, rows: Sequence[Row], held: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from localspec.base.errors import BackendError
+from localspec.base.errors import BackendError, UsageError
 from localspec.base.tokens import Tokens
 from localspec.interfaces.media import Medium, Run, RunName
 from localspec.interfaces.media_positions import NUMBERS
@@ -50,6 +50,8 @@ class PictureRuns(Generic[OwnPiece, OwnRun]):
 
     def pieces(self, medium: Medium) -> Sequence[Tokens | OwnRun]:
         """Return what stands for a picture in a text."""
+        if medium.kind != "image":
+            raise UsageError("this model sees pictures, and hears no sound")
         kept = self._kept_pieces(medium.digest)
         if kept is None:
             with self._looking:

@@ -13,7 +13,7 @@ from textwrap import fill
 from localspec.apps.bench.modes import PLAIN
 from localspec.apps.bench.report import WIDTH, Report
 from localspec.apps.bench.summary import Trial, loops, speeds
-from localspec.apps.bench.verdict import AUTO, Noise, Ratio, Speeds, cautions
+from localspec.apps.bench.verdict import AUTO, Noise, Ratio, Speeds, cautions, row_of
 from localspec.console.columns import columns
 from localspec.running.runtime.pair_files import NO_DRAFT
 
@@ -101,11 +101,10 @@ def _key(trial: Trial) -> Key:
 def _standing(
     name: str, trials: Sequence[Trial], measured: Sequence[Speeds], noise: Noise
 ) -> Standing:
-    ratio = noise.ratio([(one.tokens, one.modes[AUTO], one.plain) for one in measured], 1.5)
-    tokens = sum(one.tokens for one in measured)
-    rounds = sum(one.tokens / one.per_round[AUTO] for one in measured)
+    all_prompts = row_of(name, measured, noise)
     same = sum(trial[AUTO].tokens == trial[PLAIN].tokens for trial in trials)
-    return Standing(name, ratio, tokens / rounds, same, len(trials))
+    ratio, per_round = all_prompts.ratios[AUTO], all_prompts.per_round[AUTO]
+    return Standing(name, ratio, per_round, same, len(trials))
 
 
 def _judge(

@@ -105,8 +105,8 @@ def judge(speeds: Sequence[Speeds], drafter: Drafter | None, load: MachineLoad) 
     noise = Noise.measure(speeds)
     kinds = dict.fromkeys(prompt.kind for prompt in speeds)
     parts = {kind: [prompt for prompt in speeds if prompt.kind == kind] for kind in kinds}
-    rows = [_row(kind, part, noise) for kind, part in parts.items()] if len(parts) > 1 else []
-    everything, drafter_pays = _row("all", speeds, noise), None
+    rows = [row_of(kind, part, noise) for kind, part in parts.items()] if len(parts) > 1 else []
+    everything, drafter_pays = row_of("all", speeds, noise), None
     if not everything.ratios:
         text = f"Plain decoding: {everything.plain:.1f} tokens/s."
     elif not any(ratio.sure for ratio in everything.ratios.values()):
@@ -160,7 +160,8 @@ def mean(speeds: Sequence[Speeds], rate: Callable[[Speeds], float]) -> float:
     return math.exp(sum(prompt.tokens * math.log(rate(prompt)) for prompt in speeds) / tokens)
 
 
-def _row(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
+def row_of(kind: str, speeds: Sequence[Speeds], noise: Noise) -> Row:
+    """Put the modes of some prompts against plain decoding."""
     plain = mean(speeds, lambda prompt: prompt.plain)
     ratios = {
         # Plain decoding was measured twice, so its mean varies half as much.

@@ -13,6 +13,7 @@ from localspec.base.tokens import LogitRows, Logits
 from localspec.interfaces.abilities import Choose, MultiStep
 from localspec.interfaces.backend import Model, Roll, Row, Saved
 from localspec.interfaces.draft import Draft
+from localspec.interfaces.forward_loop import WrappedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +22,12 @@ class Forward:
     seconds: float  # of each, where several were run at once
 
 
-class Watched:
+class Watched(WrappedModel):
     """Wraps a target, under any proposer and depth."""
 
     def __init__(self, model: Model, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.tokenizer = model.tokenizer
-        self.vocabulary = model.vocabulary
-        self.slots = model.slots
-        self.context, self.pool = model.context, model.pool
-        self.batch = model.batch
-        self.tentative = model.tentative
-        self.head = model.head
-        self.sight = model.sight
+        super().__init__(model)
         self.latest = Forward(0, 0.0)
-        self._model = model
         self._clock = clock
         self.multi_step = self._timed(model) if isinstance(model, MultiStep) else None
 
@@ -58,9 +51,6 @@ class Watched:
 
         return timed
 
-    def truncate(self, slot: int, length: int) -> int:
-        return self._model.truncate(slot, length)
-
     def copy(self, source: int, target: int, length: int) -> int:
         return self._model.copy(source, target, length)
 
@@ -72,10 +62,3 @@ class Watched:
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return self._model.roll(rolls)
-
-    def free_head(self) -> None:
-        self._model.free_head()
-        self.head = None
-
-    def close(self) -> None:
-        self._model.close()

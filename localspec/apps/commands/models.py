@@ -28,9 +28,6 @@ from localspec.running.pulling.listed_model import available_row, pulled_row
 NAME = click.Argument(
     ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.listed
 )
-PULLED = click.Argument(
-    ["name"], metavar="NAME", type=model_names.MODEL, shell_complete=model_names.pulled
-)
 
 
 @dataclass(frozen=True, slots=True)

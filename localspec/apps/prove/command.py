@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from localspec.apps.prove import prompts
-from localspec.apps.prove.proof import ProofPlan, attempt
+from localspec.apps.prove.proof import ProofPlan, ProofProgress, attempt
 from localspec.apps.prove.verdict_lines import verdict_lines
 from localspec.base.errors import LocalSpecError, UsageError
-from localspec.base.system.signals import interrupted
 from localspec.console.options.declare import (
     COUNT,
     NUMBER,
@@ -31,10 +26,7 @@ from localspec.console.options.loading import LoadingOptions, make_loading
 from localspec.console.options.model_names import MODEL
 from localspec.console.options.sections import SectionedCommand
 from localspec.console.progress.progress_bar import duration
-from localspec.console.progress.time_left import TimeLeft
 from localspec.core.sampling.parameters import Sampling
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,38 +79,3 @@ def proof_plan(options: ProveOptions) -> ProofPlan:
     sampling = Sampling(temperature=options.temperature)
     conversations = prompts.read(options.prompts) if options.prompts else prompts.built_in()
     return ProofPlan(conversations, options.max_tokens, options.samples, sampling, options.seconds)
-
-
-class ProofProgress:
-    """Shows the time left on stderr.
-
-    Ctrl-C ends what is under way early; a second one ends the program.
-    """
-
-    def __init__(self) -> None:
-        self.stopped = False
-
-    def __call__(
-        self,
-        items: Iterable[T],
-        length: int,
-        label: str,
-        seconds: float = math.inf,
-        least: int = 0,
-    ) -> Iterator[T]:
-        if self.stopped:
-            return
-        for item in TimeLeft(label, length, seconds, least)(items):
-            yield item
-            if self.stopped:
-                return
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Let Ctrl-C wait for the model, whose state must stay known."""
-
-        def stop() -> None:
-            self.stopped = True
-
-        with interrupted(stop):
-            yield

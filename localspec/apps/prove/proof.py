@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from localspec.apps.prove import prompts
 from localspec.apps.prove.effort import GREEDY, TextSpeed, within
@@ -28,6 +28,8 @@ from localspec.apps.prove.sampled import (
 )
 from localspec.apps.prove.spots import spots
 from localspec.apps.prove.verdict import Verdict, judge
+from localspec.base.system.signals import interrupted
+from localspec.console.progress.time_left import TimeLeft
 from localspec.core.pairing.pair import Pair
 from localspec.core.proposers.silent import Silent
 from localspec.core.requests import request
@@ -46,24 +48,40 @@ CONTEXT = 2048  # tokens for each slot, unless the user sets another number
 T = TypeVar("T")
 
 
-class ProofWatch(Protocol):
-    """Shows the progress of a proof, and ends it early if the user wishes so."""
+class ProofProgress:
+    """Shows the time left of a proof on stderr.
 
-    @property
-    def stopped(self) -> bool: ...
+    Ctrl-C ends what is under way early; a second one ends the program.
+    """
+
+    def __init__(self) -> None:
+        self.stopped = False
 
     def __call__(
         self,
         items: Iterable[T],
         length: int,
         label: str,
-        seconds: float = ...,
-        least: int = ...,
+        seconds: float = math.inf,
+        least: int = 0,
     ) -> Iterator[T]:
         """Pass items through: so many, or those that these seconds bring, and a least number."""
-        ...
+        if self.stopped:
+            return
+        for item in TimeLeft(label, length, seconds, least)(items):
+            yield item
+            if self.stopped:
+                return
 
-    def listening(self) -> AbstractContextManager[None]: ...
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let Ctrl-C wait for the model, whose state must stay known."""
+
+        def stop() -> None:
+            self.stopped = True
+
+        with interrupted(stop):
+            yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +100,7 @@ def attempt(
     draft: str | None,
     loading: Loading,
     plan: ProofPlan,
-    watch: ProofWatch,
+    watch: ProofProgress,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
     """Load the models for each number of slots to try, and try everything with each."""
@@ -107,7 +125,7 @@ def attempt(
 
 
 def greedy(
-    models: Pair, plan: ProofPlan, watch: ProofWatch, seconds: float = math.inf
+    models: Pair, plan: ProofPlan, watch: ProofProgress, seconds: float = math.inf
 ) -> tuple[list[ProofReply], list[Comparison]]:
     """Write the plain replies, and compare speculative ones with them."""
     model, end = models.target, time.monotonic() + seconds
@@ -129,7 +147,7 @@ def sampled(
     models: Pair,
     plan: ProofPlan,
     replies: Sequence[ProofReply],
-    watch: ProofWatch,
+    watch: ProofProgress,
     seconds: float = math.inf,
 ) -> tuple[dict[str, SampleCounts], list[FitTest]]:
     """Sample after beginnings of the replies, and test the samples."""

@@ -6,14 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from localspec.base.tokens import LogitRows, Logits
 from localspec.core.sampling.highest import top
-from localspec.interfaces.backend import Model, Roll, Row, Saved
+from localspec.interfaces.backend import Model, Roll, Row
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.forward_loop import roll_by_forward
+from localspec.interfaces.forward_loop import WrappedModel, roll_by_forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +40,13 @@ class AnswerPlace:
     top_two: TopTwo
 
 
-class Recorder:
+class Recorder(WrappedModel):
     """A model that records its calls, and leaves half of its slots unused."""
 
     def __init__(self, model: Model) -> None:
-        self.tokenizer = model.tokenizer
-        self.vocabulary = model.vocabulary
+        super().__init__(model)
         self.slots = max(1, model.slots // 2)
-        self.context, self.pool = model.context, model.pool
-        self.batch, self.tentative = model.batch, model.tentative
-        self.head = model.head
-        self.sight = model.sight
         self.steps = [RecordedForward()]
-        self._model = model
 
     def forward(self, rows: Sequence[Row]) -> Sequence[LogitRows]:
         logits = self._model.forward(rows)
@@ -72,21 +63,8 @@ class Recorder:
         """Copy nothing: every text is to be read as plain decoding reads it."""
         return self.truncate(target, 0)
 
-    def save(self, slot: int, most: int) -> Saved | None:
-        return None
-
-    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
-        return self.truncate(slot, 0)
-
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
-
-    def free_head(self) -> None:
-        self._model.free_head()
-        self.head = None
-
-    def close(self) -> None:
-        self._model.close()
 
 
 def top_two(logits: Logits) -> TopTwo:

@@ -36,7 +36,6 @@ class ServedOffer:
     aliases: tuple[str, ...] = ()  # other names for it
     created: int = 0
     bytes: int = 0  # of its weights
-    digest: str = ""
     family: str = ""
     quantisation: str = ""
     slots: int = 1

@@ -65,6 +65,14 @@ def keep(path: Path, value: object) -> bool:
     return True
 
 
+def drop_all(folder: Path) -> int:
+    """Remove the files in a folder; return how many there were."""
+    paths = list(folder.glob("*.json"))
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return len(paths)
+
+
 @cache
 def _warn(folder: Path, why: str) -> None:
     """Say once what cannot be kept: each start measures again then."""

@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from localspec.base.tokens import LogitRows
-from localspec.interfaces.backend import Head, Model, Roll, Row, Saved
+from localspec.interfaces.backend import Model, Roll, Row
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.forward_loop import RolledRow
-from localspec.interfaces.media import Sight
+from localspec.interfaces.forward_loop import RolledRow, WrappedModel
 
 
-class Masked:
+class Masked(WrappedModel):
     """Implements `Model`, whose `roll` takes one forward; no mask stays in a slot."""
 
     def __init__(self, model: Model, mask: int) -> None:
-        self.tokenizer, self.vocabulary = model.tokenizer, model.vocabulary
-        self.slots, self.context, self.pool = model.slots, model.context, model.pool
-        self.batch, self.tentative = model.batch, model.tentative
-        self.head: Head | None = None
-        self.sight: Sight | None = None
-        self._model = model
+        super().__init__(model)
+        self.head = self.sight = None
         self._mask = mask
         self._held = [0] * model.slots
 
@@ -46,12 +40,6 @@ class Masked:
         length = min(length, self._held[source])  # drafts are not among what it holds
         self._held[target] = self._model.copy(source, target, length)
         return self._held[target]
-
-    def save(self, slot: int, most: int) -> Saved | None:
-        return None
-
-    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
-        return self.truncate(slot, 0)
 
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         """Draft all tokens at once; each is sampled from the logits of its mask."""
@@ -79,9 +67,3 @@ class Masked:
             ahead = row.tokens[:-share]
             for at in range(0, len(ahead), self.batch):
                 self.forward([Row(row.slot, ahead[at : at + self.batch], outputs=0)])
-
-    def free_head(self) -> None:
-        """Do nothing: a draft model is loaded without one."""
-
-    def close(self) -> None:
-        self._model.close()

@@ -12,10 +12,9 @@ from localspec.base.errors import ContextFull
 from localspec.base.tokenizer import Tokenizer
 from localspec.base.tokens import LogitRows, Logits, Tokens, tokens_of
 from localspec.core.pairing.vocabulary import Match
-from localspec.interfaces.backend import Head, Model, Roll, Row, Saved
+from localspec.interfaces.backend import Model, Roll, Row
 from localspec.interfaces.draft import Draft
-from localspec.interfaces.forward_loop import roll_by_forward
-from localspec.interfaces.media import Sight
+from localspec.interfaces.forward_loop import WrappedModel, roll_by_forward
 
 # The logit of a token that the draft model lacks: as good as -inf, but where a grammar leaves only
 # such tokens, one of them is sampled.
@@ -33,17 +32,13 @@ class Passage:
     ends: NDArray[np.int64]
 
 
-class Translated:
+class Translated(WrappedModel):
     """Implements `Model` in the target's tokens on a model that has others."""
 
     def __init__(self, model: Model, target: Tokenizer, match: Match, width: int) -> None:
-        self.tokenizer = target
-        self.vocabulary = width
-        self.slots, self.context, self.pool = model.slots, int(FIT * model.context), model.pool
-        self.batch, self.tentative = model.batch, model.tentative
-        self.sight: Sight | None = None
-        self.head: Head | None = None  # its drafts would be of the draft model's tokens
-        self._model = model
+        super().__init__(model)
+        self.tokenizer, self.vocabulary, self.context = target, width, int(FIT * model.context)
+        self.head = self.sight = None  # a head would draft the draft model's tokens
         self._match = match
         self._words: dict[int, Tokens] = {
             token: tokens_of([draft])
@@ -84,20 +79,8 @@ class Translated:
         self._ends[target] = ends
         return length
 
-    def save(self, slot: int, most: int) -> Saved | None:
-        return None
-
-    def restore(self, slot: int, data: NDArray[np.uint8], length: int) -> int:
-        return self.truncate(slot, 0)
-
     def roll(self, rolls: Sequence[Roll]) -> list[Draft]:
         return roll_by_forward(self, rolls)
-
-    def free_head(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._model.close()
 
     def _passage(self, row: Row) -> Passage:
         words = [self._word(token) for token in row.tokens.tolist()]

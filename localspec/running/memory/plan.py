@@ -35,7 +35,6 @@ class Plan:
     drafting: Options | None  # None: no draft model
     items: tuple[Item, ...]
     machine: Machine
-    layers: int
     concessions: tuple[Concession, ...] = ()
     host_read: int = 0  # bytes of weights that each token reads in host memory beside GPUs
     alternative: Alternative | None = None
@@ -83,7 +82,6 @@ def plan(request: PlanRequest, machine: Machine) -> Plan:
         fit.options.draft,
         fit.items,
         machine,
-        fit.layers,
         tuple(concessions),
         fit.host_read,
         alternative(request, fit, machine),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from huggingface_hub import constants
-from huggingface_hub.utils._http import hf_raise_for_status, http_stream_backoff
-
 from localspec.base.system.fingerprint import digest
 from localspec.running.models import store
 from localspec.running.models.sources import Address
 from localspec.running.pulling.hub import (
     Count,
+    asked,
     locked,
     resume_download,
     size_of,
@@ -40,20 +38,8 @@ def total_bytes(source: Address) -> int:
     if place(source).exists():
         return size_of(place(source))
     # A range of one byte is answered with the whole size, and by more servers than HEAD is.
-    headers = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
-    with (
-        translate_errors(source.address),
-        http_stream_backoff(
-            "GET",
-            source.address,
-            headers=headers,
-            timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-            retry_on_exceptions=(),
-            retry_on_status_codes=(408, 429),
-        ) as response,
-    ):
-        hf_raise_for_status(response)
-        length = response.headers.get("Content-Length", "")
+    with translate_errors(source.address), asked(source.address, 0, 1, {}) as response:
+        length: str = response.headers.get("Content-Length", "")
         if response.status_code == 206:
             length = response.headers.get("Content-Range", "").rpartition("/")[2]
         return int(length) if length.isdecimal() else 0

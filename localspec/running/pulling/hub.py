@@ -10,7 +10,7 @@ import errno
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -127,16 +127,7 @@ def fetch_start(listing: Listing, file: Remote, part_path: Path, most: int) -> b
 def span(url: str, start: int, end: int) -> Iterator[bytes]:
     """Yield the bytes of a file from `start` to `end`; none where the server sends all of it."""
     headers = build_hf_headers(library_name="localspec")
-    headers |= {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
-    with http_stream_backoff(
-        "GET",
-        url,
-        headers=headers,
-        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-        retry_on_exceptions=(),  # what fails while the answer is read cannot be begun again
-        retry_on_status_codes=(408, 429),
-    ) as response:
-        hf_raise_for_status(response)
+    with asked(url, start, end, headers) as response:
         content_range = response.headers.get("Content-Range", "")
         if response.status_code != 206 or not content_range.startswith(f"bytes {start}-"):
             return
@@ -145,6 +136,21 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
             start += len(piece)
             if start >= end:
                 return
+
+
+@contextmanager
+def asked(url: str, start: int, end: int, headers: Mapping[str, str]) -> Iterator[Any]:
+    """Ask for the bytes of a file from `start` to `end`; the answer may have all of it."""
+    with http_stream_backoff(
+        "GET",
+        url,
+        headers={**headers, "Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"},
+        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+        retry_on_exceptions=(),  # what fails while the answer is read cannot be begun again
+        retry_on_status_codes=(408, 429),
+    ) as response:
+        hf_raise_for_status(response)
+        yield response
 
 
 def wrong_file(part_path: Path, name: str) -> PullError:

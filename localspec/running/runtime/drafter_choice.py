@@ -109,10 +109,7 @@ def circumstances(target: ModelFiles, loading: Loading) -> tuple[str, ...]:
 
 def drop_choices() -> int:
     """Forget who was fastest, of all models; return how many there were."""
-    records = list(_folder().glob("*.json"))
-    for record in records:
-        record.unlink(missing_ok=True)
-    return len(records)
+    return kept_json.drop_all(_folder())
 
 
 def _folder() -> Path:

@@ -5,7 +5,6 @@ It holds until the file, the engine's version, the devices or what decides exact
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +23,6 @@ from localspec.running.memory.planner import Limits
 from localspec.running.models.locate import ModelFiles
 from localspec.running.runtime.loading_options import Loading
 
-LOG = logging.getLogger("localspec")
 PLACES = ("gpu_layers", "split", "split_mode", "cpu_moe")  # where layers go: chosen as a whole
 
 

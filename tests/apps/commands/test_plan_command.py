@@ -124,7 +124,7 @@ def test_agents_are_not_told_to_ask_for_a_context_that_a_model_has_not():
 def slots_plan(slots, context, cache, *, shared=False):
     items = (Item("host", "weights", GB), Item("host", CONTEXT, cache), Item("host", "buffers", 0))
     options = Options(slots=slots, context=context, shared=shared)
-    return Plan(options, None, items, MACHINES["16 GB laptop"], 28)
+    return Plan(options, None, items, MACHINES["16 GB laptop"])
 
 
 def test_what_several_slots_take_is_told_with_a_way_to_take_less():

@@ -15,13 +15,13 @@ from localspec import load
 from localspec.apps.command_line import run
 from localspec.apps.prove import prompts, proof
 from localspec.apps.prove.chi_square import Fit
-from localspec.apps.prove.command import ProofProgress
 from localspec.apps.prove.effort import PROBE, Effort, TextSpeed, within
 from localspec.apps.prove.greedy import Comparison, Difference
 from localspec.apps.prove.proof import (
     CONTEXT,
     SLOTS,
     ProofPlan,
+    ProofProgress,
     attempt,
     greedy,
     open_with_spare_slots,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +19,7 @@ from localspec.apps.server.replies.blocks import (
     Kind,
     Opened,
 )
-from localspec.apps.server.replies.frame import MARK, Frame
+from localspec.apps.server.replies.frame import MARK, Frame, new_id
 from localspec.apps.server.replies.frame import named_event as event
 from localspec.apps.server.replies.reply import Choices, Step
 from localspec.apps.server.replies.streaming import Bodies
@@ -51,7 +50,7 @@ class MessagesAnswer:
     hides_thoughts: bool
     says_nothing: bool = False  # of a prompt that is only to be held
     blocks: Blocks = field(init=False)
-    id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
+    id: str = field(default_factory=lambda: new_id("msg_"))
     _grown: tuple[Block, Frame] | None = None  # the newest block that grew
 
     def __post_init__(self) -> None:

@@ -14,11 +14,12 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from localspec.apps.server.batches.check import check
-from localspec.apps.server.batches.store import Batch, BatchStore, StoredFile, new_id
+from localspec.apps.server.batches.store import Batch, BatchStore, StoredFile
 from localspec.apps.server.batches.upload import upload_of
 from localspec.apps.server.batches.work import BatchWork
 from localspec.apps.server.faults import Fault, Refused, refused
 from localspec.apps.server.handler import RequestHandler
+from localspec.apps.server.replies.frame import new_id
 from localspec.apps.server.replies.streaming import Gone
 from localspec.apps.server.requests.leniency import RequestPart
 from localspec.apps.server.requests.paging import page

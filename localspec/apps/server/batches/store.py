@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from localspec.apps.server.faults import Fault, Refused
+from localspec.apps.server.replies.frame import new_id
 from localspec.base.system import kept_json
 from localspec.base.system.atomic_write import write
 from localspec.base.system.folders import make_private
@@ -105,10 +105,6 @@ def described_error(code: str, message: str, line: int | None = None) -> Object:
 def answers_in(file: Path) -> int:
     """Count the whole lines of a file."""
     return file.read_bytes().count(b"\n") if file.exists() else 0
-
-
-def new_id(kind: str) -> str:
-    return kind + secrets.token_hex(12)
 
 
 class BatchStore:

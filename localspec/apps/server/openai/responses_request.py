@@ -126,12 +126,8 @@ def as_choice(value: object) -> object:
     return {"type": kind, **within} if isinstance(within, dict) else value
 
 
-def plain_text() -> ResponseFormat:
-    return ResponseFormat(type="text")
-
-
 class Text(RequestPart):
-    format: Annotated[ResponseFormat, BeforeValidator(as_flat)] = Field(default_factory=plain_text)
+    format: Annotated[ResponseFormat, BeforeValidator(as_flat)] = ResponseFormat(type="text")
 
 
 class ResponsesRequest(ThoughtFields, TextRequest):

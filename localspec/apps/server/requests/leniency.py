@@ -56,7 +56,7 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     **dict.fromkeys(("smoothing_factor", "top_a", "n_probs"), (0,)),
     **dict.fromkeys(("no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff"), (0,)),
     **dict.fromkeys(("length_penalty", "guidance_scale", "best_of", "n", "n_cmpl"), (1,)),
-    **dict.fromkeys(("echo", "background", "use_beam_search", "logits_all", "verbose"), (False,)),
+    **dict.fromkeys(("echo", "background", "use_beam_search", "logits_all"), (False,)),
     **dict.fromkeys(("vocab_only", "embedding_only", "multi_user_cache"), (False,)),
     **dict.fromkeys(("continue_final_message", "return_token_ids", "return_tokens"), (False,)),
     **dict.fromkeys(("include_stop_str_in_output", "post_sampling_probs"), (False,)),

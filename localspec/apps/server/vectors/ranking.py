@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
@@ -11,6 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator, Field
 
 from localspec.apps.server.faults import refused
+from localspec.apps.server.replies.frame import new_id
 from localspec.apps.server.requests.validators import as_listed
 from localspec.apps.server.vectors.cutting import CutFields
 from localspec.apps.server.vectors.reading import Rows, require_few
@@ -63,7 +63,7 @@ class RerankRequest(CutFields):
         results = [self._result(at, float(values[at])) for at in order[:most]]
         if not self.documents:
             return json.dumps(results).encode()
-        answer: Object = {"id": f"rerank-{secrets.token_hex(12)}", "object": "list"}
+        answer: Object = {"id": new_id("rerank-"), "object": "list"}
         answer |= {"model": result.model, "usage": result.usage, "results": results}
         return json.dumps(answer).encode()
 
@@ -111,6 +111,6 @@ class ScoreRequest(CutFields):
             {"index": at, "object": "score", "score": float(score)}
             for at, score in enumerate(scores(result.rows))
         ]
-        answer: Object = {"id": f"score-{secrets.token_hex(12)}", "object": "list"}
+        answer: Object = {"id": new_id("score-"), "object": "list"}
         answer |= {"created": int(time.time()), "model": result.model}
         return json.dumps(answer | {"data": data, "usage": result.usage}).encode()

@@ -37,10 +37,7 @@ def keep(facts: LoadedFacts, temperatures: Temperatures) -> None:
 
 def drop_all() -> int:
     """Forget the temperatures of all models; return how many there were."""
-    records = list(temperatures_folder().glob("*.json"))
-    for record in records:
-        record.unlink(missing_ok=True)
-    return len(records)
+    return kept_json.drop_all(temperatures_folder())
 
 
 def temperatures_folder() -> Path:
