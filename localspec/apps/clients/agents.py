@@ -45,6 +45,9 @@ def claude(server: Endpoint, _: Path) -> Setup:
             # A header in the prompt that is another one each time: no prefix would be reused.
             "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            # After 300 s without a token, whatever pings come, it asks anew without a stream: its
+            # first prompt takes longer on a slow machine.
+            "CLAUDE_STREAM_IDLE_TIMEOUT_MS": "1800000",
         }
         | models
         | dict.fromkeys(others)

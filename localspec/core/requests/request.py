@@ -31,9 +31,13 @@ def check(model: Model, prompt: Tokens, settings: Settings) -> None:
         if any(not 0 <= token <= last for token in tokens):
             raise UsageError(f"{name} names tokens outside 0 to {last}")
     if len(prompt) >= model.context:
+        # By these words clients know what is wrong, and send less: by Anthropic's "prompt is too
+        # long" (Claude Code, which reads the numbers where they are digits alone; LangChain), or
+        # OpenAI's "this model's maximum context length is" (litellm, and so aider).
         raise PromptTooLong(
-            f"the prompt is {len(prompt):,} tokens; this model was loaded for "
-            f"{model.context:,}, the reply included: load it with a larger context"
+            f"the prompt is too long: {len(prompt)} tokens > {model.context}; this model's maximum "
+            f"context length is {model.context} tokens, as it was loaded, the reply included: "
+            "load it with a larger context"
         )
     if settings.prompt_logprobs:
         check_scores(len(prompt), settings)

@@ -97,8 +97,9 @@ class ModelText:
         size, most = len(text.encode("utf-8", "replace")), self.context * self.longest_token
         if size > most:
             raise PromptTooLong(
-                f"the prompt has {size:,} bytes; this model was loaded for {self.context:,} "
-                f"tokens, which hold {most:,} at most: load it with a larger context"
+                f"the prompt is too long: it has {size:,} bytes; this model was loaded for "
+                f"{self.context:,} tokens, which hold {most:,} at most: load it with a larger "
+                "context"
             )
 
     def started(self, tokens: list[int]) -> list[int]:

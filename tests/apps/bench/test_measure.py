@@ -221,7 +221,7 @@ def test_a_prompt_goes_through_the_models_template():
 def test_a_prompt_that_does_not_fit_is_named_before_anything_is_asked():
     model = Slow()
     model.context = 6
-    with pytest.raises(UsageError, match=r"chat 2: the prompt is 8 tokens; .* loaded for 6"):
+    with pytest.raises(UsageError, match=r"chat 2: the prompt is too long: 8 tokens > 6;"):
         questions(model, [prompt("abc"), prompt("abcabcab", 2)], SETTINGS)
     assert not model.fed
 

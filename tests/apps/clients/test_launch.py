@@ -62,6 +62,7 @@ def test_an_agent_is_told_of_the_server_and_its_exit_code_passed_on(server, agen
     assert record["told"]["ANTHROPIC_BASE_URL"] == server.address
     assert record["told"]["ANTHROPIC_MODEL"] == "scripted"
     assert record["told"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "2048"
+    assert int(record["told"]["CLAUDE_STREAM_IDLE_TIMEOUT_MS"]) > 600_000  # a reply may take that
     assert "ANTHROPIC_API_KEY" not in record["told"]
     assert "scripted with 8,192 tokens of context" in err
     assert "need 16,384" in err

@@ -156,7 +156,7 @@ def test_info_tells_what_a_recurrent_model_keeps(capsys):
         (["generate", "MODEL", "hi", "--logit-bias", "99999=1"], 2, "bias names tokens"),
         (["generate", "MODEL", "hi", "--seed", "-4"], 2, "seed is -4"),
         (["generate", "MODEL", "", "--raw"], 2, "prompt is empty"),
-        (["generate", "MODEL", "a" * 900, "--context", "64"], 2, "this model was loaded for 64"),
+        (["generate", "MODEL", "a" * 900, "--context", "64"], 2, "tokens > 64;"),
         (["generate", "MODEL", "hi", "--proposer", "draft-model"], 2, "needs a draft model"),
         (["generate", "MODEL", "hi", "--draft", "MODEL", "--proposer", "ngram"], 2, "give none"),
         (["generate", "MODEL", "hi", "--logprobs", "2"], 2, "add --json"),

@@ -181,7 +181,7 @@ def test_the_models_are_loaded_with_slots_to_spare_and_closed():
         (["MODEL", "--max-tokens", "0"], "max-tokens"),
         (["MODEL", "--prompts", "no-such-file"], "no-such-file"),
         (["MODEL", "--proposer", "none"], "--proposer"),
-        (["MODEL", "--context", "24", "--threads", "1"], "this model was loaded for 24"),
+        (["MODEL", "--context", "24", "--threads", "1"], "tokens > 24;"),
     ],
 )
 def test_wrong_wishes_are_one_line_and_end_with_2(model, capsys, arguments, message):

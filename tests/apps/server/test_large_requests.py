@@ -135,6 +135,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenised(held, path, bo
     body = json.loads(json.dumps(body).replace(PLENTY, HOLD + PLENTY))
     answer = held.client.post(path, json=body)
     assert answer.status_code == 400
+    assert "prompt is too long: it has " in answer.text  # clients know the error by its words
     assert (
         "bytes; this model was loaded for 8,192 tokens, which hold 114,688 at most" in answer.text
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import anthropic
@@ -19,6 +20,7 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 WEATHER = {"name": "weather", "description": "Tells the weather.", "input_schema": CITY}
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 HERE = [{"role": "user", "content": "here"}]
+TOO_LONG = r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)"  # Claude Code 2.1 has this
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
 
 
@@ -317,6 +319,15 @@ def test_a_client_hears_that_the_server_still_works():
     [start], [ping] = answer.opening(), answer.bodies(0, None)
     assert b'"input_tokens": 2' in start
     assert ping == b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def test_agents_know_that_a_prompt_is_too_long_and_by_how_much(client):
+    """Claude Code, which shortens the conversation then, and LangChain know it by the words."""
+    with pytest.raises(anthropic.BadRequestError) as caught:
+        client.messages.create(**wish("x" * 9000))
+    words = re.search(TOO_LONG, caught.value.message)
+    assert words
+    assert [int(number) for number in words.groups()] == [9019, 2048]
 
 
 def test_a_stream_that_cannot_go_on_ends_in_an_error():

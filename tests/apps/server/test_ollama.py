@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import ollama
 import pytest
@@ -13,12 +16,15 @@ import pytest
 from localspec.apps.server.conversation.items import groups
 from localspec.apps.server.conversation.messages import Message
 from localspec.apps.server.conversation.transcript import messages_of
+from localspec.apps.server.offers import ServedOffer
 from localspec.apps.server.ollama.answer import call_objects
 from localspec.apps.server.ollama.options import OllamaOptions
 from localspec.apps.server.ollama.request import GenerateRequest, OllamaChatRequest, paired
 from localspec.apps.server.replies.reply import Called
 from localspec.apps.server.server_policy import ServerPolicy
-from localspec.core.sampling.parameters import Sampling
+from localspec.core.sampling.parameters import GREEDY, Sampling
+from localspec.interfaces.footprint import Footprint
+from localspec.interfaces.testing import LETTERS
 from tests.apps.server.coder import Coder
 from tests.apps.server.scripted import TEMPLATE, Server
 
@@ -439,6 +445,24 @@ def test_models_can_be_looked_for(server, client):
     [running] = client.ps().models
     assert running.name == "scripted:latest"
     assert running.context_length == 8192
+
+
+@pytest.mark.parametrize(
+    ("parameters", "size"), [(630_167_424, "630.17M"), (7_615_616_512, "7.6B"), (0, "")]
+)
+def test_a_model_of_no_catalogue_says_how_many_parameters_its_file_has(parameters, size):
+    sizes = (1, 1, 24, 14, 2, 896, 1000, 4096)
+    read = Footprint(Path("coder"), "qwen2", "coder", "Q4_K_M", *sizes, "gpt2", None, parameters)
+    offer = ServedOffer("coder", None, lambda: nullcontext(LETTERS), GREEDY, "any", "gguf")
+    made = Server(beside=[replace(offer, footprint=read, family="qwen2")])
+    try:
+        with client_of(made) as client:
+            [_, listed] = client.list().models
+            shown = client.show("coder")
+    finally:
+        made.close()
+    assert listed.details.parameter_size == shown.details.parameter_size == size
+    assert shown.modelinfo.get("general.parameter_count", 0) == parameters
 
 
 def test_what_a_model_can_do_is_shown_without_loading_it(thinker):

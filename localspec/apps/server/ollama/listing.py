@@ -74,9 +74,17 @@ def details(offer: ServedOffer) -> Object:
         "format": FORMATS.get(offer.format, offer.format),
         "family": offer.family,
         "families": [offer.family],
-        "parameter_size": offer.parameters,
+        "parameter_size": offer.parameters or parameter_size(offer),
         "quantization_level": offer.quantisation,
     }
+
+
+def parameter_size(offer: ServedOffer) -> str:
+    """Write how many parameters the file of a model has, as Ollama does."""
+    millions = offer.footprint.parameters / 1e6 if offer.footprint else 0
+    if not millions:
+        return ""
+    return f"{millions:.2f}M" if millions < 1000 else f"{millions / 1000:.1f}B"
 
 
 def modified(offer: ServedOffer) -> str:
@@ -114,6 +122,8 @@ def info(offer: ServedOffer, context: int) -> Object:
     }
     if footprint is None:
         return general
+    if footprint.parameters:
+        general["general.parameter_count"] = footprint.parameters
     return general | {
         f"{family}.block_count": footprint.layers,
         f"{family}.embedding_length": footprint.embedding,
