@@ -81,13 +81,17 @@ def embedding_as_ollama(handler: RequestHandler) -> list[BaseRoute]:
 
 
 def ranking(handler: RequestHandler) -> list[BaseRoute]:
-    async def rank(request: Request, body: RerankRequest | ScoreRequest) -> Response:
-        """Rank documents by how well they answer a query, or score pairs of texts."""
+    async def rerank(request: Request, body: RerankRequest) -> Response:
+        """Rank documents by how well they answer a query."""
+        return await answer(handler, request, body, "reranking", body.write)
+
+    async def score(request: Request, body: ScoreRequest) -> Response:
+        """Score pairs of texts."""
         return await answer(handler, request, body, "reranking", body.write)
 
     return [
-        *(body_route(path, RerankRequest, rank) for path in RERANK),
-        *(body_route(path, ScoreRequest, rank) for path in ("/v1/score", "/score")),
+        *(body_route(path, RerankRequest, rerank) for path in RERANK),
+        *(body_route(path, ScoreRequest, score) for path in ("/v1/score", "/score")),
     ]
 
 
