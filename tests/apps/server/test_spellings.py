@@ -135,7 +135,7 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns_as_with_ollama(s
     assert 6000 < answer.json()["prompt_eval_count"] < 8192
     for away in (body | {"truncate": False}, body | {"messages": [{**HI, "content": "a" * 9000}]}):
         refused = server.client.post(OLD, json=away)
-        assert (refused.status_code, "8,192" in refused.text) == (400, True)
+        assert (refused.status_code, "> 8192" in refused.text) == (400, True)
     assert strict.client.post(OLD, json=body).status_code == 400
 
 

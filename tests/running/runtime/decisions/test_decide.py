@@ -176,7 +176,7 @@ def test_answers_can_be_awaited(model):
 def test_what_does_not_fit_is_refused_with_its_number(model):
     with pytest.raises(PromptTooLong, match="question 2 and its state are 9,"):
         model.decide("x", {"a": TEAM, "b": Question.predicate("y" * 9000)})
-    with pytest.raises(PromptTooLong, match="the prompt has 1,000,000 bytes"):
+    with pytest.raises(PromptTooLong, match="it has 1,000,000 bytes"):
         model.decide("x" * 1_000_000, {"a": TEAM})
 
 
