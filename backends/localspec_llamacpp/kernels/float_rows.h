@@ -112,7 +112,7 @@ static void multiply_four(const Factors & of, const Rows & matrix, const Stretch
     int i = stretch.from;
     for (int j = 0; N == 1 && Kind::BYTES * matrix.size <= ONE_BY_ONE && j < 4; ++j)
         for (i = stretch.from; i + Kind::STEP <= stretch.to; i += Kind::STEP) {
-            if (!LOOKS_AHEAD) lanes::fetch(row[j] + Kind::BYTES * i + FAR, 1);
+            if (!LOOKS_AHEAD) lanes::fetch(row[j] + Kind::BYTES * i + FAR_AHEAD, 1);
             sums[0][j] = Kind::add(Kind::number(of.numbers[0], i), Kind::at(row[j], i), sums[0][j]);
         }
     for (; i + Kind::STEP <= stretch.to; i += Kind::STEP) {

@@ -18,6 +18,6 @@ inline const bool LOOKS_AHEAD = [] {
 #endif
 }();
 
-constexpr int FAR = 4096;  // bytes ahead, for processors that do not
+constexpr int FAR_AHEAD = 4096;  // bytes, for processors that do not
 
 }  // namespace localspec

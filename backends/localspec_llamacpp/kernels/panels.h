@@ -174,7 +174,7 @@ void multiply(const Panel<T> * panel, int blocks, const Activations<T> * const *
     // Measured. Many rows keep processors so busy that they look ahead too little; of few rows the
     // activations leave the first cache between two panels.
     const bool few = LOOKS_AHEAD && ROWS <= (T::BLOCK == 256 ? FEW_ROWS : 1);
-    const size_t ahead = few ? 256 : FAR, activations_ahead = 384;  // bytes
+    const size_t ahead = few ? 256 : FAR_AHEAD, activations_ahead = 384;  // bytes
     const Bytes values = table<T>();
     Floats total[ROWS];
     for (int r = 0; r < ROWS; r++) total[r] = zeros();

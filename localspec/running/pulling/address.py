@@ -9,8 +9,8 @@ from localspec.running.models import store
 from localspec.running.models.sources import Address
 from localspec.running.pulling.hub import (
     Count,
-    asked,
     locked,
+    range_response,
     resume_download,
     size_of,
     translate_errors,
@@ -38,7 +38,7 @@ def total_bytes(source: Address) -> int:
     if place(source).exists():
         return size_of(place(source))
     # A range of one byte is answered with the whole size, and by more servers than HEAD is.
-    with translate_errors(source.address), asked(source.address, 0, 1, {}) as response:
+    with translate_errors(source.address), range_response(source.address, 0, 1, {}) as response:
         length: str = response.headers.get("Content-Length", "")
         if response.status_code == 206:
             length = response.headers.get("Content-Range", "").rpartition("/")[2]

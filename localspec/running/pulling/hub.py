@@ -127,7 +127,7 @@ def fetch_start(listing: Listing, file: Remote, part_path: Path, most: int) -> b
 def span(url: str, start: int, end: int) -> Iterator[bytes]:
     """Yield the bytes of a file from `start` to `end`; none where the server sends all of it."""
     headers = build_hf_headers(library_name="localspec")
-    with asked(url, start, end, headers) as response:
+    with range_response(url, start, end, headers) as response:
         content_range = response.headers.get("Content-Range", "")
         if response.status_code != 206 or not content_range.startswith(f"bytes {start}-"):
             return
@@ -139,8 +139,8 @@ def span(url: str, start: int, end: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def asked(url: str, start: int, end: int, headers: Mapping[str, str]) -> Iterator[Any]:
-    """Ask for the bytes of a file from `start` to `end`; the answer may have all of it."""
+def range_response(url: str, start: int, end: int, headers: Mapping[str, str]) -> Iterator[Any]:
+    """Ask for the bytes of a file from `start` to `end`; the response may have all of it."""
     with http_stream_backoff(
         "GET",
         url,
